@@ -1,0 +1,58 @@
+# Every target makes the virtual environment it needs; python3 and make are enough, uv is used when it is there.
+PYTHON ?= python3
+VENV   ?= .venv
+UV     := $(shell command -v uv 2>/dev/null)
+# A second interpreter for `make check`, where one is present (also below pyenv, whose shims may be switched off).
+PYTHON313 := $(shell for p in python3.13 $$HOME/.pyenv/versions/3.13*/bin/python3.13; do \
+	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo $$p && break; done)
+PINS   := .ci/constraints.txt
+TEST_ARGS ?=
+
+.PHONY: run test demo check check-313 bench schemas clean help
+help:
+	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
+	@echo "make demo   the whole story in a minute            make check  format, lint, types, tests: what CI runs"
+	@echo "make bench  speed and memory, one table            make clean  remove what these commands made"
+
+$(VENV)/.run: pyproject.toml $(PINS)
+	$(if $(UV),$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
+	$(call install,$(VENV),-e .)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(call install,$(VENV),-e '.[dev]')
+	@touch $@
+
+# $(1): virtual environment, $(2): what
+define install
+$(if $(UV),$(UV) pip install -q --python $(1)/bin/python -c $(PINS) $(2),$(1)/bin/python -m pip install -q --disable-pip-version-check -c $(PINS) $(2))
+endef
+
+run: $(VENV)/.run
+	$(VENV)/bin/honeybadger-host run
+
+test: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest $(TEST_ARGS)
+
+demo: $(VENV)/.run
+	$(VENV)/bin/python docs/demo/demo.py
+
+check: $(VENV)/.dev
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(MAKE) test
+	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
+
+check-313:
+	$(MAKE) test VENV=.venv-313 PYTHON=$(PYTHON313)
+
+bench: $(VENV)/.dev
+	$(VENV)/bin/python -m bench
+
+schemas: $(VENV)/.run
+	$(VENV)/bin/python -m honeybadger_agent.schemas docs/schemas
+
+clean:
+	rm -rf .venv .venv-313 .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
