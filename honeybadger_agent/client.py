@@ -1,0 +1,222 @@
+"""`Client` and `SyncClient`: publish a request, wait for its reply, return the result or raise.
+
+A reply is waited for by looking into the sender's own `replies/` in growing steps (0.5 ms to 25 ms): that works on
+every file system and across container mounts, where file events do not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from honeybadger_agent import tools, wire
+from honeybadger_agent.errors import BY_CODE, AgentError, NoMailbox, ReplyTimeout
+from honeybadger_agent.mailbox import BadName, Mailbox, id_time, new_id
+from honeybadger_agent.tools import Call
+
+ResultT = TypeVar("ResultT", bound=wire.Wire)
+
+_FIRST_WAIT_SECONDS = 0.0005
+_LONGEST_WAIT_SECONDS = 0.025
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """One request on its way: what both clients share, without any waiting in it."""
+
+    mailbox: Mailbox
+    request_id: str
+    timeout_seconds: float
+
+    def waits(self) -> Iterator[float]:
+        """Yield the pauses between two looks until the timeout; raise `ReplyTimeout` then."""
+        began = time.monotonic()
+        wait = _FIRST_WAIT_SECONDS
+        while (left := self.timeout_seconds - (time.monotonic() - began)) > 0:
+            yield min(wait, left)
+            wait = min(wait * 1.3, _LONGEST_WAIT_SECONDS)
+        raise ReplyTimeout(self.request_id, self.timeout_seconds, waiting=self.mailbox.is_waiting(self.request_id))
+
+    def take(self) -> wire.Reply | None:
+        data = self.mailbox.reply(self.request_id)
+        if data is None:
+            return None
+        reply = wire.Reply.model_validate(orjson.loads(data))
+        self.mailbox.discard_reply(self.request_id)
+        return reply
+
+
+class _Clients:
+    """What both clients share: where the mailbox is, how a request is published and a reply becomes a result."""
+
+    def __init__(
+        self,
+        home: str | os.PathLike[str] | None = None,
+        group: str | None = None,
+        sender: str | None = None,
+        *,
+        box: str | os.PathLike[str] | None = None,
+        session: str = "main",
+        timeout_seconds: float = 10.0,
+    ) -> None:
+        """Find the mailbox and make its folders when they are missing.
+
+        Args:
+            home: home folder of the host. Default: `HONEYBADGER_HOME`, else the current folder.
+            group: default `HONEYBADGER_GROUP`, else `main`.
+            sender: default `HONEYBADGER_SENDER`, else `user`.
+            box: instead of these three, the sender's folder itself, as it is mounted into a container
+                (default `HONEYBADGER_BOX`).
+            session: the conversation that requests belong to.
+            timeout_seconds: how long to wait for a reply.
+        Raises:
+            NoMailbox: the folder cannot be made or written, or a name is not allowed.
+        """
+        environment = os.environ
+        box = box or (environment.get("HONEYBADGER_BOX") if home is None and group is None and sender is None else None)
+        try:
+            self.mailbox = (
+                Mailbox(Path(box))
+                if box
+                else Mailbox.of(
+                    home or environment.get("HONEYBADGER_HOME") or ".",
+                    group or environment.get("HONEYBADGER_GROUP") or "main",
+                    sender or environment.get("HONEYBADGER_SENDER") or "user",
+                )
+            )
+            self.mailbox.create()
+        except BadName as error:
+            raise NoMailbox(str(error)) from None
+        except OSError as error:
+            raise NoMailbox(
+                f"cannot make the mailbox {self.mailbox.root}: {error.strerror}; in closed mode the operator makes it "
+                f"with `honeybadger-host sender add`, and it must be mounted writable"
+            ) from error
+        self.session = session
+        self.timeout_seconds = timeout_seconds
+
+    def _send(self, type_name: str, payload: wire.Wire, request_id: str | None, timeout: float | None) -> _Exchange:
+        request_id = request_id or new_id()
+        made = id_time(request_id)  # from the id, not the clock: a retry has the same bytes
+        sent_at = None if made is None else datetime.fromtimestamp(made, UTC).isoformat().replace("+00:00", "Z")
+        data = wire.dump_request(request_id, type_name, payload, session=self.session, sent_at=sent_at)
+        try:
+            self.mailbox.publish(request_id, data)
+        except BadName as error:
+            raise NoMailbox(str(error)) from None
+        except OSError as error:
+            raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; nothing was sent") from error
+        return _Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout)
+
+
+class Client(_Clients):
+    """An agent's memory, for asyncio programs.
+
+    Every method raises what `honeybadger_agent.errors` lists, and takes nothing back: a request that timed out may
+    still be served. `call(…, request_id=error.request_id)` asks again and is never applied twice.
+    """
+
+    async def request(
+        self, type_name: str, payload: wire.Wire, *, request_id: str | None = None, timeout_seconds: float | None = None
+    ) -> wire.Reply:
+        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`."""
+        import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
+
+        exchange = await asyncio.to_thread(self._send, type_name, payload, request_id, timeout_seconds)
+        for wait in exchange.waits():
+            if (reply := exchange.take()) is not None:
+                return reply
+            await asyncio.sleep(wait)
+        raise AssertionError("waits() ends by raising")
+
+    async def call(
+        self, call: Call[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
+    ) -> ResultT:
+        """Send what a function of `honeybadger_agent.tools` built and return its result."""
+        reply = await self.request(call.type_name, call.payload, request_id=request_id, timeout_seconds=timeout_seconds)
+        return result_of(reply, call.result)
+
+    async def ping(self) -> wire.PingResult:
+        return await self.call(tools.ping())
+
+    async def update_memory(self, content: str, section: str | None = None) -> wire.NoteResult:
+        return await self.call(tools.update_memory(content, section))
+
+    async def read_group_files(self) -> wire.GroupFilesResult:
+        return await self.call(tools.read_group_files())
+
+    async def append_turn(
+        self, role: wire.Role, content: str, sender: str | None = None, tools_used: Sequence[str] | None = None
+    ) -> wire.TurnResult:
+        return await self.call(tools.append_turn(role, content, sender, tools_used))
+
+    async def get_history(
+        self, budget_tokens: int | None = None, max_messages: int | None = None
+    ) -> wire.HistoryResult:
+        return await self.call(tools.get_history(budget_tokens, max_messages))
+
+    async def get_context(self, message: str | None = None, budget_tokens: int | None = None) -> wire.ContextResult:
+        return await self.call(tools.get_context(message, budget_tokens))
+
+
+class SyncClient(_Clients):
+    """The same as `Client` for programs without an event loop."""
+
+    def request(
+        self, type_name: str, payload: wire.Wire, *, request_id: str | None = None, timeout_seconds: float | None = None
+    ) -> wire.Reply:
+        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`."""
+        exchange = self._send(type_name, payload, request_id, timeout_seconds)
+        for wait in exchange.waits():
+            if (reply := exchange.take()) is not None:
+                return reply
+            time.sleep(wait)
+        raise AssertionError("waits() ends by raising")
+
+    def call(
+        self, call: Call[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
+    ) -> ResultT:
+        """Send what a function of `honeybadger_agent.tools` built and return its result."""
+        reply = self.request(call.type_name, call.payload, request_id=request_id, timeout_seconds=timeout_seconds)
+        return result_of(reply, call.result)
+
+    def ping(self) -> wire.PingResult:
+        return self.call(tools.ping())
+
+    def update_memory(self, content: str, section: str | None = None) -> wire.NoteResult:
+        return self.call(tools.update_memory(content, section))
+
+    def read_group_files(self) -> wire.GroupFilesResult:
+        return self.call(tools.read_group_files())
+
+    def append_turn(
+        self, role: wire.Role, content: str, sender: str | None = None, tools_used: Sequence[str] | None = None
+    ) -> wire.TurnResult:
+        return self.call(tools.append_turn(role, content, sender, tools_used))
+
+    def get_history(self, budget_tokens: int | None = None, max_messages: int | None = None) -> wire.HistoryResult:
+        return self.call(tools.get_history(budget_tokens, max_messages))
+
+    def get_context(self, message: str | None = None, budget_tokens: int | None = None) -> wire.ContextResult:
+        return self.call(tools.get_context(message, budget_tokens))
+
+
+def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:
+    """Return the result of a good reply as `model`; raise the error of a bad one."""
+    if reply.error is not None:
+        raise BY_CODE[reply.error.code](
+            reply.error.message, field=reply.error.field, retry_after_seconds=reply.error.retry_after_seconds
+        )
+    known: dict[str, Any] = {name: value for name, value in (reply.result or {}).items() if name in model.model_fields}
+    try:
+        return model.model_validate(known)  # members a newer host added are ignored
+    except ValidationError as error:
+        raise AgentError(f"the reply to {reply.id} is not a {model.__name__}: {error}") from error

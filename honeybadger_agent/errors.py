@@ -1,0 +1,89 @@
+"""What a client can catch.
+
+AgentError
+├── ReplyTimeout       no reply in time; the request may still be served: ask again with the same id
+├── NoMailbox          the folder is not there or not ours to write
+└── RequestFailed      the host answered with an error; `.code`, `.field`, `.retry_after_seconds`
+    ├── Invalid        the request is wrong: correct it
+    ├── Forbidden      not the asker's group, sender or path: stop
+    ├── NotFound       no such entry, session, task: go on without it
+    ├── Conflict       it changed meanwhile, or the id is taken: read again, then decide
+    ├── TooLarge       over a limit: send less
+    ├── RateLimited    over the group's share: wait `retry_after_seconds`
+    ├── Unavailable    the world failed, nothing was changed: try again later
+    └── Internal       a bug of the host; the request is kept in `data/dead/`: report it
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class AgentError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class NoMailbox(AgentError):
+    """The mailbox cannot be used."""
+
+
+class ReplyTimeout(AgentError):
+    """No reply within the time given."""
+
+    def __init__(self, request_id: str, waited_seconds: float, *, waiting: bool) -> None:
+        self.request_id = request_id
+        state = (
+            "the request still lies in its box: is honeybadger-host running on this home?"
+            if waiting
+            else "the host has taken it, its reply is late"
+        )
+        super().__init__(
+            f"no reply to {request_id} after {waited_seconds:g} s; {state} "
+            f"Asking again with request_id={request_id!r} is safe: it is never applied twice."
+        )
+
+
+class RequestFailed(AgentError):
+    """The host refused the request."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, *, field: str | None = None, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Invalid(RequestFailed):
+    code = "invalid"
+
+
+class Forbidden(RequestFailed):
+    code = "forbidden"
+
+
+class NotFound(RequestFailed):
+    code = "not_found"
+
+
+class Conflict(RequestFailed):
+    code = "conflict"
+
+
+class TooLarge(RequestFailed):
+    code = "too_large"
+
+
+class RateLimited(RequestFailed):
+    code = "rate_limited"
+
+
+class Unavailable(RequestFailed):
+    code = "unavailable"
+
+
+class Internal(RequestFailed):
+    code = "internal"
+
+
+BY_CODE: dict[str, type[RequestFailed]] = {kind.code: kind for kind in RequestFailed.__subclasses__()}

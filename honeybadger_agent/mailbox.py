@@ -1,0 +1,138 @@
+"""The boxes of one sender: names, sortable ids, atomic publishing. Standard library only.
+
+A mailbox is a folder `<group>/<sender>/` with `tmp/ requests/ turns/ replies/` in it (docs/protocol.md, "Boxes").
+Who writes there is who the host takes them for, so nothing in here states an identity.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""Groups and senders; match with `fullmatch`."""
+REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+SESSION: Final = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+GLOBAL_GROUP: Final = "global"
+"""Reserved: what every group may read; nobody sends from it."""
+
+TMP, REQUESTS, TURNS, REPLIES = "tmp", "requests", "turns", "replies"
+FOLDERS: Final = (TMP, REQUESTS, TURNS, REPLIES)
+
+
+class BadName(ValueError):
+    """A group, a sender or an id that the protocol does not allow."""
+
+
+def checked_name(kind: str, name: str) -> str:
+    """Return `name` when it may name a group or sender, else raise `BadName` saying what is allowed."""
+    if not NAME.fullmatch(name):
+        raise BadName(
+            f"{kind} {name!r} is not a name: 1-64 characters of A-Z a-z 0-9 _ -, beginning with a letter or digit"
+        )
+    return name
+
+
+_id_lock = threading.Lock()
+_last_stamp = 0
+
+
+def new_id() -> str:
+    """Return a UUIDv7 that sorts after every id this process made before (RFC 9562, method 3: 12 bits below the ms).
+
+    The host serves a group in the order of file names, so ids of one process are served in the order they were made.
+    """
+    global _last_stamp
+    with _id_lock:
+        stamp = (time.time_ns() << 12) // 1_000_000  # milliseconds with 12 binary places
+        stamp = _last_stamp = max(stamp, _last_stamp + 1)
+    milliseconds, fraction = stamp >> 12, stamp & 0xFFF
+    tail = int.from_bytes(os.urandom(8), "big") & 0x3FFF_FFFF_FFFF_FFFF
+    return str(uuid.UUID(int=(milliseconds << 80) | (7 << 76) | (fraction << 64) | (2 << 62) | tail))
+
+
+def id_time(request_id: str) -> float | None:
+    """Return the seconds since the epoch that a UUIDv7 carries, or None when the id is something else."""
+    try:
+        value = uuid.UUID(request_id)
+    except ValueError:
+        return None
+    return (value.int >> 80) / 1000 if value.version == 7 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """One sender's folder, wherever it is mounted.
+
+    Args:
+        root: the sender's folder. In a container this is often the only thing mounted.
+    """
+
+    root: Path
+
+    @classmethod
+    def of(cls, home: str | os.PathLike[str], group: str, sender: str) -> Mailbox:
+        """Return the mailbox of `sender` in `group` below a home folder. Raises `BadName`."""
+        checked_name("group", group)
+        checked_name("sender", sender)
+        if group == GLOBAL_GROUP:
+            raise BadName(f"group {GLOBAL_GROUP!r} is reserved for what every group may read; choose another")
+        return cls(Path(home) / "data" / "ipc" / group / sender)
+
+    def create(self) -> None:
+        """Make the folders that are missing (0700). In closed mode the operator has made them already."""
+        for name in FOLDERS:
+            folder = self.root / name
+            if not folder.is_dir():
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def path(self, box: str, request_id: str) -> Path:
+        return self.root / box / f"{request_id}.json"
+
+    def publish(self, request_id: str, data: bytes, box: Literal["requests", "turns"] = "requests") -> None:
+        """Write `data` to `tmp/`, fsync it and rename it into `box`: the host sees all of it or nothing.
+
+        Raises:
+            BadName: the id cannot name a request.
+            OSError: nothing was published; the temporary file is gone.
+        """
+        if not REQUEST_ID.fullmatch(request_id):
+            raise BadName(f"request id {request_id!r}: 1-100 characters of A-Z a-z 0-9 . _ -, not beginning with . _ -")
+        temporary = self.root / TMP / f"{request_id}.{os.getpid()}.tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(fd, view) :]
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, self.path(box, request_id))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+    def reply(self, request_id: str) -> bytes | None:
+        """Return the bytes of the reply, or None while there is none. A reply is complete when it is there."""
+        try:
+            return self.path(REPLIES, request_id).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def discard_reply(self, request_id: str) -> None:
+        """Remove a reply that was read; where only the host may remove it, its expiry does."""
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            self.path(REPLIES, request_id).unlink()
+
+    def is_waiting(self, request_id: str, box: str = REQUESTS) -> bool:
+        """Return whether the request still lies in the box, that is, whether no host has answered it."""
+        return self.path(box, request_id).exists()

@@ -1,0 +1,390 @@
+"""Every value that crosses the boxes: envelope, payloads, results, replies (docs/protocol.md).
+
+Bytes become models here, once; agents and host share the same models, and `docs/schemas/` is generated from them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from honeybadger_agent.mailbox import REQUEST_ID, SESSION
+
+PROTOCOL: Final = 1
+MAX_NOTE_CHARACTERS: Final = 32_768
+MAX_SECTION_CHARACTERS: Final = 80
+
+ErrorCode = Literal[
+    "invalid", "forbidden", "not_found", "conflict", "too_large", "rate_limited", "unavailable", "internal"
+]
+Role = Literal["user", "assistant", "system", "tool"]
+
+
+class Refusal(Exception):
+    """A request is answered with an error reply.
+
+    Args:
+        code: the protocol's error code.
+        message: what, which, what now; never the content of the request.
+        field: where in the request, as `payload.content`.
+        retry_after_seconds: only with `rate_limited`.
+    """
+
+    def __init__(
+        self, code: ErrorCode, message: str, *, field: str | None = None, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code: ErrorCode = code
+        self.message = message
+        self.field = field
+        self.retry_after_seconds = retry_after_seconds
+
+
+class NotARequest(Exception):
+    """The bytes are no request at all; they belong among the dead letters.
+
+    Args:
+        message: what is wrong with them.
+        is_unfinished: the bytes end too early, as when somebody is still writing them.
+    """
+
+    def __init__(self, message: str, *, is_unfinished: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.is_unfinished = is_unfinished
+
+
+class Wire(BaseModel):
+    """Base of all wire models: exact types, no unknown members, immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECTION_CHARACTERS)]
+
+
+# ---------------------------------------------------------------------------------------------- payloads and results
+
+
+class Ping(Wire):
+    """Ask whether a host serves this box."""
+
+
+class PingResult(Wire):
+    host_version: str
+    protocol: int
+    now: str = Field(description="UTC, RFC 3339")
+
+
+class UpdateMemory(Wire):
+    """Append a note to the group's MEMORY.md (HB1, HB2)."""
+
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+        description="The note, 1-32,768 characters. Markdown headings in it are escaped."
+    )
+    section: OneLine | None = Field(default=None, description="Heading of the note, one line; default `Notes`.")
+
+
+class NoteResult(Wire):
+    file: str = Field(description="The file the note went to, below the group's folder.")
+    section: str
+    neutralised: dict[str, int] = Field(
+        default_factory=dict, description="What was changed in the text so that it forges nothing: kind and count."
+    )
+
+
+class ReadGroupFiles(Wire):
+    """Read persona, memory and summary of the group (HB3)."""
+
+
+class FileProblem(Wire):
+    file: str
+    message: str
+
+
+class GroupFilesResult(Wire):
+    persona: str | None = Field(description="CLAUDE.md, or null when there is none.")
+    memory: str | None = Field(description="MEMORY.md, or null when there is none.")
+    summary: str | None = Field(description="summary.md, or null when there is none.")
+    problems: list[FileProblem] = Field(
+        default_factory=list, description="Files that are there and cannot be served; the others are not affected."
+    )
+
+
+class AppendTurn(Wire):
+    """Append one turn to the conversation of the session (AM1, CM4)."""
+
+    role: Role
+    content: Annotated[str, StringConstraints(min_length=1)]
+    sender: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = Field(
+        default=None,
+        description="Who speaks, as shown in the history; default: the sender's folder for `assistant`, else the role.",
+    )
+    tools_used: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
+        default=None, max_length=64
+    )
+    input_tokens: int | None = Field(default=None, ge=0)
+    output_tokens: int | None = Field(default=None, ge=0)
+
+
+class TurnResult(Wire):
+    turn: int = Field(description="Number of the turn in its session, from 1.")
+    token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
+
+
+class GetHistory(Wire):
+    """Return the newest turns of the session that fit a token budget (HB6)."""
+
+    budget_tokens: int | None = Field(default=None, ge=0, description="Default 8000; 0 means no limit.")
+    max_messages: int | None = Field(default=None, ge=1, description="At most the window of the conversation (50).")
+
+
+class Message(Wire):
+    role: Role
+    content: str
+    sender: str | None = None
+    turn: int | None = None
+    at: str | None = Field(default=None, description="UTC, RFC 3339")
+
+
+class HistoryResult(Wire):
+    text: str = Field(description="Lines `[sender]: content`, oldest first.")
+    messages: list[Message] = Field(description="The same turns, oldest first, content as it was said.")
+    tokens: int = Field(description="Estimate for `text`, summed over its lines.")
+    dropped: int = Field(description="Turns of the window that did not fit.")
+    shortened: bool = Field(description="Whether the newest turn alone was over the budget and was cut and marked.")
+
+
+class GetContext(Wire):
+    """Return the whole context for the next model call, budgeted and explained (HB5)."""
+
+    message: Annotated[str, StringConstraints(min_length=1)] | None = Field(
+        default=None, description="What the user says now; it becomes `messages`."
+    )
+    budget_tokens: int | None = Field(default=None, ge=0, description="Default 32000; 0 means no limit.")
+
+
+SectionState = Literal["whole", "cut", "left_out", "absent", "unreadable"]
+
+
+class ContextSection(Wire):
+    title: str
+    source: str = Field(description="The file it came from, below the home folder, or `request`.")
+    state: SectionState
+    tokens: int = Field(description="Estimate for what is in the context, heading included; 0 when nothing is.")
+    left_out: str | None = Field(default=None, description="What is not in the context.")
+    why: str | None = Field(default=None, description="Why it is not.")
+
+
+class ContextResult(Wire):
+    system: str = Field(description="System text; `system` and `messages` together are the whole input of the model.")
+    messages: list[Message]
+    sections: list[ContextSection] = Field(description="One row per part, in the order of the text.")
+    tokens: int
+    budget_tokens: int = Field(description="0 means no limit.")
+    is_over_budget: bool = Field(description="The parts that are never cut are over the budget alone.")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestType:
+    """One row of the protocol's table.
+
+    Args:
+        changes: whether it changes memory, that is, goes through the journal and keeps a receipt.
+    """
+
+    name: str
+    payload: type[Wire]
+    result: type[Wire]
+    changes: bool
+
+
+REQUEST_TYPES: Final[Mapping[str, RequestType]] = {
+    kind.name: kind
+    for kind in (
+        RequestType("ping", Ping, PingResult, changes=False),
+        RequestType("update_memory", UpdateMemory, NoteResult, changes=True),
+        RequestType("read_group_files", ReadGroupFiles, GroupFilesResult, changes=False),
+        RequestType("append_turn", AppendTurn, TurnResult, changes=True),
+        RequestType("get_history", GetHistory, HistoryResult, changes=False),
+        RequestType("get_context", GetContext, ContextResult, changes=False),
+    )
+}
+
+
+# ------------------------------------------------------------------------------------------------- envelope and reply
+
+
+class Request(BaseModel):
+    """The envelope. Unknown members beside `payload` are ignored, so that version 1 can grow."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
+
+    v: int = Field(description="Protocol version, 1.")
+    id: str = Field(
+        pattern=f"^{REQUEST_ID.pattern}$", description="Equals the file's stem; names one request for ever."
+    )
+    type: str
+    group: str | None = Field(default=None, description="When present, equals the folder.")
+    sender: str | None = Field(default=None, description="When present, equals the folder.")
+    session: str = Field(default="main", pattern=f"^{SESSION.pattern}$")
+    sent_at: str | None = Field(default=None, description="UTC, RFC 3339; for readers, the host does not use it.")
+    payload: dict[str, Any] = Field(default_factory=dict)
+
+
+class ErrorBody(Wire):
+    code: ErrorCode
+    message: str
+    field: str | None = None
+    retry_after_seconds: float | None = None
+
+
+class Reply(BaseModel):
+    """What the host answers. `ok` with a `seq` means durable."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
+
+    v: int
+    id: str
+    ok: bool
+    seq: int | None = Field(default=None, description="Position in the journal; only for what changed something.")
+    result: dict[str, Any] | None = None
+    error: ErrorBody | None = None
+
+
+def parse_request(data: bytes, stem: str) -> Request:
+    """Return the envelope of a request file.
+
+    Args:
+        data: the bytes of the file; of two members with the same name the last counts.
+        stem: the file's name without `.json`.
+    Raises:
+        NotARequest: no JSON, no object, or no envelope.
+        Refusal: an envelope the host cannot serve.
+    """
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        is_unfinished = error.pos >= len(data.rstrip()) or _ends_inside_a_character(data)
+        raise NotARequest(f"not JSON: {error}", is_unfinished=is_unfinished) from None
+    if not isinstance(value, dict):
+        raise NotARequest(f"a request is a JSON object, this is {_json_kind(value)}")
+    version = value.get("v")
+    if type(version) is int and version != PROTOCOL:
+        raise Refusal(
+            "invalid", f"v is {str(version)[:20]}; this host speaks version {PROTOCOL}: send v: {PROTOCOL}", field="v"
+        )
+    try:
+        request = Request.model_validate(value)
+    except ValidationError as error:
+        refusal = _refusal(error, Request, prefix="")
+        raise NotARequest(f"not a request: {refusal.message}") from None
+    if request.id != stem:
+        raise Refusal("invalid", f"id must equal the file's name without .json, which is {stem!r}", field="id")
+    return request
+
+
+def parse_payload(request: Request) -> Wire:
+    """Return the payload of `request` as the model of its type. Raises `Refusal`, naming the member."""
+    kind = REQUEST_TYPES.get(request.type)
+    if kind is None:
+        near = difflib.get_close_matches(request.type[:100], REQUEST_TYPES, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(REQUEST_TYPES)}"
+        raise Refusal("invalid", f"type {request.type[:100]!r} is unknown; {hint}", field="type")
+    try:
+        return kind.payload.model_validate(request.payload)
+    except ValidationError as error:
+        raise _refusal(error, kind.payload, prefix="payload.") from None
+
+
+def dump_reply(request_id: str, result: Mapping[str, Any], seq: int | None = None) -> bytes:
+    """Return the bytes of a good reply."""
+    head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "ok": True}
+    if seq is not None:
+        head["seq"] = seq
+    head["result"] = result
+    return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def dump_error(request_id: str, refusal: Refusal) -> bytes:
+    """Return the bytes of an error reply."""
+    error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
+    if refusal.field is not None:
+        error["field"] = refusal.field
+    if refusal.retry_after_seconds is not None:
+        error["retry_after_seconds"] = refusal.retry_after_seconds
+    head = {"v": PROTOCOL, "id": request_id, "ok": False, "error": error}
+    return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def dump_request(
+    request_id: str, type_name: str, payload: Wire, *, session: str | None = None, sent_at: str | None = None
+) -> bytes:
+    """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised."""
+    head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "type": type_name}
+    if session is not None:
+        head["session"] = session
+    if sent_at is not None:
+        head["sent_at"] = sent_at
+    head["payload"] = payload.model_dump(exclude_none=True)
+    return orjson.dumps(head)
+
+
+# ------------------------------------------------------------------------------------------------------------ helpers
+
+
+def _ends_inside_a_character(data: bytes) -> bool:
+    """Return whether the bytes are good UTF-8 but for a last character that is not complete."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"
+    return False
+
+
+def _json_kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case _:
+            return "an array"
+
+
+def _refusal(error: ValidationError, model: type[BaseModel], *, prefix: str) -> Refusal:
+    """Return the first thing pydantic found as a refusal that names the member and never shows the content."""
+    first = error.errors(include_url=False, include_context=True, include_input=True)[0]
+    where = prefix + ".".join(str(part)[:60] for part in first["loc"])
+    context = first.get("ctx", {})
+    given = first.get("input")
+    match first["type"]:
+        case "missing":
+            return Refusal("invalid", f"{where} is missing", field=where)
+        case "extra_forbidden":
+            name = str(first["loc"][-1])[:60]
+            known = [*model.model_fields]
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = (
+                f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}" if known else "it takes no members"
+            )
+            return Refusal("invalid", f"{prefix}{name} is unknown; {hint}", field=f"{prefix}{name}")
+        case "string_too_long":
+            limit = context.get("max_length")
+            return Refusal(
+                "too_large", f"{where} has {len(str(given))} characters, the limit is {limit}: send less", field=where
+            )
+        case "string_too_short":
+            return Refusal("invalid", f"{where} is empty", field=where)
+        case _:
+            message = str(first["msg"])
+            return Refusal("invalid", f"{where}: {message[:1].lower()}{message[1:]}", field=where)
