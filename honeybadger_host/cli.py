@@ -1,0 +1,414 @@
+"""`honeybadger-host`: what an operator types. Heavy parts are imported by the command that needs them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from honeybadger_host import __version__
+from honeybadger_host.errors import HostError, NotFound, NotRunning, SettingsError
+
+app = typer.Typer(
+    name="honeybadger-host",
+    help="The memory of groups of LLM agents: a daemon, and what its operator needs. Exit codes: 0 good, 1 failed, "
+    "2 usage, 3 settings, 4 home, 5 another host serves it, 6 journal, 7 not running, 8 disk, 9 not found.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+sender_app = typer.Typer(help="Who may send in closed mode.", no_args_is_help=True)
+dead_app = typer.Typer(help="Requests that could not be served.", no_args_is_help=True)
+app.add_typer(sender_app, name="sender")
+app.add_typer(dead_app, name="dead")
+
+Home = Annotated[
+    Path | None, typer.Option("--home", help="Home folder; default HONEYBADGER_HOME, else the current folder.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting for this run, as log.level=debug; may be repeated.")
+]
+
+
+def main() -> None:
+    """Run a command; an error of ours becomes one line and its exit code."""
+    try:
+        app()
+    except HostError as error:
+        print(f"honeybadger-host: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(0) from None
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where; made when missing.")] = Path(),
+    group: Annotated[str, typer.Option(help="The first group.")] = "main",
+) -> None:
+    """Make a home folder, ready to run. What exists is not touched."""
+    from honeybadger_host.home import make_home
+
+    made = make_home(folder, group)
+    for path in made:
+        print(f"made {path}")
+    if not made:
+        print(f"{folder} is a home already")
+    print(f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {folder}")
+
+
+@app.command()
+def run(home: Home = None, overrides: Overrides = None) -> None:
+    """Serve a home folder until SIGTERM or Ctrl-C."""
+    from honeybadger_host import daemon
+    from honeybadger_host.observe import configure_logging
+    from honeybadger_host.settings import load_settings
+
+    folder = _home(home)
+    loaded = load_settings(folder, _flags(overrides))
+    configure_logging(loaded.settings.log.format, loaded.settings.log.level)
+    daemon.run(folder, loaded.settings)
+
+
+@app.command()
+def config(home: Home = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Print every setting with its value and where it came from."""
+    from honeybadger_host.settings import load_settings, values
+
+    loaded = load_settings(_home(home), _flags(overrides))
+    rows = [{"name": name, "value": value, "from": loaded.origins[name]} for name, value in values(loaded.settings)]
+    if as_json:
+        _print_json(rows)
+        return
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        print(f"{row['name']:{width}}  {row['value']!s:10}  {row['from']}")
+
+
+@app.command()
+def status(home: Home = None, as_json: AsJson = False) -> None:
+    """Say whether a host serves the home, and how it does. Exit code 7 when none does."""
+    from honeybadger_host.home import is_served, read_holder
+    from honeybadger_host.observe import STATUS_FILE
+
+    folder = _home(home)
+    try:
+        is_running = is_served(folder)
+    except OSError as error:
+        raise HostError(f"cannot look at the lock of {folder}: {error.strerror}") from None
+    try:
+        snapshot = orjson.loads((folder / STATUS_FILE).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        snapshot = {}
+    if is_running and snapshot.get("pid") != read_holder(folder).pid:
+        snapshot = {}  # an earlier host wrote it
+    if as_json:
+        _print_json({"running": is_running, **snapshot})
+    if not is_running:
+        last = f"; last served by {read_holder(folder)}" if read_holder(folder).pid else ""
+        raise NotRunning(f"no host serves {folder}{last}: start one with `honeybadger-host run --home {folder}`")
+    if not as_json:
+        _print_status(folder, snapshot)
+
+
+@app.command()
+def doctor(home: Home = None, as_json: AsJson = False) -> None:
+    """Check what an operator can mend. Exit code 1 when something is a problem."""
+    from honeybadger_host.doctor import examine
+
+    findings = examine(_home(home))
+    if as_json:
+        _print_json(
+            [{"check": f.check, "level": f.level, "message": f.message, "now_what": f.now_what} for f in findings]
+        )
+    else:
+        for finding in findings:
+            advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
+            print(f"{finding.level:8}  {finding.check}: {finding.message}{advice}")
+    if any(finding.level == "problem" for finding in findings):
+        raise SystemExit(1)
+
+
+@app.command()
+def context(
+    group: str,
+    home: Home = None,
+    session: Annotated[str, typer.Option(help="The conversation.")] = "main",
+    message: Annotated[str | None, typer.Option(help="What the user says now.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Estimated tokens; 0 means no limit.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Print why each part is in or out, not the text.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the context an agent of the group would get now, or explain it. Works with and without a running host."""
+    from honeybadger_agent.mailbox import NAME, SESSION
+    from honeybadger_host.handlers.conversation import load_parts
+    from honeybadger_host.memory.context import build_context
+    from honeybadger_host.memory.conversation import Conversations
+    from honeybadger_host.memory.group_files import GroupFiles
+    from honeybadger_host.settings import load_settings
+
+    folder = _home(home)
+    settings = load_settings(folder).settings
+    if not NAME.fullmatch(group) or not SESSION.fullmatch(session):
+        raise typer.BadParameter(f"{group!r} or {session!r} is not a name the protocol allows")
+    if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
+        raise NotFound(f"{folder} has no group {group!r}")
+    files = GroupFiles(folder, max_file_bytes=settings.memory.max_group_file_bytes, max_cache_bytes=0)
+    conversations = Conversations(
+        folder,
+        window_turns=settings.conversation.window_turns,
+        idle_seconds=3600,
+        max_sessions=1024,
+        clock=time.monotonic,
+    )
+    built = build_context(
+        load_parts(files, conversations, group, session, message),
+        budget_tokens=settings.context.budget_tokens if budget is None else budget,
+        history_budget_tokens=settings.history.budget_tokens,
+    )
+    if as_json:
+        _print_json(
+            {
+                "system": built.system,
+                "tokens": built.tokens,
+                "budget_tokens": built.budget_tokens,
+                "sections": [row.model_dump(exclude_none=True) for row in built.sections],
+            }
+        )
+    elif explain:
+        _print_explanation(built.sections, built.tokens, built.budget_tokens, is_over=built.is_over_budget)
+    else:
+        sys.stdout.write(built.system)
+
+
+@app.command("log")
+def log_(
+    group: str,
+    home: Home = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, the newest.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Print who changed what when, newest first, from the journal."""
+    from honeybadger_host.home import JOURNAL_FILE
+    from honeybadger_host.memory.journal import read_log
+
+    folder = _home(home)
+    if not (folder / JOURNAL_FILE).exists():
+        raise NotFound(f"{folder} has no journal yet: nothing was changed through a host")
+    rows = read_log(folder / JOURNAL_FILE, group, limit)
+    if as_json:
+        _print_json(
+            [
+                {
+                    "seq": row.seq,
+                    "at": _time(row.at),
+                    "group": row.group,
+                    "sender": row.sender,
+                    "request": row.request,
+                    "kind": row.kind,
+                    "file": row.file,
+                    "text": row.data.decode("utf-8", "replace"),
+                }
+                for row in rows
+            ]
+        )
+        return
+    for row in rows:
+        print(f"{row.seq:>8}  {_time(row.at)}  {row.sender:16}  {row.kind:5} {row.file}  {_gist(row.kind, row.data)}")
+    if not rows:
+        print(f"nothing was changed in {group} yet")
+
+
+@sender_app.command("add")
+def sender_add(
+    group: str,
+    sender: str,
+    home: Home = None,
+    uid: Annotated[int | None, typer.Option(help="Who owns its folders and files; needs root.")] = None,
+) -> None:
+    """Make a sender's folders and enter it in config/senders.json."""
+    from honeybadger_host.home import check_home
+    from honeybadger_host.senders import add_sender
+
+    folder = _home(home)
+    check_home(folder)
+    print(f"{add_sender(folder, group, sender, uid)} is ready; a running host serves it within a sweep")
+
+
+@sender_app.command("list")
+def sender_list(home: Home = None, as_json: AsJson = False) -> None:
+    """Print the senders of config/senders.json and those that have a folder."""
+    from honeybadger_host.senders import load_senders
+
+    folder = _home(home)
+    known = load_senders(folder)
+    found = {(path.parent.name, path.name) for path in (folder / "data" / "ipc").glob("*/*") if path.is_dir()}
+    rows = [
+        {
+            "group": group,
+            "sender": sender,
+            "uid": known.get((group, sender)),
+            "known": (group, sender) in known,
+            "has_folder": (group, sender) in found,
+        }
+        for group, sender in sorted(found | known.keys())
+    ]
+    if as_json:
+        _print_json(rows)
+        return
+    for row in rows:
+        state = ("closed mode serves it" if row["known"] else "open mode only") + (
+            "" if row["has_folder"] else ", no folder"
+        )
+        print(f"{row['group']}/{row['sender']}  uid {'any' if row['uid'] is None else row['uid']}  {state}")
+    if not rows:
+        print("no senders yet")
+
+
+@dead_app.command("list")
+def dead_list(home: Home = None, as_json: AsJson = False) -> None:
+    """Print all dead letters with their reasons."""
+    from honeybadger_host.dead import list_dead
+
+    letters = list(list_dead(_home(home)))
+    if as_json:
+        _print_json([{"name": letter.name, **letter.reason} for letter in letters])
+        return
+    for letter in letters:
+        print(f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}")
+    if not letters:
+        print("no dead letters")
+
+
+@dead_app.command("show")
+def dead_show(name: str, home: Home = None) -> None:
+    """Print one dead letter: the reason, then its bytes."""
+    from honeybadger_host.dead import find_dead
+
+    letter = find_dead(_home(home), name)
+    _print_json(letter.reason)
+    if letter.data is None:
+        print("(it was no regular file: nothing was kept)")
+    else:
+        print(ascii(letter.data.decode("utf-8", "backslashreplace"))[1:-1])
+
+
+@dead_app.command("retry")
+def dead_retry(name: str, home: Home = None) -> None:
+    """Put a dead letter back into its box, as after a fault was mended."""
+    from honeybadger_host.dead import find_dead, retry_dead
+
+    folder = _home(home)
+    retry_dead(folder, find_dead(folder, name))
+    print(f"{name} is back in its box")
+
+
+@dead_app.command("drop")
+def dead_drop(name: str, home: Home = None) -> None:
+    """Remove a dead letter for good."""
+    from honeybadger_host.dead import drop_dead, find_dead
+
+    drop_dead(find_dead(_home(home), name))
+    print(f"{name} is gone")
+
+
+def _home(given: Path | None) -> Path:
+    from honeybadger_host.settings import environment_home
+
+    return (given or environment_home() or Path()).absolute()
+
+
+def _flags(overrides: list[str] | None) -> dict[str, Any]:
+    flags: dict[str, Any] = {}
+    for item in overrides or ():
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {item}: write name=value, as --set log.level=debug")
+        flags[name] = value
+    return flags
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+
+
+def _print_status(folder: Path, status_: dict[str, Any]) -> None:
+    if not status_:
+        print(f"a host serves {folder}; it has not written its status yet")
+        return
+    age = time.time() - status_["written_at"]
+    print(
+        f"running   pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, "
+        f"up {status_['uptime_seconds']:.0f} s" + (f"  (as of {age:.0f} s ago!)" if age > 30 else "")
+    )
+    print(f"boxes     {status_['boxes']}, {status_['pending']} requests wait, {status_['stuck']} cannot be removed")
+    for refused in status_["boxes_refused"]:
+        print(f"          not served: {refused}")
+    requests, latency = status_["requests"], status_["latency"]
+    outcomes = ", ".join(f"{name} {count}" for name, count in sorted(requests["by_outcome"].items()))
+    print(
+        f"requests  {requests['total']} ({outcomes or 'none yet'}), {status_['requests_per_second']}/s"
+        + (f", p50 {latency['p50_ms']} ms, p99 {latency['p99_ms']} ms" if latency else "")
+    )
+    journal = status_["journal"]
+    print(f"journal   at {journal['seq']}, in the files up to {journal['projected_seq']}")
+    for file in status_["files_behind"]:
+        print(f"          cannot be written now: {file}")
+    watcher = status_["watcher"]
+    if not watcher["is_alive"] or watcher["folders_without_events"]:
+        print(
+            f"watcher   {'alive' if watcher['is_alive'] else 'off'}, {watcher['folders_without_events']} folders found "
+            f"by the sweep only"
+        )
+    if status_["last_error"]:
+        print(f"error     {_time(int(status_['last_error_at'] * 1000))}  {status_['last_error']}")
+    if status_["resident_bytes"]:
+        print(f"memory    {status_['resident_bytes'] >> 20} MiB")
+
+
+def _print_explanation(sections: Any, tokens: int, budget: int, *, is_over: bool) -> None:
+    width = max(len(row.title) for row in sections)
+    source_width = max(len(row.source) for row in sections)
+    for row in sections:
+        out = f"  without {row.left_out}" if row.left_out else ""
+        why = f" ({row.why})" if row.why else ""
+        print(f"{row.title:{width}}  {row.source:{source_width}}  {row.state:10}  {row.tokens:>6} tokens{out}{why}")
+    print(
+        f"{'':{width}}  {'whole':{source_width}}  {'':10}  {tokens:>6} tokens of {budget or 'no limit'}"
+        + ("  OVER: the parts that are never cut are too large" if is_over else "")
+    )
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _gist(kind: str, data: bytes) -> str:
+    """Return one line that tells a change from its neighbours."""
+    text = data.decode("utf-8", "replace")
+    if kind == "turn":
+        try:
+            value = orjson.loads(data)
+            text = f"[{value['sender']}]: {value['content']}"
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            pass
+    else:
+        text = text.partition("\n- ")[2]
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else line[:77] + "..."

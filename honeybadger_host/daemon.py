@@ -1,0 +1,381 @@
+"""The daemon: the only place where the parts are put together, and its life from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from honeybadger_host import __version__
+from honeybadger_host.errors import HostError, SettingsError
+from honeybadger_host.handlers import build_table
+from honeybadger_host.home import JOURNAL_FILE, HomeLock, check_home
+from honeybadger_host.ipc.box import Spool
+from honeybadger_host.ipc.door import Door, Limits
+from honeybadger_host.memory.conversation import Conversations
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.projections import Projections
+from honeybadger_host.observe import Counters, resident_bytes, write_status
+from honeybadger_host.senders import SenderList
+from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
+from honeybadger_host.watch import Watcher
+
+log = structlog.get_logger()
+
+CHECKPOINT_SECONDS = 1.0
+HOUSEKEEPING_SECONDS = 60.0
+_WATCH_EVERY_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Host:
+    """The parts of a running host. `build` makes it, `run` gives it a life, `close` ends it."""
+
+    home: Path
+    settings: Settings
+    lock: HomeLock
+    journal: Journal
+    projections: Projections
+    files: GroupFiles
+    conversations: Conversations
+    spool: Spool
+    door: Door
+    counters: Counters
+    senders: SenderList | None
+    started: float
+
+    def close(self) -> None:
+        self.journal.close()
+        self.lock.release()
+
+
+def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> Host:
+    """Put a host together on a home folder: lock it, open the journal, bring the files up to date.
+
+    Args:
+        passed: see `Door`.
+    Raises HostError: what is wrong with the home, its lock or its journal.
+    """
+    check_home(home)
+    lock = HomeLock(home)
+    try:
+        journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
+        try:
+            lock.sign(journal.identity)
+            files = GroupFiles(
+                home,
+                max_file_bytes=settings.memory.max_group_file_bytes,
+                max_cache_bytes=settings.memory.max_cache_bytes,
+            )
+            projections = Projections(
+                home,
+                settle_seconds=settings.memory.settle_seconds,
+                count_projected=journal.count_projected,
+                changed=files.drop,
+            )
+            _recover(journal, projections)
+            conversations = Conversations(
+                home,
+                window_turns=settings.conversation.window_turns,
+                idle_seconds=settings.conversation.idle_seconds,
+                max_sessions=settings.conversation.max_sessions,
+                clock=time.monotonic,
+            )
+            senders = SenderList(home) if settings.ipc.closed else None
+            spool = Spool(
+                home / "data" / "ipc", home / "data" / "dead", senders=None if senders is None else senders.current
+            )
+            counters = Counters()
+            door = Door(
+                spool,
+                journal,
+                projections,
+                conversations,
+                build_table(settings, files, conversations),
+                Limits(
+                    batch_requests=settings.ipc.batch_requests,
+                    max_request_bytes=settings.ipc.max_request_bytes,
+                    unfinished_seconds=settings.ipc.unfinished_seconds,
+                    full_disk_seconds=settings.ipc.full_disk_seconds,
+                    queries_at_once=settings.ipc.queries_at_once,
+                    log_requests=settings.log.requests,
+                ),
+                counters,
+                passed=passed,
+            )
+        except BaseException:
+            journal.close()
+            raise
+    except BaseException:
+        lock.release()
+        raise
+    return Host(
+        home,
+        settings,
+        lock,
+        journal,
+        projections,
+        files,
+        conversations,
+        spool,
+        door,
+        counters,
+        senders,
+        time.monotonic(),
+    )
+
+
+def _recover(journal: Journal, projections: Projections) -> None:
+    """Bring the files up to date with what was committed and perhaps not written, durably."""
+    looked_at = projections.recover(journal.unprojected(), time.monotonic())
+    if looked_at:
+        log.info("recovery.finished", changes=looked_at, behind=projections.behind)
+    _settle_all(journal, projections)
+
+
+def _settle_all(journal: Journal, projections: Projections) -> None:
+    paths, lowest = projections.settle(time.monotonic(), is_final=True)
+    projections.sync(paths)
+    journal.mark_projected((lowest or journal.next_seq) - 1)
+
+
+def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> None:
+    """Serve a home until SIGTERM or SIGINT. Raises HostError."""
+    with contextlib.suppress(ValueError, OSError):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536) if hard > 0 else 65_536, hard))
+    os.umask(0o077)
+    host = build(home, settings, passed=passed)
+    try:
+        try:
+            anyio.run(_live, host)
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+        _settle_all(host.journal, host.projections)
+    finally:
+        host.close()
+    log.info("host.stopped", seconds=round(time.monotonic() - host.started, 1))
+
+
+async def _live(host: Host) -> None:
+    """Start up, serve, stop: in this order."""
+    loop = asyncio.get_running_loop()
+    wake_scheduled = False
+
+    def woken() -> None:
+        nonlocal wake_scheduled
+        wake_scheduled = False
+        host.door.wake()
+
+    def hint(folder: str, name: str) -> None:
+        """On the watcher's thread. One scheduled wake-up is enough for any number of events."""
+        nonlocal wake_scheduled
+        if not folder:
+            host.files.clear()
+            host.door.hint(None)
+        elif folder.endswith("/requests"):
+            host.door.hint(folder.removesuffix("/requests"))
+        else:
+            host.files.drop(f"groups/{os.path.basename(folder)}/{name}")
+            return
+        if not wake_scheduled:
+            wake_scheduled = True
+            with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
+                loop.call_soon_threadsafe(woken)
+
+    watcher = Watcher(hint)
+    async with anyio.create_task_group() as tasks:
+        signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
+        with signals as received:
+            try:
+                tasks.start_soon(host.door.run)
+                tasks.start_soon(_sweep, host, watcher)
+                tasks.start_soon(_checkpoint, host)
+                tasks.start_soon(_keep_house, host)
+                tasks.start_soon(_report, host, watcher)
+                log.info(
+                    "host.started",
+                    version=__version__,
+                    home=str(host.home),
+                    pid=os.getpid(),
+                    mode="closed" if host.settings.ipc.closed else "open",
+                    seq=host.journal.next_seq - 1,
+                )
+                async for number in received:
+                    log.info("host.stopping", signal=signal.Signals(number).name)
+                    break
+                notify("STOPPING=1")
+                host.door.stop()
+                with anyio.move_on_after(host.settings.life.grace_seconds) as grace:
+                    await host.door.ended.wait()
+                if grace.cancelled_caught:
+                    log.warning("host.grace_over", now_what="what was not answered is met again at the next start")
+            finally:
+                tasks.cancel_scope.cancel()
+                watcher.close()
+
+
+async def _sweep(host: Host, watcher: Watcher) -> None:
+    """Look into all boxes at regular moments, whatever the events say; keep the watches up."""
+    watch_at = 0.0
+    is_ready = False
+    pings = watchdog_seconds()
+    ping_at = 0.0
+    while True:
+        now = time.monotonic()
+        if host.senders is not None:
+            try:
+                if host.senders.refresh():
+                    host.spool.senders = host.senders.current
+            except SettingsError as error:
+                log.error("senders.refused", error=str(error))
+        if host.settings.ipc.watch and (now >= watch_at or not watcher.is_alive()):
+            watch_at = now + _WATCH_EVERY_SECONDS
+            await anyio.to_thread.run_sync(_watch, host, watcher, now)
+        swept = host.door.sweeps
+        host.door.hint(None)
+        host.door.wake()
+        await anyio.sleep(host.settings.ipc.sweep_seconds)
+        if host.door.sweeps > swept:  # only a finished sweep says that the road is alive
+            if not is_ready:
+                is_ready = True
+                notify("READY=1")
+            elif pings is not None and now >= ping_at:
+                ping_at = now + pings / 3
+                notify("WATCHDOG=1")
+
+
+def _watch(host: Host, watcher: Watcher, now: float) -> None:
+    """Watch every box and every group's folder."""
+    folders = {box.requests: False for box in list(host.spool.boxes.values())}
+    with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
+        folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
+    watcher.ensure(folders, now)
+
+
+async def _checkpoint(host: Host) -> None:
+    """Make projected files durable and let the journal forget that they were not."""
+    seen = -1
+    while True:
+        await anyio.sleep(CHECKPOINT_SECONDS)
+        if seen == host.journal.next_seq and host.journal.projected_seq == host.journal.next_seq - 1:
+            continue
+        seen = host.journal.next_seq
+        # `settle` and `mark_projected` share the writer's place; the fsync between them keeps nobody waiting
+        paths, lowest, last = await anyio.to_thread.run_sync(_settle, host, limiter=host.door.writer_slot)
+        if paths:
+            await anyio.to_thread.run_sync(host.projections.sync, paths)
+        if lowest is not None or paths:
+            projected = (last + 1 if lowest is None else lowest) - 1
+            await anyio.to_thread.run_sync(host.journal.mark_projected, projected, limiter=host.door.writer_slot)
+        await anyio.to_thread.run_sync(host.journal.checkpoint, limiter=host.door.writer_slot)
+
+
+def _settle(host: Host) -> tuple[list[Path], int | None, int]:
+    last = host.journal.committed_seq
+    paths, lowest = host.projections.settle(time.monotonic())
+    return paths, lowest, last
+
+
+async def _keep_house(host: Host) -> None:
+    """Remove what expired."""
+    while True:
+        await anyio.sleep(HOUSEKEEPING_SECONDS)
+        host.conversations.evict()
+        expired = await anyio.to_thread.run_sync(host.spool.expire, host.settings.ipc.reply_ttl_seconds)
+        await anyio.to_thread.run_sync(host.spool.retry_stuck)
+        before = int((time.time() - host.settings.ipc.receipt_days * 86_400) * 1000)
+        pruned = 0
+        while count := await anyio.to_thread.run_sync(
+            host.journal.prune_receipts, before, limiter=host.door.writer_slot
+        ):
+            pruned += count
+        if expired or pruned:
+            log.info("house.kept", replies_expired=expired, receipts_pruned=pruned)
+
+
+async def _report(host: Host, watcher: Watcher) -> None:
+    """Write the status file for `honeybadger-host status`."""
+    while True:
+        try:
+            await anyio.to_thread.run_sync(write_status, host.home, status(host, watcher))
+        except OSError as error:
+            log.warning("status.failed", error=str(error))
+        await anyio.sleep(host.settings.life.status_seconds)
+
+
+def status(host: Host, watcher: Watcher) -> dict[str, Any]:
+    """Return what the host says of itself; no text of anybody's is in it."""
+    counters = host.counters
+    now = time.monotonic()
+    outcomes: dict[str, int] = {}
+    types: dict[str, int] = {}
+    for (type_, outcome), count in counters.requests.copy().items():
+        outcomes[outcome] = outcomes.get(outcome, 0) + count
+        types[type_] = types.get(type_, 0) + count
+    return {
+        "version": __version__,
+        "pid": os.getpid(),
+        "uptime_seconds": round(now - host.started, 1),
+        "written_at": time.time(),
+        "mode": "closed" if host.settings.ipc.closed else "open",
+        "boxes": len(host.spool.boxes),
+        "boxes_refused": [
+            f"{box.group}/{box.sender}: {box.complaint}" for box in host.spool.boxes.values() if box.complaint
+        ],
+        "pending": host.spool.pending,
+        "stuck": sum(len(box.stuck) for box in host.spool.boxes.values()),
+        "requests": {"total": counters.total, "by_outcome": outcomes, "by_type": types},
+        "requests_per_second": round(counters.rate(now), 2),
+        "latency": counters.latency(),
+        "journal": {
+            "seq": host.journal.committed_seq,
+            "projected_seq": host.journal.projected_seq,
+            "commits": counters.commits,
+        },
+        "files_behind": host.projections.behind,
+        "sessions_in_memory": len(host.conversations),
+        "sweeps": host.door.sweeps,
+        "watcher": {
+            "is_alive": watcher.is_alive(),
+            "rebuilds": watcher.rebuilds,
+            "folders_without_events": watcher.unwatched,
+        },
+        "last_error": counters.last_error,
+        "last_error_at": counters.last_error_at,
+        "resident_bytes": resident_bytes(),
+    }
+
+
+def notify(state: str) -> None:
+    """Tell systemd; nothing happens when it did not start us (sd_notify: one datagram)."""
+    address = notify_socket()
+    if address is None:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+        sock.connect(address)
+        sock.send(state.encode())
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the host's own error of a group, else the first one."""
+    own = group.subgroup(HostError)
+    found: BaseException = own or group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

@@ -1,0 +1,88 @@
+"""Dead letters, for the operator: list, show, retry, drop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from honeybadger_agent.mailbox import NAME, REQUEST_ID, BadName, Mailbox
+from honeybadger_host.errors import HostError, NotFound
+
+_REASON = ".reason.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request that could not be served.
+
+    Args:
+        name: `<group>/<sender>/<stem>`, as the commands take it.
+        data: its bytes, None when it was no regular file.
+    """
+
+    name: str
+    reason: dict[str, Any]
+    path: Path
+    data: bytes | None
+
+
+def list_dead(home: Path) -> Iterator[DeadLetter]:
+    """Yield all dead letters, by name."""
+    for reason_path in sorted((home / "data" / "dead").glob(f"*/*/*{_REASON}")):
+        yield _load(home, reason_path)
+
+
+def find_dead(home: Path, name: str) -> DeadLetter:
+    """Return one dead letter. Raises NotFound."""
+    group, _, rest = name.partition("/")
+    sender, _, stem = rest.partition("/")
+    path = home / "data" / "dead" / group / sender / (stem + _REASON)
+    if not (NAME.fullmatch(group) and NAME.fullmatch(sender)) or "/" in stem or not path.is_file():
+        raise NotFound(f"there is no dead letter {name!r}: `honeybadger-host dead list` names them all")
+    return _load(home, path)
+
+
+def retry_dead(home: Path, letter: DeadLetter) -> None:
+    """Put a dead letter back into its box, then forget it. Raises HostError."""
+    group, sender, stem = letter.name.split("/", 2)
+    if letter.data is None or not REQUEST_ID.fullmatch(stem):
+        raise HostError(f"{letter.name} cannot be tried again: it was no file, or its name is no request id")
+    try:
+        mailbox = Mailbox.of(home, group, sender)
+        owner = os.stat(mailbox.root / "requests")
+        mailbox.publish(stem, letter.data)
+        if owner.st_uid != os.geteuid():
+            os.chown(mailbox.path("requests", stem), owner.st_uid, -1, follow_symlinks=False)
+    except (BadName, OSError) as error:
+        raise HostError(f"cannot put {letter.name} back: {error}") from None
+    drop_dead(letter)
+
+
+def drop_dead(letter: DeadLetter) -> None:
+    """Remove a dead letter for good. Raises HostError."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            letter.path.with_name(letter.path.name.removesuffix(_REASON) + ".json").unlink()
+        letter.path.unlink(missing_ok=True)
+    except OSError as error:
+        raise HostError(f"cannot remove {letter.name}: {error.strerror}") from None
+
+
+def _load(home: Path, reason_path: Path) -> DeadLetter:
+    stem = reason_path.name.removesuffix(_REASON)
+    name = f"{reason_path.parent.parent.name}/{reason_path.parent.name}/{stem}"
+    try:
+        reason = orjson.loads(reason_path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        reason = {"reason": "unknown: the reason file is damaged"}
+    try:
+        data = (reason_path.with_name(stem + ".json")).read_bytes()
+    except OSError:
+        data = None
+    return DeadLetter(name, reason, reason_path, data)

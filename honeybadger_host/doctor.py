@@ -1,0 +1,267 @@
+"""What an operator can mend: a list of checks, each a function of the home folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
+from honeybadger_host.domain import GROUP_FILES
+from honeybadger_host.errors import FileProblem, HomeError, SettingsError
+from honeybadger_host.home import JOURNAL_FILE, check_home, is_served, read_holder
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.senders import load_senders
+from honeybadger_host.settings import load_settings
+
+Level = Literal["ok", "warning", "problem"]
+
+_WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse.sshfs", "vboxsf"}
+_VOLATILE: Final = {"tmpfs", "ramfs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's.
+
+    Args:
+        now_what: what to do; empty when nothing is to be done.
+    """
+
+    check: str
+    level: Level
+    message: str
+    now_what: str = ""
+
+
+def examine(home: Path) -> list[Finding]:
+    """Run every check; a check that fails itself is a finding, too."""
+    findings: list[Finding] = []
+    for check in CHECKS:
+        try:
+            findings += check(home)
+        except OSError as error:
+            findings.append(Finding(check.__name__, "problem", f"cannot be checked: {error}", "see the message"))
+    return findings
+
+
+def python_and_sqlite(home: Path) -> Iterator[Finding]:
+    yield Finding(
+        "versions",
+        "ok",
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {platform.system()}",
+    )
+
+
+def home_folder(home: Path) -> Iterator[Finding]:
+    try:
+        check_home(home)
+    except HomeError as error:
+        yield Finding("home", "problem", str(error), "see the message")
+        return
+    yield Finding("home", "ok", f"{home} can be served by uid {os.geteuid()}")
+    for name in ("data", "groups", "config"):
+        folder = home / name
+        if folder.is_dir() and folder.stat().st_mode & 0o022:
+            yield Finding("permissions", "warning", f"others may write into {folder}", f"chmod go-w {folder}")
+        elif name == "data" and folder.is_dir() and folder.stat().st_mode & 0o044:
+            yield Finding(
+                "permissions", "warning", f"others may list {folder}", f"chmod 700 {folder} (711 in closed mode)"
+            )
+
+
+def settings(home: Path) -> Iterator[Finding]:
+    try:
+        loaded = load_settings(home)
+    except SettingsError as error:
+        yield Finding("settings", "problem", str(error), "correct it; the host does not start with it")
+        return
+    changed = [name for name, origin in loaded.origins.items() if origin != "default"]
+    yield Finding("settings", "ok", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
+    if loaded.settings.ipc.closed:
+        try:
+            senders = load_senders(home)
+        except SettingsError as error:
+            yield Finding("senders", "problem", str(error), "correct it")
+            return
+        level: Level = "ok" if senders else "warning"
+        yield Finding("senders", level, f"closed mode serves {len(senders)} senders", "" if senders else "sender add")
+
+
+def lock(home: Path) -> Iterator[Finding]:
+    holder = read_holder(home)
+    if is_served(home):
+        yield Finding("lock", "ok", f"served by {holder}")
+    elif holder.pid is not None:
+        yield Finding("lock", "ok", f"not served; last by {holder} (a lock left behind is no obstacle)")
+    else:
+        yield Finding("lock", "ok", "never served yet")
+
+
+def journal(home: Path) -> Iterator[Finding]:
+    path = home / JOURNAL_FILE
+    if not path.exists():
+        if read_holder(home).journal is not None:
+            yield Finding("journal", "problem", f"{path} is missing", "restore it from a backup before the next start")
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as connection:
+            verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            count = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
+    except sqlite3.Error as error:
+        yield Finding("journal", "problem", f"{path}: {error}", "restore it from a backup")
+        return
+    if verdict == "ok":
+        yield Finding("journal", "ok", f"{count} changes, {path.stat().st_size} bytes")
+    else:
+        yield Finding("journal", "problem", f"{path} is damaged: {verdict}", "restore it from a backup")
+
+
+def disk(home: Path) -> Iterator[Finding]:
+    space = os.statvfs(home)
+    free = space.f_bavail * space.f_frsize
+    level: Level = "ok" if free > 1 << 30 else "warning" if free > 1 << 26 else "problem"
+    yield Finding("disk", level, f"{free >> 20} MiB free", "" if level == "ok" else "free some space")
+    if space.f_files:
+        level = "ok" if space.f_favail > 100_000 else "warning" if space.f_favail > 10_000 else "problem"
+        yield Finding(
+            "inodes",
+            level,
+            f"{space.f_favail} inodes free",
+            "" if level == "ok" else "every request and reply is a file",
+        )
+
+
+def file_system(home: Path) -> Iterator[Finding]:
+    kind = _file_system_of(home.resolve())
+    if kind is None:
+        return
+    if kind in _WITHOUT_EVENTS:
+        yield Finding(
+            "file system",
+            "warning",
+            f"{kind}: no file events from other machines, and fsync may promise less",
+            "keep the home on a local disk; at least set ipc.watch = false",
+        )
+    elif kind in _VOLATILE:
+        yield Finding("file system", "warning", f"{kind}: everything is gone after a reboot", "use a disk")
+    else:
+        yield Finding("file system", "ok", kind)
+
+
+def inotify(home: Path) -> Iterator[Finding]:
+    if sys.platform != "linux":
+        return
+    needed = sum(1 for _ in _group_folders(home)) + sum(1 for _ in (home / "data" / "ipc").glob("*/*"))
+    for name, least in (("max_user_watches", needed * 2 + 64), ("max_user_instances", 16)):
+        path = Path("/proc/sys/fs/inotify") / name
+        if not path.exists():
+            continue
+        limit = int(path.read_text())
+        if limit < least:
+            yield Finding(
+                "inotify",
+                "warning",
+                f"fs.inotify.{name} is {limit}, {least} are wanted: requests wait for the sweep",
+                f"sysctl fs.inotify.{name}={max(least, 8192)}",
+            )
+        else:
+            yield Finding("inotify", "ok", f"fs.inotify.{name} is {limit}, {needed} folders are watched")
+
+
+def hard_links(home: Path) -> Iterator[Finding]:
+    path = Path("/proc/sys/fs/protected_hardlinks")
+    if path.exists() and path.read_text().strip() == "0":
+        yield Finding(
+            "hard links",
+            "warning",
+            "fs.protected_hardlinks is 0: agents can link each other's files",
+            "sysctl fs.protected_hardlinks=1",
+        )
+
+
+def group_files(home: Path) -> Iterator[Finding]:
+    files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=0)
+    with contextlib.suppress(SettingsError):
+        limit = load_settings(home).settings.memory.max_group_file_bytes
+        files = GroupFiles(home, max_file_bytes=limit, max_cache_bytes=0)
+    good = 0
+    for group in _group_folders(home):
+        for name in GROUP_FILES:
+            try:
+                good += files.read(f"groups/{group}/{name}") is not None
+            except FileProblem as problem:
+                yield Finding("group files", "problem", str(problem), "it is not served until then")
+    yield Finding("group files", "ok", f"{good} can be served")
+
+
+def boxes(home: Path) -> Iterator[Finding]:
+    ipc = home / "data" / "ipc"
+    if not ipc.is_dir():
+        return
+    count = 0
+    for group in sorted(ipc.iterdir()):
+        if not NAME.fullmatch(group.name) or group.name == GLOBAL_GROUP:
+            yield Finding("boxes", "warning", f"{group} is not a group's name and is not served", "rename or remove it")
+            continue
+        for sender in sorted(group.iterdir()):
+            if not NAME.fullmatch(sender.name) or sender.is_symlink():
+                yield Finding("boxes", "warning", f"{sender} is not a sender's folder and is not served", "remove it")
+                continue
+            count += 1
+            for folder in (sender / "requests", sender / "replies"):
+                if folder.is_symlink():
+                    yield Finding("boxes", "problem", f"{folder} is a link: the box is not served", "remove the link")
+    yield Finding("boxes", "ok", f"{count} boxes")
+
+
+def dead_letters(home: Path) -> Iterator[Finding]:
+    count = sum(1 for _ in (home / "data" / "dead").glob("*/*/*.reason.json"))
+    if count:
+        yield Finding("dead letters", "warning", f"{count} requests could not be served", "honeybadger-host dead list")
+    else:
+        yield Finding("dead letters", "ok", "none")
+
+
+CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
+    python_and_sqlite,
+    home_folder,
+    settings,
+    lock,
+    journal,
+    disk,
+    file_system,
+    inotify,
+    hard_links,
+    group_files,
+    boxes,
+    dead_letters,
+)
+
+
+def _group_folders(home: Path) -> Iterator[str]:
+    with contextlib.suppress(OSError), os.scandir(home / "groups") as entries:
+        yield from sorted(entry.name for entry in entries if entry.is_dir() and NAME.fullmatch(entry.name))
+
+
+def _file_system_of(path: Path) -> str | None:
+    """Return the type of the file system a path is on, None where /proc does not tell."""
+    try:
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+    except OSError:
+        return None
+    best: tuple[int, str] | None = None
+    for line in lines:
+        parts = line.split(" ")
+        mount = parts[1].replace("\\040", " ")
+        if (str(path) == mount or str(path).startswith(mount.rstrip("/") + "/")) and (
+            best is None or len(mount) >= best[0]
+        ):
+            best = (len(mount), parts[2])
+    return best[1] if best else None

@@ -1,0 +1,134 @@
+"""The host's values: what is decided, before it is written and after it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Final, Literal, TypeAlias
+
+from honeybadger_agent.wire import Role, Wire
+from honeybadger_host.text import estimate_tokens, history_line
+
+PERSONA: Final = "CLAUDE.md"
+MEMORY: Final = "MEMORY.md"
+SUMMARY: Final = "summary.md"
+GroupFileName: TypeAlias = Literal["CLAUDE.md", "MEMORY.md", "summary.md"]
+ROOT_GLOBAL_FILE: Final = "AGENT.md"
+GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
+GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that passed the door: who asked is where it lay."""
+
+    group: str
+    sender: str
+    request_id: str
+    session: str
+    payload: Wire
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of a conversation.
+
+    Args:
+        number: from 1, in its session.
+        sender: who speaks, as shown in the history.
+        by: the sender's folder the turn came from.
+        at: UTC.
+    """
+
+    number: int
+    at: datetime
+    role: Role
+    sender: str
+    by: str
+    content: str
+    token_count: int
+    tools_used: tuple[str, ...] = ()
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @cached_property
+    def line(self) -> str:
+        """The turn in a history, neutralised, with its line end."""
+        return history_line(self.sender, self.content)
+
+    @cached_property
+    def line_tokens(self) -> int:
+        """Estimate for `line`."""
+        return estimate_tokens(self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class NoteAdded:
+    """A note goes to the end of the group's MEMORY.md."""
+
+    group: str
+    data: bytes
+
+    @property
+    def file(self) -> str:
+        return f"groups/{self.group}/{MEMORY}"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnAdded:
+    """A turn goes to the end of its session's log."""
+
+    group: str
+    session: str
+    turn: Turn
+    data: bytes
+
+    @property
+    def file(self) -> str:
+        return f"data/sessions/{self.group}/{self.session}.jsonl"
+
+
+Change: TypeAlias = NoteAdded | TurnAdded
+"""What the journal takes. `data` is appended to `file`, a path below the home folder."""
+
+
+def change_kind(change: Change) -> str:
+    """Return the name the journal keeps for this kind of change."""
+    return "note" if isinstance(change, NoteAdded) else "turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a handler decided: the answer, and the changes it stands for."""
+
+    result: Mapping[str, Any]
+    changes: tuple[Change, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeHandler:
+    """Decides what a request changes.
+
+    Args:
+        decide: (asked, now) -> outcome; runs on the event loop, without I/O; raises `wire.Refusal`.
+        prepare: loads on a worker thread what `decide` needs in memory; None when it needs nothing.
+    """
+
+    decide: Callable[[Asked, datetime], Outcome]
+    prepare: Callable[[Asked], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryHandler:
+    """Answers from what is.
+
+    Args:
+        answer: (asked, now) -> result; runs on a worker thread, may read, changes nothing; raises `wire.Refusal`.
+    """
+
+    answer: Callable[[Asked, datetime], Mapping[str, Any]]
+
+
+Handler: TypeAlias = ChangeHandler | QueryHandler

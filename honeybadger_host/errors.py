@@ -1,0 +1,66 @@
+"""The host's own errors; what goes to an asker is a `wire.Refusal`.
+
+HostError                exit 1
+├── SettingsError        exit 3   a setting is unknown or wrong
+├── HomeError            exit 4   the home folder is missing or cannot be used
+├── HomeLocked           exit 5   another host serves this home
+├── JournalError         exit 6   the journal is damaged, missing or of another version
+├── NotRunning           exit 7   no host serves this home
+├── StorageFailed        exit 8   a disk error; nothing more may be acknowledged
+├── NotFound             exit 9   what a command names is not there
+└── WorldFailed          (never ends the process) disk full, folder in the way: nothing was changed
+FileProblem              a group file that is there and cannot be served
+
+Exit 0 is success, 2 wrong usage of the command line; 130 an interrupted command.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HostError(Exception):
+    """Base of everything the host raises on purpose. Its text says what, which, what now."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class SettingsError(HostError):
+    exit_code = 3
+
+
+class HomeError(HostError):
+    exit_code = 4
+
+
+class HomeLocked(HostError):
+    exit_code = 5
+
+
+class JournalError(HostError):
+    exit_code = 6
+
+
+class NotRunning(HostError):
+    exit_code = 7
+
+
+class StorageFailed(HostError):
+    exit_code = 8
+
+
+class NotFound(HostError):
+    exit_code = 9
+
+
+class WorldFailed(HostError):
+    """The world failed before anything was changed; trying again later may work."""
+
+
+class FileProblem(HostError):
+    """A file that people keep for the group cannot be served; the others are not affected."""
+
+    def __init__(self, file: str, message: str) -> None:
+        super().__init__(f"{file} {message}")
+        self.file = file
+        self.message = message

@@ -1,0 +1,200 @@
+"""Files, safely: read what others put there, append, replace, lock.
+
+Nothing here follows a link in the last component of a path, blocks on a FIFO or opens a device
+(docs/decisions/005-opening-files.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from honeybadger_host.errors import WorldFailed
+
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+
+class Signature(NamedTuple):
+    """What changes when a file does. Inode numbers are reused at once, so none of these is enough alone."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Signature:
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+class NotRegular(Exception):
+    """Something that is no regular file: it was not read."""
+
+
+class Incoming(NamedTuple):
+    """A regular file as it was at one moment.
+
+    Args:
+        data: at most `max_bytes` + 1 bytes; more than `max_bytes` means it is too large.
+        size: as the file system says.
+        uid: owner.
+        links: names the file has.
+    """
+
+    data: bytes
+    size: int
+    uid: int
+    links: int
+
+
+def kind_of(mode: int) -> str:
+    """Return what a person calls this kind of file."""
+    for test, name in (
+        (stat.S_ISLNK, "a link"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISBLK, "a device"),
+        (stat.S_ISCHR, "a device"),
+    ):
+        if test(mode):
+            return name
+    return "a regular file"
+
+
+def read_incoming(folder_fd: int, name: str, max_bytes: int) -> Incoming:
+    """Read one file of a folder others write to, once.
+
+    Raises:
+        NotRegular: a link, folder, FIFO, socket or device; the message names the kind.
+        FileNotFoundError: it is gone.
+        OSError: the world failed (too many open files, I/O error).
+    """
+    try:
+        fd = os.open(name, _READ, dir_fd=folder_fd)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise NotRegular("a link") from None
+        if error.errno == errno.ENXIO:
+            raise NotRegular("a socket or a device") from None
+        raise
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotRegular(kind_of(status.st_mode))
+        # one read of what fstat promised; a buffer of the limit's size for every small file costs 15 us
+        data = os.read(fd, min(status.st_size, max_bytes) + 1)
+        return Incoming(data, max(status.st_size, len(data)), status.st_uid, status.st_nlink)
+    finally:
+        os.close(fd)
+
+
+def open_folder(name: str | os.PathLike[str], *, within: int | None = None) -> int:
+    """Return a descriptor of a folder that is not a link. Raises OSError."""
+    return os.open(name, _FOLDER, dir_fd=within)
+
+
+def open_to_append(path: Path) -> int:
+    """Return a descriptor to append to a regular file, made (0600) with its folders (0700) when missing.
+
+    Raises WorldFailed: something is in the way; the message says what to do.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    try:
+        try:
+            fd = os.open(path, flags, FILE_MODE)
+        except FileNotFoundError:
+            make_folders(path.parent)
+            fd = os.open(path, flags, FILE_MODE)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise WorldFailed(f"{path} is a link, and the host writes plain files only: replace it by a file") from None
+        if error.errno == errno.EISDIR:
+            raise WorldFailed(f"{path} is a folder where the host needs a file: move it away") from None
+        raise WorldFailed(f"cannot open {path} for writing: {error.strerror}") from error
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(fd)
+        raise WorldFailed(f"{path} is {kind_of(status.st_mode)} where the host needs a file: move it away")
+    return fd
+
+
+def append(fd: int, data: bytes) -> None:
+    """Append all of `data` or nothing.
+
+    Raises WorldFailed: the disk took only a part (a full tmpfs reports no error); the part was cut off again.
+    """
+    before = os.fstat(fd).st_size
+    try:
+        written = os.write(fd, data)
+    except OSError as error:
+        raise WorldFailed(f"cannot append: {error.strerror}") from error
+    if written == len(data):
+        return
+    if os.fstat(fd).st_size == before + written:  # else somebody else appended meanwhile: leave theirs alone
+        os.ftruncate(fd, before)
+    raise WorldFailed(f"the disk took {written} of {len(data)} bytes")
+
+
+def make_folders(path: Path) -> None:
+    """Make a folder and its parents with mode 0700, whatever the umask. Raises OSError."""
+    missing = [path]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for folder in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=FOLDER_MODE)
+
+
+def replace(path: Path, data: bytes, *, mode: int = FILE_MODE, is_durable: bool = True) -> None:
+    """Replace a file in one step: a reader sees the old bytes or the new ones. Raises OSError; then nothing changed."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if is_durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+        if is_durable:
+            sync_folder(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def try_lock(path: Path) -> int | None:
+    """Return a descriptor that holds an exclusive lock on `path` until it is closed, or None when another has it.
+
+    The kernel drops the lock with the process, however that ends: a lock is never stale.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd

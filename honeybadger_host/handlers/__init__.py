@@ -1,0 +1,29 @@
+"""Message type -> handler: the table the daemon hands to the door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from honeybadger_host.domain import Handler
+from honeybadger_host.handlers import conversation, host, notes
+from honeybadger_host.memory.conversation import Conversations
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.settings import Settings
+
+
+def build_table(settings: Settings, files: GroupFiles, conversations: Conversations) -> Mapping[str, Handler]:
+    """Return the handler of every request type the host serves."""
+    history_budget = settings.history.budget_tokens
+    return {
+        "ping": host.ping(),
+        "update_memory": notes.update_memory(),
+        "read_group_files": notes.read_group_files(files),
+        "append_turn": conversation.append_turn(conversations),
+        "get_history": conversation.get_history(conversations, default_budget_tokens=history_budget),
+        "get_context": conversation.get_context(
+            files,
+            conversations,
+            default_budget_tokens=settings.context.budget_tokens,
+            history_budget_tokens=history_budget,
+        ),
+    }

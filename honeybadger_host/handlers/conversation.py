@@ -1,0 +1,151 @@
+"""Conversation: `append_turn`, `get_history`, `get_context` (AM1, HB5, HB6, HB9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from honeybadger_agent.wire import AppendTurn, GetContext, GetHistory, Refusal
+from honeybadger_host.domain import (
+    GLOBAL_GROUP_FILE,
+    ROOT_GLOBAL_FILE,
+    Asked,
+    ChangeHandler,
+    Outcome,
+    QueryHandler,
+    Turn,
+    TurnAdded,
+)
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.budget import format_history
+from honeybadger_host.memory.context import Loaded, Parts, build_context
+from honeybadger_host.memory.conversation import Conversations, dump_turn, turns_file
+from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.text import estimate_tokens, is_blank, neutralise, one_line
+
+log = structlog.get_logger()
+
+
+def append_turn(conversations: Conversations) -> ChangeHandler:
+    """Return the handler of `append_turn`."""
+
+    def prepare(asked: Asked) -> None:
+        conversations.load(asked.group, asked.session)
+
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        payload = asked.payload
+        assert isinstance(payload, AppendTurn)  # noqa: S101  the table pairs type and payload
+        if is_blank(neutralise(payload.content).text):
+            raise Refusal("invalid", "payload.content is blank: nothing was appended", field="payload.content")
+        turn = Turn(
+            number=conversations.next_number(asked.group, asked.session),
+            at=now,
+            role=payload.role,
+            sender=_speaker(payload, asked.sender),
+            by=asked.sender,
+            content=payload.content,
+            token_count=estimate_tokens(payload.content),
+            tools_used=tuple(payload.tools_used or ()),
+            input_tokens=payload.input_tokens,
+            output_tokens=payload.output_tokens,
+        )
+        change = TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id))
+        return Outcome({"turn": turn.number, "token_count": turn.token_count}, (change,))
+
+    return ChangeHandler(decide, prepare)
+
+
+def get_history(conversations: Conversations, *, default_budget_tokens: int) -> QueryHandler:
+    """Return the handler of `get_history`."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, GetHistory)  # noqa: S101  the table pairs type and payload
+        budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
+        turns = conversations.load(asked.group, asked.session).turns
+        if payload.max_messages is not None:
+            turns = turns[-payload.max_messages :]
+        history = format_history(turns, budget)
+        return {
+            "text": history.text,
+            "messages": [_message(turn) for turn in history.turns],
+            "tokens": history.tokens,
+            "dropped": history.dropped,
+            "shortened": history.is_shortened,
+        }
+
+    return QueryHandler(answer)
+
+
+def load_parts(files: GroupFiles, conversations: Conversations, group: str, session: str, message: str | None) -> Parts:
+    """Read what a context is made of; a file that cannot be served is part of the answer, not an error."""
+
+    def read(load: Callable[[str], GroupText | None], name: str) -> Loaded:
+        try:
+            return load(name)
+        except FileProblem as problem:
+            log.warning("group_file.refused", file=problem.file, why=problem.message)
+            return problem
+
+    global_files = [(file, read(files.read, file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)]
+    return Parts(
+        group=group,
+        persona=read(files.persona, group),
+        memory=read(files.memory, group),
+        summary=read(files.summary, group),
+        global_files=global_files,
+        turns=conversations.load(group, session).turns,
+        turns_file=turns_file(group, session),
+        message=message,
+    )
+
+
+def get_context(
+    files: GroupFiles, conversations: Conversations, *, default_budget_tokens: int, history_budget_tokens: int
+) -> QueryHandler:
+    """Return the handler of `get_context`."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
+        budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
+        parts = load_parts(files, conversations, asked.group, asked.session, payload.message)
+        context = build_context(parts, budget_tokens=budget, history_budget_tokens=history_budget_tokens)
+        before, after = context.history_tokens
+        log.debug(
+            "context.built",
+            group=asked.group,
+            session=asked.session,
+            tokens=context.tokens,
+            budget_tokens=budget,
+            history_tokens_before=before,
+            history_tokens=after,
+        )
+        return {
+            "system": context.system,
+            "messages": [] if context.message is None else [{"role": "user", "content": context.message}],
+            "sections": [row.model_dump(exclude_none=True) for row in context.sections],
+            "tokens": context.tokens,
+            "budget_tokens": context.budget_tokens,
+            "is_over_budget": context.is_over_budget,
+        }
+
+    return QueryHandler(answer)
+
+
+def _speaker(payload: AppendTurn, folder: str) -> str:
+    """Return the name shown for a turn. Raises Refusal: it could forge another speaker's line."""
+    if payload.sender is None:
+        return folder if payload.role == "assistant" else payload.role
+    name = one_line(payload.sender)
+    if name.changed or is_blank(name.text) or "[" in name.text or "]" in name.text:
+        raise Refusal("invalid", "payload.sender must be one visible line without [ and ]", field="payload.sender")
+    return name.text
+
+
+def _message(turn: Turn) -> dict[str, Any]:
+    at = turn.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"role": turn.role, "content": turn.content, "sender": turn.sender, "turn": turn.number, "at": at}

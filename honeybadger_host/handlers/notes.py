@@ -1,0 +1,66 @@
+"""Notes: `update_memory` and `read_group_files` (HB1-HB4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from honeybadger_agent.wire import Refusal, UpdateMemory
+from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY, Asked, ChangeHandler, NoteAdded, Outcome, QueryHandler
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.text import is_blank, neutralise, render_note
+
+log = structlog.get_logger()
+
+DEFAULT_SECTION = "Notes"
+
+
+def update_memory() -> ChangeHandler:
+    """Return the handler of `update_memory`: a note at the end of MEMORY.md, signed with the sender's folder."""
+
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        payload = asked.payload
+        assert isinstance(payload, UpdateMemory)  # noqa: S101  the table pairs type and payload
+        section = DEFAULT_SECTION if payload.section is None else payload.section
+        try:
+            note = render_note(payload.content, section, asked.sender, now)
+        except ValueError:
+            field = "payload.content" if is_blank(neutralise(payload.content).text) else "payload.section"
+            log.warning("note.refused", group=asked.group, sender=asked.sender, id=asked.request_id, field=field)
+            raise Refusal(
+                "invalid", f"{field} is blank: nothing visible is left of it; nothing was saved", field=field
+            ) from None
+        result: dict[str, Any] = {"file": MEMORY, "section": note.section}
+        if note.changed:
+            result["neutralised"] = note.changed
+        return Outcome(result, (NoteAdded(asked.group, note.data),))
+
+    return ChangeHandler(decide)
+
+
+def read_group_files(files: GroupFiles) -> QueryHandler:
+    """Return the handler of `read_group_files`: one bad file is named and leaves the others readable."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        result: dict[str, Any] = {}
+        problems: list[dict[str, str]] = []
+        for member, name, read in (
+            ("persona", PERSONA, files.persona),
+            ("memory", MEMORY, files.memory),
+            ("summary", SUMMARY, files.summary),
+        ):
+            try:
+                text = read(asked.group)
+                result[member] = None if text is None else text.text
+            except FileProblem as problem:
+                result[member] = None
+                problems.append({"file": name, "message": problem.message})
+                log.warning("group_file.refused", file=problem.file, why=problem.message)
+        result["problems"] = problems
+        return result
+
+    return QueryHandler(answer)

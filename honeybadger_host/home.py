@@ -1,0 +1,138 @@
+"""The home folder: make one, check one, hold it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent.mailbox import NAME
+from honeybadger_host.errors import HomeError, HomeLocked
+from honeybadger_host.files import make_folders, try_lock
+from honeybadger_host.settings import CONFIG_FILE, render_toml
+
+LOCK_FILE: Final = "data/host.lock"
+JOURNAL_FILE: Final = "data/journal.db"
+
+
+def make_home(home: Path, group: str = "main") -> list[Path]:
+    """Make what a home needs and is missing; return the files that were made. Nothing that exists is touched.
+
+    Raises HomeError.
+    """
+    if not NAME.fullmatch(group):
+        raise HomeError(f"group {group!r} is not a name: 1-64 characters of A-Z a-z 0-9 _ -")
+    templates = resources.files("honeybadger_host") / "templates"
+    files = {
+        home / CONFIG_FILE: render_toml(),
+        home / "groups" / group / "CLAUDE.md": templates.joinpath("CLAUDE.md").read_text(encoding="utf-8"),
+    }
+    made: list[Path] = []
+    try:
+        for folder in (home, home / "data" / "ipc", home / "groups" / group):
+            make_folders(folder)
+        for path, text in files.items():
+            if not path.exists():
+                make_folders(path.parent)
+                path.write_text(text)
+                path.chmod(0o600)
+                made.append(path)
+    except OSError as error:
+        raise HomeError(f"cannot make {error.filename or home}: {error.strerror}") from error
+    return made
+
+
+def check_home(home: Path) -> None:
+    """Raise HomeError when a folder cannot be served."""
+    if not home.is_dir():
+        raise HomeError(f"{home} is not a folder: make a home with `honeybadger-host init {home}`")
+    if not (home / CONFIG_FILE).exists() and not (home / "groups").is_dir():
+        raise HomeError(
+            f"{home} is no Honeybadger home (it has no {CONFIG_FILE} and no groups/): choose another with --home, "
+            f"or make it one with `honeybadger-host init {home}`"
+        )
+    try:
+        for folder in (home / "data" / "ipc", home / "groups"):
+            make_folders(folder)
+    except OSError as error:
+        raise HomeError(f"cannot make {error.filename}: {error.strerror}") from error
+    for folder in (home / "data", home / "groups"):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise HomeError(
+                f"{folder} is not writable for uid {os.geteuid()}: run as its owner, or give it to this user"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who serves a home, as its lock file says.
+
+    Args:
+        journal: identity of the journal this home had when it was last served.
+    """
+
+    pid: int | None
+    started: str | None
+    host: str | None
+    journal: str | None
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, started {self.started}"
+
+
+class HomeLock:
+    """Held while a host serves the home. The kernel lets go of it when the process ends, so it is never stale."""
+
+    def __init__(self, home: Path) -> None:
+        """Take the lock. Raises HomeLocked, HomeError."""
+        path = home / LOCK_FILE
+        self.previous = read_holder(home)
+        try:
+            fd = try_lock(path)
+        except OSError as error:
+            raise HomeError(f"cannot lock {path}: {error.strerror}") from error
+        if fd is None:
+            raise HomeLocked(
+                f"{home} is served by {self.previous}: use that one, stop it, or give this host a home of its own"
+            )
+        self._fd = fd
+
+    def sign(self, journal: str) -> None:
+        """Write who holds the lock, and which journal the home has."""
+        started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        holder = {"pid": os.getpid(), "started": started, "host": socket.gethostname(), "journal": journal}
+        data = orjson.dumps(holder, option=orjson.OPT_APPEND_NEWLINE)
+        os.pwrite(self._fd, data, 0)
+        os.ftruncate(self._fd, len(data))
+        os.fsync(self._fd)
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+def read_holder(home: Path) -> Holder:
+    """Return what the lock file says, whoever holds it now."""
+    value: Any = None
+    with contextlib.suppress(OSError, orjson.JSONDecodeError):
+        value = orjson.loads((home / LOCK_FILE).read_bytes())
+    if not isinstance(value, dict):
+        return Holder(None, None, None, None)
+    return Holder(value.get("pid"), value.get("started"), value.get("host"), value.get("journal"))
+
+
+def is_served(home: Path) -> bool:
+    """Return whether a host serves this home now. Raises OSError."""
+    if not (home / LOCK_FILE).exists():
+        return False
+    fd = try_lock(home / LOCK_FILE)
+    if fd is None:
+        return True
+    os.close(fd)
+    return False

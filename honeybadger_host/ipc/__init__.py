@@ -1,0 +1,1 @@
+"""The road from a dropped file to its reply."""

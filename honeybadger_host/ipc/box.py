@@ -1,0 +1,376 @@
+"""The boxes on disk: find them, list them fairly, open what lies there safely, reply, bury.
+
+The listing is the truth: what is in a box and was not taken is a request. Nothing is claimed by renaming; a request
+file stays until its reply is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import orjson
+import structlog
+
+from honeybadger_agent.mailbox import NAME, REPLIES, REQUESTS, TMP
+from honeybadger_host.files import Incoming, make_folders, open_folder, read_incoming
+
+log = structlog.get_logger()
+
+_MOST_LISTED: Final = 65_536
+"""Names taken from one listing, the first in order: 90 bytes each."""
+_LONG_QUEUE: Final = 2048
+"""A box with more names waiting is not listed again before they are served."""
+_MOST_OPEN: Final = 128
+"""Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
+_SUFFIX: Final = ".json"
+_MOST_BURIED_BYTES: Final = 16 * 1024 * 1024
+TMP_KEPT_SECONDS: Final = 86_400.0
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    """One sender's folder and what the host knows of its requests.
+
+    Args:
+        uid: in closed mode the owner its files must have; None: any.
+        queued: names listed and not taken yet.
+        inflight: names taken and not removed yet.
+        waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
+        stuck: names that are done and cannot be removed.
+    """
+
+    group: str
+    sender: str
+    path: str
+    uid: int | None = None
+    queued: set[str] = field(default_factory=set)
+    inflight: set[str] = field(default_factory=set)
+    waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
+    stuck: set[str] = field(default_factory=set)
+    complaint: str | None = None
+    """Why the box is not served now; said once."""
+
+    @property
+    def requests(self) -> str:
+        return f"{self.path}/{REQUESTS}"
+
+
+@dataclass(slots=True, eq=False)
+class OpenBox:
+    """Descriptors of a box's folders, none reached through a link; valid until closed."""
+
+    box: Box
+    requests_fd: int
+    replies_fd: int
+
+    def read(self, name: str, max_bytes: int) -> Incoming:
+        """Read one request file; see `files.read_incoming`."""
+        return read_incoming(self.requests_fd, name, max_bytes)
+
+    def reply(self, name: str, data: bytes) -> None:
+        """Write a reply under the request's name, complete or not at all. Raises OSError."""
+        temporary = f".{threading.get_ident():x}.tmp"  # a short name: a rename costs by its directory entry
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            fd = os.open(temporary, flags, 0o600, dir_fd=self.replies_fd)
+        except FileExistsError:
+            os.unlink(temporary, dir_fd=self.replies_fd)
+            fd = os.open(temporary, flags, 0o600, dir_fd=self.replies_fd)
+        try:
+            written = os.write(fd, data)
+        finally:
+            os.close(fd)
+        if written != len(data):
+            os.unlink(temporary, dir_fd=self.replies_fd)
+            raise OSError(28, "no space for the whole reply")
+        os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
+
+    def remove(self, name: str) -> None:
+        """Remove a request that is done; a name that cannot be removed is kept in mind and never served again."""
+        try:
+            os.unlink(name, dir_fd=self.requests_fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if not self._remove_folder(name, error):
+                if name not in self.box.stuck:
+                    log.error(
+                        "box.unlink_failed",
+                        group=self.box.group,
+                        sender=self.box.sender,
+                        name=ascii(name),
+                        error=error.strerror,
+                        now_what="it is done and will not be done again; remove it by hand",
+                    )
+                self.box.stuck.add(name)
+                return
+        self.box.stuck.discard(name)
+
+    def _remove_folder(self, name: str, error: OSError) -> bool:
+        """Remove an empty folder where a file should be; a full one stays, and is not descended into."""
+        if not isinstance(error, IsADirectoryError):
+            return False
+        try:
+            os.rmdir(name, dir_fd=self.requests_fd)
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        os.close(self.requests_fd)
+        os.close(self.replies_fd)
+
+
+class Spool:
+    """All boxes. Listing and taking belong to one thread at a time.
+
+    Args:
+        ipc: the folder `data/ipc`.
+        senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
+    """
+
+    def __init__(self, ipc: Path, dead: Path, *, senders: Mapping[tuple[str, str], int | None] | None) -> None:
+        self._ipc = str(ipc)
+        self._dead = dead
+        self.senders = senders
+        self.boxes: dict[str, Box] = {}
+        self._queues: dict[str, list[tuple[str, Box]]] = {}
+        self._turn = 0
+        self._ignored: set[str] = set()
+
+    @property
+    def pending(self) -> int:
+        """Requests listed and not taken."""
+        return sum(len(queue) for queue in self._queues.values())
+
+    def discover(self) -> None:
+        """Find boxes that came and forget those that went."""
+        found: dict[str, tuple[str, str]] = {}
+        for group in self._names_in(self._ipc):
+            for sender in self._names_in(f"{self._ipc}/{group}"):
+                if self.senders is not None and (group, sender) not in self.senders:
+                    self._ignore(f"{group}/{sender}", "the host runs closed and does not know this sender")
+                    continue
+                found[f"{self._ipc}/{group}/{sender}"] = (group, sender)
+        for path in [path for path in self.boxes if path not in found]:
+            box = self.boxes.pop(path)
+            if box.queued:
+                self._queues[box.group] = [item for item in self._queues[box.group] if item[1] is not box]
+        for path, (group, sender) in found.items():
+            uid = None if self.senders is None else self.senders[group, sender]
+            if path not in self.boxes:
+                self.boxes[path] = Box(group, sender, path, uid)
+                log.info("box.found", group=group, sender=sender)
+            self.boxes[path].uid = uid
+
+    def scan(self, box: Box, now: float) -> None:
+        """List a box and queue what is new, in the order of names within its group."""
+        if len(box.queued) > _LONG_QUEUE:
+            return
+        try:
+            names = os.listdir(box.requests)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                self.complain(box, f"requests/ cannot be listed: {error.strerror}")
+            return
+        if not names:
+            return
+        fresh = [
+            name
+            for name in names
+            if name.endswith(_SUFFIX)
+            and name[0] != "."
+            and name not in box.queued
+            and name not in box.inflight
+            and name not in box.stuck
+            and (name not in box.waiting or box.waiting[name][1] <= now)
+        ]
+        if box.waiting and (gone := box.waiting.keys() - set(names)):
+            for name in gone:
+                del box.waiting[name]
+        if not fresh:
+            return
+        if len(fresh) > _MOST_LISTED:
+            fresh.sort()
+            del fresh[_MOST_LISTED:]
+        box.queued.update(fresh)
+        queue = self._queues.setdefault(box.group, [])
+        queue += [(name, box) for name in fresh]
+        queue.sort(key=_by_name, reverse=True)  # the next one is the last
+
+    def take(self, most: int, *, except_groups: Collection[str] = ()) -> list[tuple[str, Box]]:
+        """Take up to `most` requests, every group that waits getting its turn; in order within a group."""
+        groups = [group for group, queue in self._queues.items() if queue and group not in except_groups]
+        taken: list[tuple[str, Box]] = []
+        if not groups:
+            return taken
+        self._turn += 1
+        start = self._turn % len(groups)
+        groups = groups[start:] + groups[:start]
+        boxes: set[Box] = set()
+        while groups and len(taken) < most:
+            share = max(1, (most - len(taken)) // len(groups))
+            for group in groups:
+                queue = self._queues[group]
+                for _ in range(min(share, len(queue), most - len(taken))):
+                    boxes.add(queue[-1][1])
+                    if len(boxes) > _MOST_OPEN:
+                        return taken
+                    name, box = queue.pop()
+                    box.queued.discard(name)
+                    box.inflight.add(name)
+                    taken.append((name, box))
+            groups = [group for group in groups if self._queues[group]]
+        return taken
+
+    def open(self, box: Box) -> OpenBox | None:
+        """Open the folders of a box, making `replies/` when it is missing; None (said once) when that is impossible."""
+        folder = -1
+        requests = -1
+        try:
+            folder = open_folder(box.path)
+            requests = open_folder(REQUESTS, within=folder)
+            try:
+                replies = open_folder(REPLIES, within=folder)
+            except FileNotFoundError:
+                os.mkdir(REPLIES, 0o700, dir_fd=folder)
+                replies = open_folder(REPLIES, within=folder)
+        except OSError as error:
+            if requests >= 0:
+                os.close(requests)
+            if not isinstance(error, FileNotFoundError):
+                self.complain(box, f"requests/ or replies/ is a link, or not ours to open: {error.strerror}")
+            return None
+        finally:
+            if folder >= 0:
+                os.close(folder)
+        box.complaint = None
+        return OpenBox(box, requests, replies)
+
+    def complain(self, box: Box, why: str) -> None:
+        """Say once why a box is not served."""
+        if box.complaint != why:
+            box.complaint = why
+            log.error("box.refused", group=box.group, sender=box.sender, why=why)
+
+    def bury(self, box: Box, name: str, data: bytes | None, why: str, at: str, *, size: int | None = None) -> None:
+        """Keep the bytes of a request that is none, with the reason, in `data/dead/`. Raises OSError.
+
+        Args:
+            data: None when it is no regular file: then there is only the reason.
+            at: UTC, RFC 3339.
+            size: what the file had, when `data` is only its beginning.
+        """
+        folder = self._dead / box.group / box.sender
+        make_folders(folder)
+        stem = os.fsencode(name.removesuffix(_SUFFIX)).decode("utf-8", "backslashreplace")
+        stem = "".join(c if c.isprintable() and c not in "/\\" else f"%{ord(c):02x}" for c in stem)[:150] or "%"
+        number = 1
+        while True:  # the same bytes again, as after a crash, are the same dead letter
+            path = folder / (f"{stem}.json" if number == 1 else f"{stem}.{number}.json")
+            reason_path = path.with_name(path.name.removesuffix(_SUFFIX) + ".reason.json")
+            with contextlib.suppress(OSError):
+                if reason_path.exists() and (not path.exists() if data is None else path.read_bytes() == data):
+                    return
+            if not path.exists() and not reason_path.exists():
+                break
+            number += 1
+        reason = {"at": at, "group": box.group, "sender": box.sender, "name": stem + _SUFFIX, "reason": why}
+        if data is not None:
+            _write_new(path, data)
+            reason["bytes"] = str(len(data))
+            if size is not None and size > len(data):
+                reason["left_out"] = f"{size - len(data)} of {size} bytes"
+        _write_new(reason_path, orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+    def read_more(self, opened: OpenBox, name: str) -> Incoming:
+        """Read as much of a file that is too large as a dead letter may have."""
+        return opened.read(name, _MOST_BURIED_BYTES)
+
+    def retry_stuck(self) -> None:
+        """Try again to remove what could not be removed."""
+        for box in self.boxes.values():
+            if box.stuck and (opened := self.open(box)) is not None:
+                try:
+                    for name in list(box.stuck):
+                        opened.remove(name)
+                finally:
+                    opened.close()
+
+    def expire(self, reply_ttl_seconds: float) -> int:
+        """Remove replies nobody took and temporary files nobody finished; return how many."""
+        count = 0
+        for box in list(self.boxes.values()):
+            for name, seconds in ((REPLIES, reply_ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
+                count += _remove_older(box.path, name, time.time() - seconds)
+        return count
+
+    def _names_in(self, folder: str) -> Iterable[str]:
+        """Yield the folders that may be groups or senders."""
+        try:
+            with os.scandir(folder) as entries:
+                listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError:
+            return
+        for name, is_folder in listed:
+            if is_folder and NAME.fullmatch(name):
+                yield name
+            elif not name.startswith("."):
+                self._ignore(f"{folder}/{name}", "not a folder, or not a name the protocol allows")
+
+    def _ignore(self, what: str, why: str) -> None:
+        if what not in self._ignored and len(self._ignored) < 1000:
+            self._ignored.add(what)
+            log.warning("box.ignored", what=ascii(what), why=why)
+
+
+def _by_name(item: tuple[str, Box]) -> str:
+    return item[0]
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+    finally:
+        os.close(fd)
+
+
+def _remove_older(folder: str, name: str, before: float) -> int:
+    """Remove regular files of a sender's folder that are older than `before`, following no link."""
+    try:
+        parent = open_folder(folder)
+    except OSError:
+        return 0
+    try:
+        fd = open_folder(name, within=parent)
+    except OSError:
+        return 0
+    finally:
+        os.close(parent)
+    count = 0
+    try:
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and status.st_mtime < before:
+                        os.unlink(entry.name, dir_fd=fd)
+                        count += 1
+    finally:
+        os.close(fd)
+    return count

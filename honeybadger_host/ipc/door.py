@@ -1,0 +1,572 @@
+"""The road: scan, read, decide, commit, project, reply, unlink.
+
+Three stages, each for a slice of requests, fair over the groups:
+
+    receive   worker thread   list, open and read once, parse once, look up receipts, load what decisions need
+    decide    event loop      handlers, no I/O; later requests see the changes decided before them
+    write     worker thread   one journal commit, then files, replies, unlinks
+
+While one slice is written the next is received. Queries run beside the road, on threads of their own, after the
+changes that came before them in their group are written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+import structlog
+
+from honeybadger_agent import wire
+from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID
+from honeybadger_agent.wire import NotARequest, Refusal
+from honeybadger_host.domain import Asked, Change, ChangeHandler, Handler, QueryHandler, TurnAdded, change_kind
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files import NotRegular
+from honeybadger_host.ipc.box import Box, OpenBox, Spool
+from honeybadger_host.memory.conversation import Conversations
+from honeybadger_host.memory.journal import Journal, Receipt, Row
+from honeybadger_host.memory.projections import Projections
+from honeybadger_host.observe import Counters
+
+log = structlog.get_logger()
+
+_BUSY_QUERIES = 16
+"""A group with so many queries under way is not taken from until some are answered."""
+_RETRY_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Letter:
+    """One request file on its way.
+
+    Args:
+        stem: the file's name without `.json`, printable.
+        digest: SHA-256 of its bytes; empty when it was not read.
+        receipt: (digest, reply) when the request was done before.
+        refusal: set as soon as somebody knows that it cannot be served.
+        dead_reason: its bytes go to the dead letters, for this reason.
+        reply: the bytes of the answer.
+    """
+
+    box: Box
+    name: str
+    stem: str
+    received: float
+    type: str = "?"
+    data: bytes | None = None
+    size: int = 0
+    digest: bytes = b""
+    asked: Asked | None = None
+    handler: Handler | None = None
+    receipt: tuple[bytes, bytes] | None = None
+    refusal: Refusal | None = None
+    dead_reason: str | None = None
+    changes: Sequence[Change] = ()
+    seq: int | None = None
+    reply: bytes = b""
+    outcome: str = "ok"
+
+
+@dataclass(slots=True)
+class Slice:
+    """What one pass of the road carries."""
+
+    letters: list[Letter]
+    opened: dict[Box, OpenBox] = field(default_factory=dict)
+
+    def close(self) -> None:
+        for opened in self.opened.values():
+            opened.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings the door works with; see `settings.Ipc`."""
+
+    batch_requests: int
+    max_request_bytes: int
+    unfinished_seconds: float
+    full_disk_seconds: float
+    queries_at_once: int
+    log_requests: bool
+
+
+class Door:
+    """Serves the boxes until cancelled; `wake` tells it where to look.
+
+    Args:
+        handlers: request type -> handler.
+        now: the wall clock, aware, UTC.
+        clock: monotonic seconds.
+        passed: called with the name of each point of the road, for tests that stop there.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        journal: Journal,
+        projections: Projections,
+        conversations: Conversations,
+        handlers: Mapping[str, Handler],
+        limits: Limits,
+        counters: Counters,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+        passed: Callable[[str], None] = lambda point: None,
+    ) -> None:
+        self._spool = spool
+        self._journal = journal
+        self._projections = projections
+        self._conversations = conversations
+        self._handlers = handlers
+        self._limits = limits
+        self._counters = counters
+        self._now = now
+        self._clock = clock
+        self._passed = passed
+        self._hinted: dict[str, None] = {}
+        self._all_hinted = True
+        self._event = anyio.Event()
+        self._written = anyio.Event()
+        self._written.set()
+        self._reader_slot = anyio.CapacityLimiter(1)
+        self.writer_slot = anyio.CapacityLimiter(1)
+        """Held by whoever writes to the journal or the projections."""
+        self._query_slots = anyio.CapacityLimiter(limits.queries_at_once)
+        self._queries: Counter[str] = Counter()
+        self._full_since: float | None = None
+        self._stopping = threading.Event()
+        self._is_stopping = False
+        self.ended = anyio.Event()
+        """Set when everything that was taken is answered, after `stop`."""
+        self.sweeps = 0
+
+    # ------------------------------------------------------------------------------------------------------- waking
+
+    def hint(self, box_path: str | None) -> None:
+        """Note where something came; None: look everywhere. Any thread; `wake` must follow on the loop."""
+        if box_path is None:
+            self._all_hinted = True
+        else:
+            self._hinted[box_path] = None
+
+    def wake(self) -> None:
+        """Make the road look at what was hinted. Event loop."""
+        self._event.set()
+
+    def stop(self) -> None:
+        """Take nothing more; `run` returns when what was taken is written and answered."""
+        self._is_stopping = True
+        self._stopping.set()
+        self._event.set()
+
+    async def run(self) -> None:
+        """Serve until `stop`."""
+        async with anyio.create_task_group() as tasks:
+            while not self._is_stopping:
+                await self._event.wait()
+                self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
+                while not self._is_stopping:
+                    received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
+                    if received is None:
+                        break
+                    await self._written.wait()
+                    self._decide(received)
+                    self._written = anyio.Event()
+                    tasks.start_soon(self._finish, received, tasks, self._written)
+            await self._written.wait()
+        self.ended.set()
+
+    # ------------------------------------------------------------------------------------------------------ receive
+
+    def _receive(self) -> Slice | None:
+        """Look into the boxes that were hinted and take a slice of what waits, read and parsed; None: nothing waits."""
+        now = self._clock()
+        if self._all_hinted:
+            self._all_hinted = False
+            self._hinted.clear()
+            self._spool.discover()
+            boxes = list(self._spool.boxes.values())
+            self.sweeps += 1
+        else:
+            boxes = []
+            while self._hinted:
+                try:
+                    path, _ = self._hinted.popitem()
+                except KeyError:
+                    break
+                if (box := self._spool.boxes.get(path)) is not None:
+                    boxes.append(box)
+                elif path:
+                    self._all_hinted = True  # a box that is not known yet
+        for box in boxes:
+            self._spool.scan(box, now)
+        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES}
+        taken = self._spool.take(self._limits.batch_requests, except_groups=busy)
+        if not taken:
+            return None
+        received = Slice([])
+        try:
+            for name, box in taken:
+                if box not in received.opened:
+                    opened = self._spool.open(box)
+                    if opened is None:
+                        box.inflight.discard(name)
+                        continue
+                    received.opened[box] = opened
+                letter = self._read(received.opened[box], name, now)
+                if letter is not None:
+                    received.letters.append(letter)
+            self._look_up_receipts(received.letters)
+            for letter in received.letters:
+                if letter.refusal is None and letter.receipt is None and letter.asked is not None:
+                    self._prepare(letter.handler, letter.asked)
+        except BaseException:
+            received.close()
+            raise
+        return received
+
+    def _read(self, opened: OpenBox, name: str, now: float) -> Letter | None:
+        """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
+        box = opened.box
+        stem = name[:-5]
+        letter = Letter(box, name, _printable(stem), now)
+        first_seen = box.waiting.pop(name, (now, 0.0))[0]
+        try:
+            incoming = opened.read(name, self._limits.max_request_bytes)
+        except FileNotFoundError:
+            box.inflight.discard(name)
+            self._counters.vanished += 1
+            return None
+        except NotRegular as error:
+            return self._dead(letter, "invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+                log.error(
+                    "door.read_failed", group=box.group, sender=box.sender, name=ascii(name), error=error.strerror
+                )
+                self._wait_for(box, name, first_seen, now + _RETRY_SECONDS)
+                return None
+            return self._dead(letter, "invalid", f"{name!a} cannot be read: {error.strerror}")
+        letter.data, letter.size = incoming.data, incoming.size
+        if box.uid is not None and incoming.uid != box.uid:
+            return self._dead(
+                letter,
+                "forbidden",
+                f"the file belongs to uid {incoming.uid}, this box to {box.uid}: send it as its owner",
+            )
+        if incoming.size > self._limits.max_request_bytes:
+            return self._dead(
+                letter,
+                "too_large",
+                f"the request has {incoming.size} bytes, the limit is {self._limits.max_request_bytes} "
+                f"(ipc.max_request_bytes): send less",
+            )
+        if incoming.links > 1:
+            if now - first_seen < self._limits.unfinished_seconds:  # link and unlink, as maildir delivers
+                self._wait_for(box, name, first_seen, now + 0.05)
+                return None
+            return self._dead(
+                letter, "invalid", f"{name!a} has {incoming.links} names (hard links): rename into the box"
+            )
+        if not REQUEST_ID.fullmatch(stem):
+            return self._dead(
+                letter, "invalid", f"{name!a} is no request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
+            )
+        try:
+            self._parse(letter)
+        except NotARequest as error:
+            if error.is_unfinished and now - first_seen < self._limits.unfinished_seconds:
+                self._wait_for(box, name, first_seen, now + 0.05)
+                return None
+            return self._dead(letter, "invalid", error.message)
+        except Refusal as refusal:
+            letter.refusal = refusal
+        return letter
+
+    def _parse(self, letter: Letter) -> None:
+        """Bytes become an `Asked`: who asks is where the file lay. Raises NotARequest, Refusal."""
+        assert letter.data is not None  # noqa: S101  it was read
+        request = wire.parse_request(letter.data, letter.stem)
+        letter.type = request.type if request.type in wire.REQUEST_TYPES else "unknown"
+        box = letter.box
+        if box.group == GLOBAL_GROUP:
+            raise Refusal(
+                "forbidden", f"group {GLOBAL_GROUP!r} is reserved: send from a group of your own", field="group"
+            )
+        for member, claimed, actual in (("group", request.group, box.group), ("sender", request.sender, box.sender)):
+            if claimed is not None and claimed != actual:
+                raise Refusal("forbidden", f"{member} must be {actual!r}: you are where you write", field=member)
+        payload = wire.parse_payload(request)
+        handler = self._handlers.get(request.type)
+        if handler is None:
+            raise Refusal("invalid", f"type {request.type} is not served by this host", field="type")
+        letter.handler = handler
+        letter.digest = hashlib.sha256(letter.data).digest()
+        letter.asked = Asked(box.group, box.sender, request.id, request.session, payload)
+
+    @staticmethod
+    def _prepare(handler: Handler | None, asked: Asked) -> None:
+        """Load what the decision will need."""
+        if isinstance(handler, ChangeHandler) and handler.prepare is not None:
+            handler.prepare(asked)
+
+    def _look_up_receipts(self, letters: Sequence[Letter]) -> None:
+        by_box: defaultdict[Box, list[Letter]] = defaultdict(list)
+        for letter in letters:
+            if letter.refusal is None and isinstance(letter.handler, ChangeHandler):
+                by_box[letter.box].append(letter)
+        for box, asking in by_box.items():
+            done = self._journal.receipts_of(box.group, box.sender, [letter.stem for letter in asking])
+            for letter in asking:
+                letter.receipt = done.get(letter.stem)
+
+    def _dead(self, letter: Letter, code: wire.ErrorCode, why: str) -> Letter:
+        letter.dead_reason = why
+        letter.refusal = Refusal(code, why)
+        return letter
+
+    @staticmethod
+    def _wait_for(box: Box, name: str, first_seen: float, again_at: float) -> None:
+        """Look at a file again later, not before `again_at`."""
+        box.waiting[name] = (first_seen, again_at)
+        box.inflight.discard(name)
+
+    # ------------------------------------------------------------------------------------------------------- decide
+
+    def _decide(self, received: Slice) -> None:
+        """Give every letter of a change its answer. Event loop, no I/O."""
+        now = self._now()
+        for letter in received.letters:
+            if letter.receipt is not None:
+                digest, reply = letter.receipt
+                if digest == letter.digest:
+                    letter.reply, letter.outcome = reply, "repeated"
+                else:
+                    letter.refusal = Refusal(
+                        "conflict", "another request of this sender had this id: use a new id", field="id"
+                    )
+            elif letter.refusal is None and isinstance(letter.handler, ChangeHandler) and letter.asked is not None:
+                try:
+                    outcome = letter.handler.decide(letter.asked, now)
+                except Refusal as refusal:
+                    letter.refusal = refusal
+                except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+                    self._bug(letter, error)
+                else:
+                    letter.changes = outcome.changes
+                    for change in outcome.changes:
+                        letter.seq = self._journal.next_seq
+                        self._journal.next_seq += 1
+                        if isinstance(change, TurnAdded):
+                            self._conversations.foresee(change)
+                    letter.reply = wire.dump_reply(letter.stem, outcome.result, letter.seq)
+
+    def _bug(self, letter: Letter, error: Exception) -> None:
+        box = letter.box
+        log.error("door.failed", group=box.group, sender=box.sender, id=letter.stem, type=letter.type, exc_info=error)
+        self._counters.note_error(f"{letter.type}: {type(error).__name__}: {error}")
+        letter.changes = ()
+        letter.dead_reason = f"the host failed: {type(error).__name__}"
+        letter.refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
+
+    # -------------------------------------------------------------------------------------------------------- write
+
+    async def _finish(self, received: Slice, tasks: anyio.abc.TaskGroup, written: anyio.Event) -> None:
+        """Write a slice, then start its queries."""
+        try:
+            await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
+        finally:
+            received.close()
+        for letter in received.letters:
+            if letter.reply or letter.refusal is not None:
+                continue
+            self._queries[letter.box.group] += 1
+            tasks.start_soon(self._answer, letter)
+        written.set()
+
+    def _write(self, received: Slice) -> None:
+        """Commit what was decided, project it, and answer everything but queries."""
+        changing = [letter for letter in received.letters if letter.changes]
+        if changing:
+            self._commit_and_project(changing)
+        self._passed("projected")
+        for letter in received.letters:
+            if letter.reply or letter.refusal is not None:
+                self._reply(received.opened[letter.box], letter)
+
+    def _commit_and_project(self, letters: Sequence[Letter]) -> None:
+        at = self._journal.last_at = max(self._journal.last_at, time.time_ns() // 1_000_000)
+        rows: list[Row] = []
+        receipts: list[Receipt] = []
+        foreseen = [change for letter in letters for change in letter.changes if isinstance(change, TurnAdded)]
+        written: list[TurnAdded] = []
+        batch = self._projections.batch()
+        try:
+            for letter in letters:
+                try:
+                    for change in letter.changes:
+                        batch.open(change.file)
+                except WorldFailed as error:
+                    letter.refusal = Refusal("unavailable", f"{error}; nothing was changed, try again later")
+                    self._counters.note_error(str(error))
+                    continue
+                rows += self._rows_of(letter, batch.place, at)
+                box, seq = letter.box, letter.seq or 0
+                receipts.append(Receipt(seq, at, box.group, box.sender, letter.stem, letter.digest, letter.reply))
+                written += [change for change in letter.changes if isinstance(change, TurnAdded)]
+            self._passed("placed")
+            try:
+                self._commit(rows, receipts)
+            except WorldFailed as error:
+                self._counters.note_error(str(error))
+                for letter in letters:
+                    letter.refusal = letter.refusal or Refusal(
+                        "unavailable", f"{error}; nothing was changed, try again later"
+                    )
+                written = []
+                return
+            self._passed("committed")
+            batch.project(rows, self._clock())
+        finally:
+            batch.close()
+            self._conversations.settle(foreseen, written)
+
+    @staticmethod
+    def _rows_of(letter: Letter, place: Callable[[str, int], int], at: int) -> list[Row]:
+        box, last = letter.box, letter.seq or 0
+        first = last - len(letter.changes) + 1
+        return [
+            Row(
+                first + number,
+                at,
+                box.group,
+                box.sender,
+                letter.stem,
+                change_kind(change),
+                change.file,
+                place(change.file, len(change.data)),
+                change.data,
+            )
+            for number, change in enumerate(letter.changes)
+        ]
+
+    def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt]) -> None:
+        """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""
+        if not rows:
+            return
+        while True:
+            try:
+                self._journal.commit(rows, receipts)
+            except WorldFailed as error:
+                now = self._clock()
+                if self._full_since is None:
+                    self._full_since = now
+                    log.error("journal.waiting", error=str(error))
+                if now - self._full_since >= self._limits.full_disk_seconds or self._stopping.wait(0.2):
+                    raise
+            else:
+                if self._full_since is not None:
+                    log.info("journal.recovered", seconds=round(self._clock() - self._full_since, 1))
+                    self._full_since = None
+                self._counters.commits += 1
+                return
+
+    def _reply(self, opened: OpenBox, letter: Letter) -> None:
+        """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
+        box = letter.box
+        if letter.refusal is not None:
+            letter.outcome = letter.refusal.code
+            letter.reply = wire.dump_error(letter.stem, letter.refusal)
+        try:
+            if letter.dead_reason is not None:
+                self._bury(opened, letter)
+            opened.reply(letter.name, letter.reply)
+        except OSError as error:
+            self._counters.note_error(f"reply to {letter.stem}: {error.strerror}")
+            log.error(
+                "door.reply_failed",
+                group=box.group,
+                sender=box.sender,
+                id=letter.stem,
+                error=error.strerror,
+                now_what="the request stays in its box and is tried again",
+            )
+            self._wait_for(box, letter.name, letter.received, self._clock() + _RETRY_SECONDS)
+            return
+        self._passed("replied")
+        opened.remove(letter.name)
+        box.inflight.discard(letter.name)
+        self._passed("unlinked")
+        seconds = self._clock() - letter.received
+        self._counters.answered(letter.type, letter.outcome, seconds)
+        if self._limits.log_requests:
+            log.info(
+                "request.answered",
+                group=box.group,
+                sender=box.sender,
+                id=letter.stem,
+                type=letter.type,
+                outcome=letter.outcome,
+                seq=letter.seq,
+                ms=round(seconds * 1000, 2),
+                **({} if letter.refusal is None else {"why": letter.refusal.message}),
+            )
+
+    def _bury(self, opened: OpenBox, letter: Letter) -> None:
+        data, size = letter.data, letter.size
+        if data is not None and size > len(data):
+            with contextlib.suppress(NotRegular, FileNotFoundError):  # it went meanwhile: what was read is kept
+                data = self._spool.read_more(opened, letter.name).data
+        at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        self._spool.bury(letter.box, letter.name, data, letter.dead_reason or "", at, size=size)
+
+    # ------------------------------------------------------------------------------------------------------ queries
+
+    async def _answer(self, letter: Letter) -> None:
+        """Answer one query on a thread of its own."""
+        try:
+            await anyio.to_thread.run_sync(self._answer_query, letter, limiter=self._query_slots)
+        finally:
+            group = letter.box.group
+            self._queries[group] -= 1
+            if self._queries[group] == _BUSY_QUERIES - 1:
+                self.wake()
+            if not self._queries[group]:
+                del self._queries[group]
+
+    def _answer_query(self, letter: Letter) -> None:
+        assert isinstance(letter.handler, QueryHandler)  # noqa: S101  changes were answered before
+        assert letter.asked is not None  # noqa: S101  else it was refused
+        try:
+            letter.reply = wire.dump_reply(letter.stem, letter.handler.answer(letter.asked, self._now()))
+        except Refusal as refusal:
+            letter.refusal = refusal
+        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+            self._bug(letter, error)
+        opened = self._spool.open(letter.box)
+        if opened is None:
+            letter.box.inflight.discard(letter.name)
+            return
+        try:
+            self._reply(opened, letter)
+        finally:
+            opened.close()
+
+
+def _printable(stem: str) -> str:
+    """Return a file name's stem as text that every encoder takes."""
+    return os.fsencode(stem).decode("utf-8", "backslashreplace")

@@ -1,0 +1,227 @@
+"""The whole context of the next model call, budgeted and explained: one pure function (HB5).
+
+Order: `Group: x`, `## Your Identity`, `## Global Context`, `## Group Context`, `## Remembered Facts`,
+`## Conversation Summary`, `## Recent Conversation`. A part that is blank leaves no heading, but keeps its row in the
+explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from honeybadger_agent.wire import ContextSection, SectionState
+from honeybadger_host.domain import Turn
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.budget import cut_notes, divide, first_lines, format_history
+from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.text import estimate_tokens
+
+Loaded: TypeAlias = GroupText | FileProblem | None
+"""What reading a file gave: its text, what is wrong with it, or that there is none."""
+
+_WEIGHTS: Final = {"memory": 0.5, "history": 0.35, "summary": 0.15}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a context is made of, loaded.
+
+    Args:
+        global_files: read by every group, in the order shown.
+        turns: the window of the conversation, oldest first.
+        turns_file: where the conversation is kept.
+        message: what the user says now; None when nothing is asked yet.
+    """
+
+    group: str
+    persona: Loaded
+    memory: Loaded
+    summary: Loaded
+    global_files: Sequence[tuple[str, Loaded]]
+    turns: Sequence[Turn]
+    turns_file: str
+    message: str | None
+
+
+@dataclass(slots=True)
+class _Draft:
+    """One part on its way into the text."""
+
+    title: str
+    source: str
+    text: str = ""
+    text_tokens: int = 0
+    state: SectionState = "absent"
+    left_out: str | None = None
+    why: str | None = None
+
+    @property
+    def need(self) -> int:
+        """Tokens of the whole part with its heading, rounded up."""
+        return self.text_tokens + _overhead(self) if self.text else 0
+
+    @property
+    def block(self) -> str:
+        return f"\n{self.title}\n{self.text.strip(chr(10))}\n" if self.text.strip() else ""
+
+    def row(self) -> ContextSection:
+        tokens = estimate_tokens(self.block)
+        return ContextSection(
+            title=self.title, source=self.source, state=self.state, tokens=tokens, left_out=self.left_out, why=self.why
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context, explained.
+
+    Args:
+        tokens: estimate of system text and message together.
+        history_tokens: estimate of the recent conversation before and after the cut.
+    """
+
+    system: str
+    message: str | None
+    sections: Sequence[ContextSection]
+    tokens: int
+    budget_tokens: int
+    history_tokens: tuple[int, int] = field(default=(0, 0))
+
+    @property
+    def is_over_budget(self) -> bool:
+        return 0 < self.budget_tokens < self.tokens
+
+
+def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: int) -> Context:
+    """Return the context; the same arguments give the same bytes.
+
+    Persona, global context and the message are never cut. What they leave is shared by memory, recent conversation
+    and summary: each gets what it needs, and when that is too much, half, 35 % and 15 % of the room, what one leaves
+    going to the others.
+
+    Args:
+        budget_tokens: for system text and message together, see `estimate_tokens`; 0 means no limit.
+        history_budget_tokens: for the recent conversation, whatever room there is; 0 means no limit of its own.
+    Source: HB5, HB6.
+    """
+    head = f"Group: {parts.group}\n"
+    fixed = [
+        *(_whole("## Global Context", file, loaded) for file, loaded in parts.global_files),
+        _whole("## Group Context", f"groups/{parts.group}/CLAUDE.md", parts.persona),
+    ]
+    memory = _whole("## Remembered Facts", f"groups/{parts.group}/MEMORY.md", parts.memory)
+    summary = _whole("## Conversation Summary", f"groups/{parts.group}/summary.md", parts.summary)
+    history = _Draft("## Recent Conversation", parts.turns_file)
+    everything = format_history(parts.turns, 0)
+    message_tokens = 0 if parts.message is None else estimate_tokens(parts.message)
+
+    room = budget_tokens - message_tokens - estimate_tokens(head) - sum(draft.need for draft in fixed)
+    history_need = everything.tokens + _overhead(history) if parts.turns else 0
+    if history_budget_tokens:
+        history_need = min(history_need, history_budget_tokens + _overhead(history))
+    needs = {"memory": memory.need, "history": history_need, "summary": summary.need}
+    shares = divide(room, needs, _WEIGHTS) if budget_tokens else needs
+
+    _fit_history(history, parts.turns, everything.tokens, shares["history"], needs["history"], history_budget_tokens)
+    if isinstance(parts.memory, GroupText) and shares["memory"] < needs["memory"]:
+        _fit_memory(memory, parts.memory, shares["memory"])
+    if isinstance(parts.summary, GroupText) and shares["summary"] < needs["summary"]:
+        _fit_summary(summary, parts.summary, shares["summary"])
+
+    drafts = [*fixed, memory, summary, history]
+    system = head + _joined(drafts)
+    rows = [_head_row(head), *(draft.row() for draft in drafts)]
+    if parts.message is not None:
+        rows.append(ContextSection(title="message", source="request", state="whole", tokens=message_tokens))
+    kept_tokens = estimate_tokens(history.text)
+    return Context(
+        system=system,
+        message=parts.message,
+        sections=rows,
+        tokens=estimate_tokens(system) + message_tokens,
+        budget_tokens=budget_tokens,
+        history_tokens=(everything.tokens, min(kept_tokens, everything.tokens)),
+    )
+
+
+def _head_row(head: str) -> ContextSection:
+    return ContextSection(title=head.strip(), source="request", state="whole", tokens=estimate_tokens(head))
+
+
+def _joined(drafts: Sequence[_Draft]) -> str:
+    """Return the blocks in order; two parts under the same heading share it."""
+    blocks: list[str] = []
+    last_title = ""
+    for draft in drafts:
+        block = draft.block
+        if not block:
+            continue
+        blocks.append(block.removeprefix(f"\n{draft.title}") if draft.title == last_title else block)
+        last_title = draft.title
+    return "".join(blocks)
+
+
+def _whole(title: str, source: str, loaded: Loaded) -> _Draft:
+    match loaded:
+        case None:
+            return _Draft(title, source, why="there is no such file")
+        case FileProblem():
+            return _Draft(title, source, state="unreadable", left_out="the file", why=f"it {loaded.message}")
+        case _ if not loaded.text.strip():
+            return _Draft(title, source, why="the file is blank")
+        case _:
+            return _Draft(title, source, text=loaded.clean, text_tokens=loaded.tokens, state="whole")
+
+
+def _overhead(draft: _Draft) -> int:
+    """Tokens of the heading and the line ends around a part, and of rounding heading and text."""
+    return estimate_tokens(draft.title) + 3
+
+
+def _fit_history(
+    draft: _Draft, turns: Sequence[Turn], all_tokens: int, share: int, need: int, history_budget_tokens: int
+) -> None:
+    if not turns:
+        draft.why = "nothing was said in this session"
+        return
+    room = share - _overhead(draft)
+    if share < need and room < 1:
+        draft.state, draft.left_out = "left_out", f"{len(turns)} turns"
+        draft.why = "the parts that are never cut leave no room in context.budget_tokens"
+        return
+    is_unlimited = share >= need and not history_budget_tokens
+    kept = format_history(turns, 0 if is_unlimited else room)
+    draft.text, draft.state = kept.text, "whole"
+    if kept.dropped or kept.is_shortened:
+        draft.state = "cut"
+        draft.left_out = f"{kept.dropped} older turns" + (", the end of the newest turn" if kept.is_shortened else "")
+        name = "history.budget_tokens" if share >= need else "context.budget_tokens, shared with memory and summary"
+        draft.why = f"{all_tokens} tokens in the window, {room} for it by {name}"
+
+
+def _fit_memory(draft: _Draft, loaded: GroupText, share: int) -> None:
+    room = share - _overhead(draft)
+    if room < 1:
+        _leave_out(draft)
+        return
+    cut = cut_notes(loaded.notes, room)
+    draft.text, draft.state = cut.text, "cut"
+    draft.left_out = f"{cut.left_out} older notes" if cut.left_out else "text above the notes kept"
+    draft.why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
+
+
+def _fit_summary(draft: _Draft, loaded: GroupText, share: int) -> None:
+    room = share - _overhead(draft)
+    if room < 1:
+        _leave_out(draft)
+        return
+    draft.text, draft.state = first_lines(loaded.clean, room), "cut"
+    draft.left_out = "its end"
+    draft.why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
+
+
+def _leave_out(draft: _Draft) -> None:
+    draft.text, draft.state, draft.left_out = "", "left_out", "the file"
+    draft.why = "the parts that are never cut leave no room in context.budget_tokens"

@@ -1,0 +1,202 @@
+"""The cache of CLAUDE.md, MEMORY.md and summary.md (HB3, HB4): never stale, never torn.
+
+The watcher drops an entry early; what makes it right is that every read compares the file's signature.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import time
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.files import Signature, kind_of
+from honeybadger_host.memory.notes import NoteBook, parse_notes
+from honeybadger_host.text import estimate_tokens, neutralise
+
+_GRAIN_NS: Final = 20_000_000
+"""Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same."""
+_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True)
+class GroupText:
+    """The text of one file, with what is worked out from it once."""
+
+    file: str
+    text: str
+
+    @cached_property
+    def clean(self) -> str:
+        """The text as a model gets it: a person's Markdown, but for what only hides or reorders characters."""
+        return neutralise(self.text).text
+
+    @cached_property
+    def tokens(self) -> int:
+        """Estimate for `clean`."""
+        return estimate_tokens(self.clean)
+
+    @cached_property
+    def notes(self) -> NoteBook:
+        return parse_notes(self.clean)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    signature: Signature | None
+    value: GroupText | FileProblem | None
+
+
+class GroupFiles:
+    """Reads the files people keep for a group. Any thread.
+
+    Args:
+        home: home folder.
+        max_file_bytes: a larger file is a `FileProblem`.
+        max_cache_bytes: the least recently read entries go first.
+    """
+
+    def __init__(self, home: Path, *, max_file_bytes: int, max_cache_bytes: int) -> None:
+        self._home = home
+        self._max_file_bytes = max_file_bytes
+        self._max_cache_bytes = max_cache_bytes
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._generations: defaultdict[str, int] = defaultdict(int)
+        self._bytes = 0
+
+    def persona(self, group: str) -> GroupText | None:
+        """Return CLAUDE.md, None when there is none. Raises FileProblem."""
+        return self.read(f"groups/{group}/{PERSONA}")
+
+    def memory(self, group: str) -> GroupText | None:
+        """Return MEMORY.md, None when there is none. Raises FileProblem."""
+        return self.read(f"groups/{group}/{MEMORY}")
+
+    def summary(self, group: str) -> GroupText | None:
+        """Return summary.md, None when there is none. Raises FileProblem."""
+        return self.read(f"groups/{group}/{SUMMARY}")
+
+    def read(self, file: str) -> GroupText | None:
+        """Return a file below the home folder as it is now, None when there is none. Raises FileProblem."""
+        path = self._home / file
+        for _ in range(_ATTEMPTS):
+            signature = _signature_of(path, file)
+            entry = self._entries.get(file)
+            if entry is not None and entry.signature == signature:
+                return self._served(file, entry)
+            generation = self._generations[file]
+            value: GroupText | FileProblem | None
+            try:
+                value = None if signature is None else self._load(path, file, signature)
+            except FileProblem as problem:
+                value = problem
+            except _Changed:
+                continue
+            self._keep(file, generation, _Entry(signature, value))
+            if isinstance(value, FileProblem):
+                raise value
+            return value
+        raise FileProblem(file, "is being written all the time: try again when its writer has finished")
+
+    def drop(self, file: str) -> None:
+        """Forget a file, and what a read that is under way now will find."""
+        with self._lock:
+            self._generations[file] += 1
+            self._remove(file)
+
+    def clear(self) -> None:
+        """Forget everything, as after events were lost."""
+        with self._lock:
+            for file in list(self._entries):
+                self._generations[file] += 1
+                self._remove(file)
+
+    def _served(self, file: str, entry: _Entry) -> GroupText | None:
+        with self._lock:
+            if file in self._entries:
+                self._entries.move_to_end(file)
+        if isinstance(entry.value, FileProblem):
+            raise entry.value
+        return entry.value
+
+    def _keep(self, file: str, generation: int, entry: _Entry) -> None:
+        if entry.signature is not None and time.time_ns() - entry.signature.mtime_ns < _GRAIN_NS:
+            return  # a save within the same tick of the clock would not show
+        with self._lock:
+            if self._generations[file] != generation:
+                return
+            self._remove(file)
+            self._entries[file] = entry
+            self._bytes += _size(entry)
+            while self._bytes > self._max_cache_bytes and len(self._entries) > 1:
+                self._remove(next(iter(self._entries)))
+
+    def _remove(self, file: str) -> None:
+        entry = self._entries.pop(file, None)
+        if entry is not None:
+            self._bytes -= _size(entry)
+
+    def _load(self, path: Path, file: str, signature: Signature) -> GroupText:
+        """Read a file whose signature is the same before and after. Raises FileProblem, _Changed."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        except FileNotFoundError:
+            raise _Changed from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _Changed from None
+            raise FileProblem(file, f"cannot be read: {error.strerror}") from error
+        try:
+            status = os.fstat(fd)
+            if Signature.of(status) != signature:
+                raise _Changed
+            if status.st_size > self._max_file_bytes:
+                raise FileProblem(
+                    file,
+                    f"has {status.st_size} bytes, the limit is {self._max_file_bytes}: shorten it, or raise "
+                    f"memory.max_group_file_bytes",
+                )
+            data = os.read(fd, status.st_size + 1)
+            if len(data) != status.st_size or Signature.of(os.fstat(fd)) != signature:
+                raise _Changed
+        except OSError as error:
+            raise FileProblem(file, f"cannot be read: {error.strerror}") from error
+        finally:
+            os.close(fd)
+        try:
+            return GroupText(file, data.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise FileProblem(file, f"is not UTF-8 (line {line}): save it as UTF-8") from None
+
+
+class _Changed(Exception):
+    """The file changed between two looks."""
+
+
+def _size(entry: _Entry) -> int:
+    return len(entry.value.text) + 500 if isinstance(entry.value, GroupText) else 500
+
+
+def _signature_of(path: Path, file: str) -> Signature | None:
+    """Return the signature of a regular file, None when there is none. Raises FileProblem for anything else."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise FileProblem(file, f"cannot be read: {error.strerror}") from error
+    if stat.S_ISREG(status.st_mode):
+        return Signature.of(status)
+    kind = kind_of(status.st_mode)
+    advice = "copy what it points to into its place" if kind == "a link" else "move it away"
+    raise FileProblem(file, f"is {kind}, and the host reads plain files only: {advice}")

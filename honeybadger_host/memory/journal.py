@@ -1,0 +1,300 @@
+"""The journal: one log of what changed, with the receipts of who asked for it (docs/decisions/001-journal.md).
+
+SQLite in WAL mode with synchronous=FULL. One transaction takes a batch of changes and their receipts; when it
+returns, the requests of the batch are done, whatever happens afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+
+APPLICATION_ID: Final = 0x486F6E42  # "HonB"
+SCHEMA_VERSION: Final = 1
+SYNCHRONOUS: Final = "FULL"
+_LONGEST_WAL_BYTES: Final = 64 * 1024 * 1024
+_SCHEMA: Final = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY,      -- one number for each change, in the order they were decided
+    at INTEGER NOT NULL,          -- milliseconds since the epoch, never falling
+    grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    kind TEXT NOT NULL,           -- note, turn
+    file TEXT NOT NULL,           -- what it was appended to, below the home folder
+    offset INTEGER NOT NULL,      -- where; -1 when that was not known
+    data BLOB NOT NULL            -- the bytes as appended
+);
+CREATE INDEX changes_of_group ON changes (grp, seq);
+CREATE TABLE receipts (
+    seq INTEGER PRIMARY KEY,      -- the last change of the request
+    at INTEGER NOT NULL,
+    grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    digest BLOB NOT NULL,         -- SHA-256 of the request's bytes
+    reply BLOB NOT NULL,
+    UNIQUE (grp, sender, request)
+);
+"""
+
+
+class Row(NamedTuple):
+    """One change as the journal keeps it; the columns of `changes`."""
+
+    seq: int
+    at: int
+    group: str
+    sender: str
+    request: str
+    kind: str
+    file: str
+    offset: int
+    data: bytes
+
+
+class Receipt(NamedTuple):
+    """A request that is done; the columns of `receipts`."""
+
+    seq: int
+    at: int
+    group: str
+    sender: str
+    request: str
+    digest: bytes
+    reply: bytes
+
+
+@dataclass(slots=True)
+class Journal:
+    """The open journal. `commit`, `mark_projected`, `prune_receipts` and `checkpoint` are called by one thread at a
+    time; `receipts_of` by one other; both may run at once.
+
+    Args:
+        next_seq: number for the next change; owned by the event loop.
+        committed_seq: number of the last change that is durable.
+        projected_seq: every change up to it stands durably in its file.
+    """
+
+    path: Path
+    identity: str
+    next_seq: int
+    committed_seq: int
+    last_at: int
+    projected_seq: int
+    _writer: sqlite3.Connection
+    _reader: sqlite3.Connection
+
+    @classmethod
+    def open(cls, path: Path, *, expected_identity: str | None = None) -> Journal:
+        """Open the journal, making it when this home never had one.
+
+        Args:
+            expected_identity: identity of the journal this home had before; then it must be there.
+        Raises:
+            JournalError: it is missing, damaged, another home's, or of another version.
+        """
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            size = -1
+        if size <= 0 and expected_identity is not None:
+            state = "is missing" if size < 0 else "is empty"
+            raise JournalError(
+                f"{path} {state}, but this home had a journal ({expected_identity}). Starting without it would forget "
+                f"which requests were done. Restore it from a backup; or, if you accept that, remove "
+                f"{path.parent / 'host.lock'} and start again: notes and turns in the files stay."
+            )
+        try:
+            writer = _connect(path)
+            try:
+                return cls._from(path, writer, is_new=size <= 0, expected_identity=expected_identity)
+            except BaseException:
+                writer.close()
+                raise
+        except sqlite3.Error as error:
+            raise _translated(error, path) from error
+
+    @classmethod
+    def _from(cls, path: Path, writer: sqlite3.Connection, *, is_new: bool, expected_identity: str | None) -> Journal:
+        if is_new:
+            writer.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.split(";\n"):
+                if statement.strip():
+                    writer.execute(statement)
+            writer.execute("INSERT INTO meta VALUES ('identity', ?), ('projected_seq', 0)", (uuid.uuid4().hex,))
+            writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            writer.execute("COMMIT")
+        application = writer.execute("PRAGMA application_id").fetchone()[0]
+        version = writer.execute("PRAGMA user_version").fetchone()[0]
+        if application != APPLICATION_ID:
+            raise JournalError(
+                f"{path} is a database, but not a Honeybadger journal: move it away or choose another home"
+            )
+        if version != SCHEMA_VERSION:
+            raise JournalError(
+                f"{path} has schema {version}, this host knows {SCHEMA_VERSION}: run the version that made it"
+            )
+        meta = dict(writer.execute("SELECT key, value FROM meta"))
+        if expected_identity is not None and meta["identity"] != expected_identity:
+            raise JournalError(
+                f"{path} is the journal of another home ({meta['identity']}, expected {expected_identity}): put "
+                f"the right one back; or remove {path.parent / 'host.lock'} if the exchange was meant"
+            )
+        last_seq, last_at = writer.execute(
+            "SELECT coalesce(max(seq), 0), coalesce(max(at), 0) FROM changes WHERE seq = (SELECT max(seq) FROM changes)"
+        ).fetchone()
+        reader = _connect(path)
+        return cls(
+            path, str(meta["identity"]), last_seq + 1, last_seq, last_at, int(meta["projected_seq"]), writer, reader
+        )
+
+    def close(self) -> None:
+        """Fold the WAL into the database and close."""
+        self._reader.close()
+        try:
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error:
+            pass  # the WAL stays and is read at the next start
+        finally:
+            self._writer.close()
+
+    def commit(self, changes: Sequence[Row], receipts: Sequence[Receipt]) -> None:
+        """Make changes and receipts durable, all or none.
+
+        Raises:
+            WorldFailed: no space; nothing was written, the same call may succeed later.
+            StorageFailed: the disk failed; nothing more may be acknowledged.
+        """
+        with self._transaction() as connection:
+            connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
+            connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
+        self.committed_seq = changes[-1].seq
+
+    def mark_projected(self, seq: int) -> None:
+        """Keep that every change up to `seq` stands durably in its file: recovery begins behind it."""
+        if seq <= self.projected_seq:
+            return
+        with self._transaction() as connection:
+            connection.execute("UPDATE meta SET value = ? WHERE key = 'projected_seq'", (seq,))
+        self.projected_seq = seq
+
+    def receipts_of(self, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """Return request id -> (digest, reply) for those of `requests` (at most 512) that are done."""
+        marks = ",".join("?" * len(requests))
+        query = f"SELECT request, digest, reply FROM receipts WHERE grp=? AND sender=? AND request IN ({marks})"  # noqa: S608  only question marks
+        try:
+            return {row[0]: (row[1], row[2]) for row in self._reader.execute(query, (group, sender, *requests))}
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+
+    def unprojected(self) -> Iterator[Row]:
+        """Return the changes that may not stand in their files, oldest first."""
+        yield from map(
+            Row._make, self._writer.execute("SELECT * FROM changes WHERE seq > ? ORDER BY seq", (self.projected_seq,))
+        )
+
+    def count_projected(self, file: str, data: bytes) -> int:
+        """Return how many changes that are projected for good appended just `data` to `file`. Scans; for repairs."""
+        query = "SELECT count(*) FROM changes WHERE seq <= ? AND file = ? AND data = ?"
+        return int(self._writer.execute(query, (self.projected_seq, file, data)).fetchone()[0])
+
+    def prune_receipts(self, before: int, *, most: int = 5000) -> int:
+        """Forget at most `most` receipts older than `before` (milliseconds since the epoch); return how many."""
+        with self._transaction() as connection:
+            # receipts are in the order of time, so the old ones are the first rows
+            row = connection.execute(
+                "SELECT max(seq) FROM (SELECT seq, at FROM receipts ORDER BY seq LIMIT ?) WHERE at < ?", (most, before)
+            ).fetchone()
+            if row[0] is None:
+                return 0
+            return connection.execute("DELETE FROM receipts WHERE seq <= ?", (row[0],)).rowcount
+
+    def checkpoint(self) -> None:
+        """Fold the WAL into the database without making anybody wait, unless it has grown past 64 MiB."""
+        try:
+            is_long = os.path.getsize(f"{self.path}-wal") > _LONGEST_WAL_BYTES
+        except OSError:
+            is_long = False
+        try:
+            self._writer.execute(f"PRAGMA wal_checkpoint({'RESTART' if is_long else 'PASSIVE'})").fetchone()
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+
+    def _transaction(self) -> _Transaction:
+        return _Transaction(self._writer, self.path)
+
+
+class _Transaction:
+    """One write transaction: committed at the end, rolled back on any error, errors translated."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise _translated(error, self._path) from error
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._connection.execute("COMMIT")
+                return
+        except sqlite3.Error as failed:
+            error = failed
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as failed:
+                raise StorageFailed(f"{self._path}: cannot roll back: {failed}") from failed
+        if isinstance(error, sqlite3.Error):
+            raise _translated(error, self._path) from error
+
+
+def read_log(path: Path, group: str, limit: int) -> list[Row]:
+    """Return the newest changes of a group, newest first, from a journal a host may have open. Raises JournalError."""
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)
+        try:
+            query = "SELECT * FROM changes WHERE grp = ? ORDER BY seq DESC LIMIT ?"
+            return [Row._make(row) for row in connection.execute(query, (group, limit))]
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open one connection; the file is made 0600. Statements run outside a transaction unless BEGIN was said."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
+    connection.execute("PRAGMA foreign_keys = OFF")
+    return connection
+
+
+def _translated(error: sqlite3.Error, path: Path) -> Exception:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return WorldFailed(f"no space for {path}: free some; the requests wait")
+    if code == sqlite3.SQLITE_BUSY:
+        return WorldFailed(f"{path} is locked by another program; the requests wait")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalError(
+            f"{path} is damaged ({error}). Stop, keep a copy, restore a backup, or try `sqlite3 {path} .recover`; "
+            f"the Markdown and JSONL files are not affected."
+        )
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        return StorageFailed(f"{path}: {error}: nothing more can be acknowledged; check the disk and its permissions")
+    return JournalError(f"{path}: {error}")

@@ -1,0 +1,120 @@
+"""What the host says about itself: log lines, counters, the status file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+import structlog
+
+from honeybadger_host.files import replace
+
+STATUS_FILE = "data/status.json"
+
+
+def configure_logging(format_: Literal["auto", "json", "console"], level: str) -> None:
+    """Print events on standard error: JSON lines, or colours when a terminal looks on."""
+    is_console = format_ == "console" or (format_ == "auto" and sys.stderr.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    if is_console:
+        processors = [*shared, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        factory: Any = structlog.WriteLoggerFactory(sys.stderr)
+    else:
+        processors = [
+            *shared,
+            structlog.processors.format_exc_info,
+            structlog.processors.EventRenamer("event"),
+            structlog.processors.JSONRenderer(serializer=_dump_line),
+        ]
+        factory = structlog.BytesLoggerFactory(sys.stderr.buffer)
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=factory,
+        cache_logger_on_first_use=True,
+    )
+
+
+def _dump_line(event: MutableMapping[str, Any], **_: Any) -> bytes:
+    try:
+        return orjson.dumps(event, default=repr)
+    except TypeError:  # a name that is no UTF-8: show it escaped rather than lose the line
+        return orjson.dumps({key: ascii(value) for key, value in event.items()})
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened since the start. Written by the road's threads; reading needs no lock.
+
+    Attributes:
+        requests: (type, outcome) -> how many.
+        vanished: files that their sender removed before they were read.
+    """
+
+    requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    commits: int = 0
+    vanished: int = 0
+    last_error: str | None = None
+    last_error_at: float | None = None
+    _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
+    _milliseconds: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answered(self, type_: str, outcome: str, seconds: float) -> None:
+        with self._lock:
+            self.requests[type_, outcome] += 1
+            self._milliseconds.append(seconds * 1000)
+
+    def note_error(self, message: str) -> None:
+        self.last_error = message[:500]
+        self.last_error_at = time.time()
+
+    @property
+    def total(self) -> int:
+        return sum(self.requests.values())
+
+    def rate(self, now: float, window_seconds: float = 60.0) -> float:
+        """Return answers per second over the last minute. Called at regular moments; `now` is monotonic."""
+        total = self.total
+        self._recent.append((now, total))
+        while len(self._recent) > 1 and self._recent[0][0] < now - window_seconds:
+            self._recent.popleft()
+        (then, before) = self._recent[0]
+        return (total - before) / (now - then) if now > then else 0.0
+
+    def latency(self) -> dict[str, float]:
+        """Return the median and the 99th percentile of the last 1000 answers, in milliseconds."""
+        with self._lock:
+            sample = sorted(self._milliseconds)
+        if not sample:
+            return {}
+        return {"p50_ms": round(sample[len(sample) // 2], 2), "p99_ms": round(sample[int(len(sample) * 0.99)], 2)}
+
+
+def write_status(home: Path, status: dict[str, Any]) -> None:
+    """Replace the status file; it is a snapshot for `honeybadger-host status`, not durable. Raises OSError."""
+    data = orjson.dumps(status, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    replace(home / STATUS_FILE, data, is_durable=False)
+
+
+def resident_bytes() -> int | None:
+    """Return the resident memory of this process, None where /proc does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,98 @@
+"""The senders of closed mode: `config/senders.json`, `{"<group>/<sender>": {"uid": 1001}}`; the operator's file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from honeybadger_agent.mailbox import FOLDERS, NAME, BadName, Mailbox
+from honeybadger_host.errors import HomeError, SettingsError
+from honeybadger_host.files import make_folders, replace
+
+SENDERS_FILE: Final = "config/senders.json"
+
+
+def load_senders(home: Path) -> dict[tuple[str, str], int | None]:
+    """Return (group, sender) -> uid, None where any owner will do; empty without the file. Raises SettingsError."""
+    path = home / SENDERS_FILE
+    try:
+        tree = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise SettingsError(f"{path}: {error}; write it with `honeybadger-host sender add`") from None
+    senders: dict[tuple[str, str], int | None] = {}
+    if not isinstance(tree, dict):
+        raise SettingsError(f"{path} must be an object of <group>/<sender>")
+    for name, value in tree.items():
+        group, _, sender = name.partition("/")
+        uid = value.get("uid") if isinstance(value, dict) else value
+        if not (NAME.fullmatch(group) and NAME.fullmatch(sender)) or not (uid is None or type(uid) is int):
+            raise SettingsError(f'{path}: {name!r} must be <group>/<sender>: {{"uid": number or null}}')
+        senders[group, sender] = uid
+    return senders
+
+
+def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
+    """Make a sender's folders, owned by `uid` (0700), below folders of the host's, and enter it in the file.
+
+    Returns: the sender's folder.
+    Raises HomeError: a name is not allowed, or the folders cannot be made or given to `uid` (that needs root).
+    """
+    try:
+        mailbox = Mailbox.of(home, group, sender)
+    except BadName as error:
+        raise HomeError(str(error)) from None
+    senders = load_senders(home)
+    try:
+        make_folders(mailbox.root)
+        if uid is not None and uid != os.geteuid():
+            for folder in (mailbox.root, mailbox.root.parent, home / "data" / "ipc", home / "data"):
+                os.chmod(folder, 0o711)  # its owner must get through; what lies there stays hidden  # noqa: S103
+        for name in FOLDERS:
+            folder = mailbox.root / name
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if uid is not None:
+                os.chown(folder, uid, -1)
+        senders[group, sender] = uid
+        tree = {f"{key[0]}/{key[1]}": {"uid": value} for key, value in sorted(senders.items())}
+        make_folders((home / SENDERS_FILE).parent)
+        replace(home / SENDERS_FILE, orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    except PermissionError as error:
+        raise HomeError(f"cannot make {error.filename} for uid {uid}: {error.strerror}; run it as root") from None
+    except OSError as error:
+        raise HomeError(f"cannot make {error.filename}: {error.strerror}") from None
+    return mailbox.root
+
+
+class SenderList:
+    """The senders, read again when the file changed.
+
+    Attributes:
+        current: what the file said when it was last good.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self.current: Mapping[tuple[str, str], int | None] = load_senders(home)
+        self._stamp = self._look()
+
+    def refresh(self) -> bool:
+        """Read the file again if it changed; return whether it did. Raises SettingsError: the old list stays."""
+        stamp = self._look()
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        self.current = load_senders(self._home)
+        return True
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            status = (self._home / SENDERS_FILE).stat()
+        except OSError:
+            return None
+        return (status.st_mtime_ns, status.st_size)

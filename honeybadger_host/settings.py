@@ -1,0 +1,298 @@
+"""Every setting: one frozen tree, and where each value came from.
+
+Order: command line flag, environment (`HONEYBADGER_IPC__SWEEP_SECONDS`), `config/honeybadger.toml`, default.
+This is the only module that reads the environment and the configuration file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from honeybadger_host.errors import SettingsError
+
+CONFIG_FILE: Final = "config/honeybadger.toml"
+_PREFIX: Final = "HONEYBADGER_"
+_NOT_SETTINGS: Final = ("HOME", "GROUP", "SENDER", "SESSION", "BOX")
+"""Variables of the clients, and the home folder itself, that share the prefix."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Ipc(_Section):
+    """The boxes and the road."""
+
+    closed: bool = Field(False, description="true: only folders made by `honeybadger-host sender add` are served.")
+    sweep_seconds: float = Field(
+        0.25,
+        ge=0.01,
+        le=60,
+        description="Seconds between two looks into all boxes; a lost file event costs at most this.",
+    )
+    watch: bool = Field(
+        True, description="false: no file events, the sweep finds everything (for network file systems)."
+    )
+    batch_requests: int = Field(512, ge=1, le=512, description="Requests of one commit, over all groups.")
+    max_request_bytes: int = Field(
+        262_144, ge=1024, le=16_777_216, description="Bytes of one request file; more is answered with too_large."
+    )
+    unfinished_seconds: float = Field(
+        2.0, ge=0, le=60, description="Seconds that a file which ends too early, or has two names, is waited for."
+    )
+    reply_ttl_seconds: float = Field(3600, ge=1, description="Seconds after which a reply nobody removed is removed.")
+    receipt_days: float = Field(
+        7, ge=0.01, description="Days for which a request asked again gets its first reply; longer ago it is a new one."
+    )
+    full_disk_seconds: float = Field(
+        5, ge=0, description="Seconds a batch waits for space on a full disk before it is answered with unavailable."
+    )
+    queries_at_once: int = Field(4, ge=1, le=64, description="Queries (history, context) that read at the same time.")
+
+
+class Memory(_Section):
+    """Notes and the files of a group."""
+
+    max_group_file_bytes: int = Field(
+        1_048_576, ge=1024, description="Bytes of CLAUDE.md, MEMORY.md or summary.md that are served."
+    )
+    max_cache_bytes: int = Field(33_554_432, ge=0, description="Bytes of group files kept in memory.")
+    settle_seconds: float = Field(
+        2.0,
+        ge=0,
+        le=60,
+        description="Seconds after which an appended note is looked at again, in case an editor saved an older file.",
+    )
+
+
+class Conversation(_Section):
+    """Turns in memory; the log of a session is never cut."""
+
+    window_turns: int = Field(50, ge=1, le=10_000, description="Newest turns of a session that history is made of.")
+    idle_seconds: float = Field(3600, ge=1, description="Seconds after which an unused session leaves memory.")
+    max_sessions: int = Field(1024, ge=1024, description="Sessions in memory; the least recently used leave first.")
+
+
+class History(_Section):
+    """The recent conversation."""
+
+    budget_tokens: int = Field(8000, ge=0, description="Estimated tokens of the recent conversation; 0 means no limit.")
+
+
+class Context(_Section):
+    """The whole context."""
+
+    budget_tokens: int = Field(
+        32_000, ge=0, description="Estimated tokens of a whole context; persona and message are never cut; 0: no limit."
+    )
+
+
+class Log(_Section):
+    """What the daemon prints, on standard error."""
+
+    format: Literal["auto", "json", "console"] = Field(
+        "auto", description="auto: console when a terminal looks on, else json."
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="debug also prints what a context was cut from and to."
+    )
+    requests: bool = Field(True, description="One line for each request, with outcome and milliseconds.")
+
+
+class Life(_Section):
+    """Start and stop."""
+
+    grace_seconds: float = Field(10, ge=0, le=600, description="Seconds that open work gets at SIGTERM.")
+    status_seconds: float = Field(2, ge=0.1, le=60, description="Seconds between two writes of data/status.json.")
+
+
+class Settings(BaseSettings):
+    """All settings. Build it with `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, case_sensitive=False
+    )
+
+    ipc: Ipc = Ipc()
+    memory: Memory = Memory()
+    conversation: Conversation = Conversation()
+    history: History = History()
+    context: Context = Context()
+    log: Log = Log()
+    life: Life = Life()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, env_settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings with the origin of each value.
+
+    Args:
+        origins: `ipc.sweep_seconds` -> `flag`, `environment HONEYBADGER_…`, the file's path, or `default`.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
+    """Return the settings of a home folder.
+
+    Args:
+        flags: dotted name -> value, as `{"log.level": "debug"}`.
+    Raises SettingsError: a name is unknown (the nearest known one is named) or a value is wrong.
+    """
+    path = home / CONFIG_FILE
+    origins = dict.fromkeys(_names(), "default")
+    from_file = _read_toml(path)
+    for name in _flatten(from_file):
+        if name not in origins:
+            raise _unknown(name, str(path))
+        origins[name] = str(path)
+    for variable in os.environ:
+        if not variable.upper().startswith(_PREFIX):
+            continue
+        rest = variable[len(_PREFIX) :]
+        if rest.upper() in _NOT_SETTINGS:
+            continue
+        name = rest.lower().replace("__", ".", 1)
+        if name not in origins:
+            raise _unknown(name, f"environment variable {variable}", environment=True)
+        origins[name] = f"environment {variable}"
+    for name in flags or {}:
+        if name not in origins:
+            raise _unknown(name, "flag")
+        origins[name] = "flag"
+    try:
+        environment = Settings().model_dump(exclude_unset=True)  # what only the environment says
+        merged = _merge(_merge(from_file, environment), _nest(flags or {}))
+        settings = Settings.model_validate(merged)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(
+            f"setting {name} ({origins.get(name, path)}) is {first.get('input')!r}: {first['msg']}"
+        ) from None
+    return Loaded(settings, origins)
+
+
+def environment_home() -> Path | None:
+    """Return the home folder the environment names, or None."""
+    value = os.environ.get("HONEYBADGER_HOME")
+    return Path(value) if value else None
+
+
+def notify_socket() -> str | None:
+    """Return systemd's notification socket, or None when systemd did not start us."""
+    return os.environ.get("NOTIFY_SOCKET") or None
+
+
+def watchdog_seconds() -> float | None:
+    """Return how often systemd wants to hear from us at least, or None."""
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    return int(microseconds) / 1_000_000 if microseconds.isdigit() and int(microseconds) > 0 else None
+
+
+def render_toml() -> str:
+    """Return a configuration file with every setting at its default, commented out, with its meaning and unit."""
+    lines = [
+        "# Honeybadger. Every setting with its default; take away the # to change one.",
+        "# A flag wins over the environment (HONEYBADGER_IPC__SWEEP_SECONDS=0.1), that over this file.",
+        "# `honeybadger-host config` prints every value and where it came from. A name that is not known is an error.",
+    ]
+    for section, field in Settings.model_fields.items():
+        model = field.annotation
+        if not (isinstance(model, type) and issubclass(model, _Section)):
+            raise TypeError(f"{section} is no section")
+        lines += ["", f"# {(model.__doc__ or '').strip()}", f"[{section}]"]
+        for name, setting in model.model_fields.items():
+            lines.append(f"# {setting.description}")
+            lines.append(f"#{name} = {_toml(setting.default)}")
+    return "\n".join(lines) + "\n"
+
+
+def values(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Yield every setting as (dotted name, value), in the order of the file."""
+    yield from _flatten(settings.model_dump()).items()
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _names() -> list[str]:
+    return list(_flatten(Settings.model_construct().model_dump()))
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        section, _, leaf = name.partition(".")
+        tree.setdefault(section, {})[leaf] = value
+    return tree
+
+
+def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {name: dict(value) for name, value in low.items()}
+    for section, values_ in high.items():
+        merged.setdefault(section, {}).update(values_)
+    return merged
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            tree = tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from None
+    for name, value in tree.items():
+        if name not in Settings.model_fields:
+            raise _unknown(name, str(path))
+        if not isinstance(value, dict):
+            raise SettingsError(f"{path}: {name} is a section: write [{name}] and its settings below")
+    return tree
+
+
+def _unknown(name: str, where: str, *, environment: bool = False) -> SettingsError:
+    known = [*Settings.model_fields, *_names()]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    shown = near[0] if near else ""
+    if environment and shown:
+        shown = _PREFIX + shown.upper().replace(".", "__")
+    hint = f"did you mean {shown}?" if near else f"sections: {', '.join(Settings.model_fields)}"
+    return SettingsError(f"{where}: there is no setting {name}; {hint}")
