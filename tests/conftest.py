@@ -1,0 +1,72 @@
+"""Fixtures for every room: a home folder, the real daemon on it, clients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_host.home import make_home
+from tests.hosting import HostProcess, RawSender
+
+
+@pytest.fixture(autouse=True)
+def _frozen_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what the caller's shell says about Honeybadger and systemd."""
+    for name in list(os.environ):
+        if name.upper().startswith("HONEYBADGER_") or name in ("NOTIFY_SOCKET", "WATCHDOG_USEC"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A fresh home with the group `main`."""
+    folder = tmp_path / "home"
+    make_home(folder)
+    return folder
+
+
+class HostFactory(Protocol):
+    def __call__(self, settings: dict[str, object] | None = None, **more: Any) -> HostProcess: ...
+
+
+@pytest.fixture
+def make_host(home: Path) -> Iterator[HostFactory]:
+    """Make hosts on `home` that are not started; they are ended with the test. See `HostProcess`."""
+    with ExitStack() as hosts:
+
+        def make(settings: dict[str, object] | None = None, **more: Any) -> HostProcess:
+            return hosts.enter_context(HostProcess(more.pop("home", home), settings, **more))
+
+        yield make
+
+
+@pytest.fixture
+def host(make_host: HostFactory) -> Iterator[HostProcess]:
+    """A running host on `home`. If the test leaves it running, it must stop in order and have logged JSON only."""
+    process = make_host().start()
+    yield process
+    if process.is_running:
+        process.stop()
+    process.log_lines()
+
+
+@pytest.fixture
+def client(home: Path) -> Callable[..., SyncClient]:
+    """Make clients: `client("researcher")`, `client("user", "kitchen")`."""
+
+    def make(sender: str = "researcher", group: str = "main", **more: Any) -> SyncClient:
+        return SyncClient(home, group, sender, **more)
+
+    return make
+
+
+@pytest.fixture
+def stranger(home: Path) -> RawSender:
+    """A sender of `main` that uses nothing of ours; its folders exist."""
+    return RawSender(home).make()

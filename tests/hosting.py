@@ -1,0 +1,319 @@
+"""The real daemon as a process, and a sender that uses nothing of ours: for tests over the whole road."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
+
+import orjson
+
+QUICK: Final[Mapping[str, object]] = {"ipc.sweep_seconds": 0.05, "ipc.unfinished_seconds": 0.3}
+"""Settings that make a test wait less and change nothing else."""
+PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
+"""The command as it is installed, with warnings as errors."""
+
+T = TypeVar("T")
+
+
+def patched(source: str) -> list[str]:
+    """Return a launcher that runs `source` before the command, as a host with a fault in it."""
+    return [sys.executable, "-W", "error", "-c", f"{source}\nfrom honeybadger_host.cli import main\nmain()"]
+
+
+def frozen_environment(**more: str) -> dict[str, str]:
+    """Return an environment in which nothing of the caller's settings is left."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**kept, "LANG": "C.UTF-8", "TZ": "Asia/Kathmandu", **more}
+
+
+def wait_for(predicate: Callable[[], T], timeout: float = 10.0, *, what: str = "") -> T:
+    """Return the first true value of `predicate`; fail after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    pause = 0.001
+    while not (value := predicate()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout:g} s: {what or predicate}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.02)
+    return value
+
+
+class Notifications:
+    """A datagram socket as systemd's: keeps what the host says."""
+
+    def __init__(self, *, abstract: bool = False) -> None:
+        self._folder = tempfile.mkdtemp(prefix="hb-")  # a socket's address has at most 107 bytes
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        path = f"{self._folder}/notify"
+        self.address = f"@{path}" if abstract else path
+        self._socket.bind("\0" + path if abstract else path)
+        self._socket.settimeout(0.05)
+        self.received: list[str] = []
+
+    def poll(self) -> list[str]:
+        """Wait a moment for the next message; return all so far."""
+        with contextlib.suppress(TimeoutError):
+            self.received.append(self._socket.recv(4096).decode())
+        return self.received
+
+    def close(self) -> None:
+        self._socket.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class HostProcess:
+    """A host on a home folder, from `start` to `stop` or `kill`; may be started again.
+
+    Args:
+        settings: passed as `--set`, on top of `QUICK`.
+        env: added to a frozen environment.
+        launcher: command before `run`; see `patched`.
+        uid: run as this user (needs root).
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Mapping[str, object] | None = None,
+        *,
+        env: Mapping[str, str] | None = None,
+        launcher: Sequence[str] = PLAIN,
+        uid: int | None = None,
+        abstract_socket: bool = False,
+    ) -> None:
+        self.home = home
+        self.settings: dict[str, object] = {**QUICK, **(settings or {})}
+        self.env = dict(env or {})
+        self.launcher = launcher
+        self.uid = uid
+        self.stderr = home.parent / f"{home.name}.stderr"
+        self.notifications = Notifications(abstract=abstract_socket)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "the host was not started"
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def launch(self) -> HostProcess:
+        """Start the process and do not wait."""
+        assert not self.is_running, "the host runs already"
+        self.notifications.received.clear()
+        command = [*self.launcher, "run", "--home", str(self.home)]
+        for name, value in self.settings.items():
+            command += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+        environment = frozen_environment(NOTIFY_SOCKET=self.notifications.address, **self.env)
+        with self.stderr.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, user=self.uid
+            )
+        return self
+
+    def start(self, timeout: float = 20.0) -> HostProcess:
+        """Start the process and wait until it says that it serves."""
+        self.launch()
+        deadline = time.monotonic() + timeout
+        while "READY=1" not in self.notifications.poll():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                code = self.process.poll()
+                self.close()
+                raise AssertionError(f"the host did not start (exit code {code}):\n{self.stderr.read_text()[-4000:]}")
+        return self
+
+    def wait(self, timeout: float = 20.0) -> int:
+        """Return the exit code once the process has ended."""
+        return self.process.wait(timeout)
+
+    def send_signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def stop(self, number: int = signal.SIGTERM, timeout: float = 20.0) -> None:
+        """Stop it as an operator does; it must end in order."""
+        self.send_signal(number)
+        assert self.wait(timeout) == 0, self.stderr.read_text()[-4000:]
+
+    def kill(self) -> None:
+        """End it without a chance to clean up."""
+        self.process.kill()
+        self.process.wait(20)
+
+    def restart(self) -> HostProcess:
+        """Stop it when it runs, then start it."""
+        if self.is_running:
+            self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        """End the process, if it still runs, and forget the socket."""
+        if self.is_running:
+            self.kill()
+        self.notifications.close()
+
+    def log_lines(self) -> list[dict[str, Any]]:
+        """Return every line it printed; fails when one is no JSON object."""
+        lines = []
+        for line in self.stderr.read_bytes().splitlines():
+            try:
+                value = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                raise AssertionError(f"a broken log line: {line[:2000]!r}") from None
+            assert isinstance(value, dict), line
+            lines.append(value)
+        return lines
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the log lines of one event."""
+        return [line for line in self.log_lines() if line["event"] == name]
+
+    def wait_for_event(self, name: str, timeout: float = 10.0) -> dict[str, Any]:
+        """Return the first log line of one event."""
+        return wait_for(lambda: self.events(name), timeout, what=f"log event {name}")[0]
+
+
+def run_cli(
+    *arguments: object, home: Path | None = None, env: Mapping[str, str] | None = None, uid: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run one `honeybadger-host` command to its end."""
+    command = [*PLAIN, *map(str, arguments)]
+    if home is not None:
+        command += ["--home", str(home)]
+    environment = frozen_environment(**(env or {}))
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, user=uid
+    )
+
+
+def request(request_id: str, type_name: str = "update_memory", /, **members: Any) -> bytes:
+    """Return the bytes of a request; `content="…"` is short for a note's payload, any other member overrides."""
+    value: dict[str, Any] = {"v": 1, "id": request_id, "type": type_name}
+    if "content" in members:
+        value["payload"] = {"content": members.pop("content")}
+    return orjson.dumps(value | members)
+
+
+@dataclass(frozen=True)
+class RawSender:
+    """A sender that writes files and renames them, with nothing of ours."""
+
+    home: Path
+    group: str = "main"
+    sender: str = "stranger"
+
+    @property
+    def root(self) -> Path:
+        return self.home / "data" / "ipc" / self.group / self.sender
+
+    @property
+    def requests(self) -> Path:
+        return self.root / "requests"
+
+    @property
+    def replies(self) -> Path:
+        return self.root / "replies"
+
+    @property
+    def memory(self) -> Path:
+        return self.home / "groups" / self.group / "MEMORY.md"
+
+    @property
+    def dead(self) -> Path:
+        return self.home / "data" / "dead" / self.group / self.sender
+
+    def make(self) -> RawSender:
+        """Make the folders a client makes."""
+        for name in ("tmp", "requests", "replies"):
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+        return self
+
+    def drop(self, stem: str, data: bytes) -> None:
+        """Write and rename into `requests/`."""
+        temporary = self.root / "tmp" / f"{stem}.tmp"
+        temporary.write_bytes(data)
+        temporary.rename(self.requests / f"{stem}.json")
+
+    def note(self, stem: str, content: str) -> None:
+        """Drop a note."""
+        self.drop(stem, request(stem, content=content))
+
+    def peek(self, stem: str) -> bytes | None:
+        """Return the reply's bytes, None while there is none."""
+        try:
+            return (self.replies / f"{stem}.json").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def reply(self, stem: str, timeout: float = 10.0) -> dict[str, Any]:
+        """Wait for a reply."""
+        data = wait_for(lambda: self.peek(stem), timeout, what=f"reply to {self.group}/{self.sender}/{stem}")
+        assert data is not None
+        value = orjson.loads(data)
+        assert isinstance(value, dict)
+        return value
+
+    def ask(self, stem: str, data: bytes, timeout: float = 10.0) -> dict[str, Any]:
+        """Drop a request and wait for its reply and for its removal."""
+        self.drop(stem, data)
+        value = self.reply(stem, timeout)
+        self.wait_until_taken(stem)
+        return value
+
+    def wait_until_taken(self, stem: str, timeout: float = 10.0) -> None:
+        """Wait until the host has removed the request."""
+        path = self.requests / f"{stem}.json"
+        wait_for(lambda: not os.path.lexists(path), timeout, what=f"{path} removed")
+
+    def reason(self, stem: str) -> dict[str, Any]:
+        """Return why a request is among the dead letters."""
+        value = orjson.loads((self.dead / f"{stem}.reason.json").read_bytes())
+        assert isinstance(value, dict)
+        return value
+
+    def memory_text(self) -> str:
+        """Return MEMORY.md, an empty text when there is none."""
+        try:
+            return self.memory.read_text()
+        except FileNotFoundError:
+            return ""
+
+
+ErrorCode = Literal["invalid", "forbidden", "conflict", "too_large", "unavailable", "internal"]
+
+
+def assert_refused(reply: Mapping[str, Any], code: ErrorCode, *, says: str = "", field: str | None = None) -> None:
+    """Check an error reply: its code, that it can be read, and what it says."""
+    assert reply["ok"] is False
+    assert "result" not in reply
+    error = reply["error"]
+    assert error["code"] == code, error
+    assert says in error["message"], error
+    assert error["message"].isprintable()
+    if field is not None:
+        assert error["field"] == field, error
