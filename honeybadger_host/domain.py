@@ -94,11 +94,6 @@ Change: TypeAlias = NoteAdded | TurnAdded
 """What the journal takes. `data` is appended to `file`, a path below the home folder."""
 
 
-def change_kind(change: Change) -> str:
-    """Return the name the journal keeps for this kind of change."""
-    return "note" if isinstance(change, NoteAdded) else "turn"
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a handler decided: the answer, and the changes it stands for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -10,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +25,7 @@ STATUS_FILE = "data/status.json"
 
 def configure_logging(format_: Literal["auto", "json", "console"], level: str) -> None:
     """Print events on standard error: JSON lines, or colours when a terminal looks on."""
+    global _is_json, _is_info
     is_console = format_ == "console" or (format_ == "auto" and sys.stderr.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -30,6 +33,7 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
+    _is_json, _is_info = not is_console, level in ("debug", "info")
     if is_console:
         processors = [*shared, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         factory: Any = structlog.WriteLoggerFactory(sys.stderr)
@@ -37,7 +41,6 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
         processors = [
             *shared,
             structlog.processors.format_exc_info,
-            structlog.processors.EventRenamer("event"),
             structlog.processors.JSONRenderer(serializer=_dump_line),
         ]
         factory = structlog.BytesLoggerFactory(sys.stderr.buffer)
@@ -47,6 +50,43 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
         logger_factory=factory,
         cache_logger_on_first_use=True,
     )
+
+
+class RequestLog:
+    """The canonical line of each request, written for a slice at once.
+
+    The same lines as `log.info("request.answered", …)`, at 2 us instead of 20: the road writes one for every request.
+    """
+
+    def __init__(self, *, is_on: bool) -> None:
+        self._is_on = is_on
+        self._lines: deque[bytes] = deque()
+
+    def add(self, **fields: Any) -> None:
+        """Note one request."""
+        if not self._is_on:
+            return
+        if not _is_json or not _is_info:
+            structlog.get_logger().info("request.answered", **fields)
+            return
+        fields["level"] = "info"
+        fields["timestamp"] = datetime.now(UTC)
+        fields["event"] = "request.answered"
+        self._lines.append(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z))
+
+    def flush(self) -> None:
+        """Write what was noted."""
+        lines: list[bytes] = []
+        with contextlib.suppress(IndexError):  # a query's thread may add meanwhile
+            while True:
+                lines.append(self._lines.popleft())
+        if lines:
+            sys.stderr.buffer.write(b"".join(lines))
+            sys.stderr.buffer.flush()
+
+
+_is_json = False
+_is_info = True
 
 
 def _dump_line(event: MutableMapping[str, Any], **_: Any) -> bytes:
@@ -77,7 +117,7 @@ class Counters:
     def answered(self, type_: str, outcome: str, seconds: float) -> None:
         with self._lock:
             self.requests[type_, outcome] += 1
-            self._milliseconds.append(seconds * 1000)
+        self._milliseconds.append(seconds * 1000)
 
     def note_error(self, message: str) -> None:
         self.last_error = message[:500]

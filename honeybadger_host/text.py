@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 LINE_BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
@@ -17,14 +18,17 @@ LINE_BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _ODD_BREAK: Final = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufff9-\ufffb\ufffe\uffff]")
 _BIDI: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
-# Joiners stay where writing needs them, between two characters beyond Latin (Persian, Hindi, families of emoji), and
-# the emoji selector after a symbol or a keycap; anywhere else they only hide something.
-_JOINABLE: Final = "[^\x00-\u02ff\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0e\ufeff]"
 _ZERO_WIDTH: Final = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u2060-\u2065\u3164\ufe00-\ufe0e\ufeff\uffa0"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
-    f"|(?<!{_JOINABLE})[\u200c\u200d]|[\u200c\u200d](?!{_JOINABLE})"
-    "|(?<![0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f"
+)
+# The emoji selector stays after a symbol or a keycap, then joiners where writing needs them, between two characters
+# beyond Latin (Persian, Hindi, families of emoji); anywhere else they only hide something.
+_LONE_SELECTOR: Final = re.compile("(?<![0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f")
+_JOINABLE: Final = "[^\x00-\u02ff\u2000-\u200f\u2028-\u202f\u205f\u3000]"
+_VIRAMA: Final = "[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]"  # a joiner after it may end a word
+_LONE_JOINER: Final = re.compile(
+    f"(?<!{_JOINABLE})[\u200c\u200d]|(?<!{_VIRAMA})[\u200c\u200d](?!{_JOINABLE})|[\u200c\u200d](?=[\u200c\u200d])"
 )
 _HARMLESS: Final = re.compile(
     "[\t\n -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u3000-\u30ff\u3400-\u9fff"
@@ -32,9 +36,12 @@ _HARMLESS: Final = re.compile(
 )
 """The common case, seen in one pass: no character that any rule below looks for."""
 
-_HEADING: Final = re.compile(r"[ \t]*#{1,6}(?:[ \t]|$)")
-_ANY_HASH: Final = re.compile(r"[ \t]*#")
-_UNDERLINE: Final = re.compile(r"[ \t]*(?:=+|-+)[ \t]*$")
+# What opens a quote or a list item may stand before a heading or, for quotes, before its underline.
+_OPENERS: Final = r"[ \t]*(?:>[ \t]*|(?:[-+*]|\d{1,9}[.)])[ \t]+)*"
+_HEADING: Final = re.compile(rf"{_OPENERS}(?=#{{1,6}}(?:[ \t]|$))")
+_ANY_HASH: Final = re.compile(rf"{_OPENERS}(?=#)")
+_UNDERLINE: Final = re.compile(r"[ \t]*(?:>[ \t]*)*(?=(?:=+|-+)[ \t]*$)")
+_RULE: Final = re.compile(r"(?:-[ \t]*){2,}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +67,18 @@ def neutralise(text: str) -> Neutral:
         ("control characters", _CONTROL, "\ufffd"),
         ("bidi characters", _BIDI, ""),
         ("zero-width characters", _ZERO_WIDTH, ""),
+        ("zero-width characters", _LONE_SELECTOR, ""),
+        ("zero-width characters", _LONE_JOINER, ""),
     ):
         text, count = pattern.subn(replacement, text)
         if count:
-            changed[kind] = count
+            changed[kind] = changed.get(kind, 0) + count
     return Neutral(text, changed)
 
 
 def is_blank(text: str) -> bool:
     """Return whether nothing visible is left of a neutralised text."""
-    return not text.replace("\ufffd", "").strip()
+    return not text.replace("\ufffd", "").replace("\u2800", "").strip()
 
 
 def one_line(text: str) -> Neutral:
@@ -95,20 +104,36 @@ def render_note(content: str, section: str, agent: str, at: datetime) -> Rendere
     """Return a note as it stands in MEMORY.md.
 
     One line of content is kept byte for byte. More lines are indented by two spaces, which keeps them inside the
-    list item; a line that could be a heading, a heading's underline or a comment is escaped with a backslash.
+    list item, if the first one is where an item begins: so blank lines and indentation before it go. What could be a
+    heading, a heading's underline or a comment is escaped with a backslash.
 
     Args:
         content: at least one visible character (`is_blank`), else ValueError.
         at: aware; shown in UTC to the minute.
     Source: HB2.
     """
-    body, heading = neutralise(content), one_line(section)
+    body, heading = neutralise(content), _heading(section)
     if is_blank(body.text) or is_blank(heading.text):
         raise ValueError("blank")
-    lines, escaped = _escape(body.text.strip("\n"))
-    changed = Counter(body.changed) + Counter(heading.changed) + Counter(escaped)
-    text = f"\n## {heading.text} ({agent}, {at:%Y-%m-%d %H:%M})\n- " + "\n  ".join(lines) + "\n"
-    return RenderedNote(text.encode(), heading.text, dict(changed))
+    lines, escaped = _item_lines(body.text.strip("\n"))
+    changed: Counter[str] = Counter()
+    for part in (body.changed, heading.changed, escaped):
+        if part:
+            changed.update(part)
+    minute = at.astimezone(UTC).isoformat(" ", "minutes")[
+        :16
+    ]  # half the price of strftime, and the year has four digits on all libcs
+    text = f"\n## {heading.text} ({agent}, {minute})\n- " + "\n  ".join(lines) + "\n"
+    return RenderedNote(text.encode(), heading.text, changed)
+
+
+@lru_cache(maxsize=1024)
+def _heading(section: str) -> Neutral:
+    """Sections repeat: `Notes`, `Preferences`."""
+    heading = one_line(section)
+    if "<!--" not in heading.text:
+        return heading
+    return Neutral(heading.text.replace("<!--", "\\<!--"), {**heading.changed, "comments": 1})
 
 
 def history_line(sender: str, content: str) -> str:
@@ -117,7 +142,8 @@ def history_line(sender: str, content: str) -> str:
     Source: HB6.
     """
     name = one_line(sender).text.translate({ord("["): "(", ord("]"): ")"})
-    lines, _ = _escape(neutralise(content).text.rstrip("\n"))
+    lines = _split(neutralise(content).text.rstrip("\n"))
+    _escape(lines, is_item=False)
     return f"[{name}]: " + "\n  ".join(lines) + "\n"
 
 
@@ -129,26 +155,49 @@ def estimate_tokens(text: str) -> int:
     return ascii_characters // 4 + len(text) - ascii_characters
 
 
-def _escape(text: str) -> tuple[list[str], dict[str, int]]:
-    """Return the lines with what Markdown would read as structure escaped, and what was escaped."""
+def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:
+    """Return the lines of a list item, each of them inside it, and what was changed."""
     if "\n" not in text and "#" not in text and "<!--" not in text:
         return [text], {}
-    lines = [line.rstrip(" \t") for line in text.split("\n")] if "\n" in text else [text]
+    lines = _split(text)
+    changed: Counter[str] = Counter()
+    if len(lines) > 1:
+        # An item that begins blank ends with the next blank line; one that begins indented wants the rest indented as
+        # far; and `- ---` is a rule, not an item. In all three what follows would stand outside, where a fence that
+        # nobody closes takes in every later note.
+        while not lines[0]:
+            del lines[0]
+        while not lines[-1]:
+            del lines[-1]
+        if indentation := lines[0][: -len(lines[0].lstrip(" \t"))]:
+            lines = [line.removeprefix(indentation) for line in lines]
+            changed["indentation"] = 1
+        if len(lines) > 1 and _RULE.match(lines[0]):
+            lines[0] = f"\\{lines[0]}"
+            changed["rules"] = 1
+    return lines, changed + _escape(lines, is_item=True)
+
+
+def _split(text: str) -> list[str]:
+    return [line.rstrip(" \t") for line in text.split("\n")] if "\n" in text else [text]
+
+
+def _escape(lines: list[str], *, is_item: bool) -> Counter[str]:
+    """Escape, in place, what Markdown would read as structure; return what.
+
+    Args:
+        is_item: the first line begins a list item, where a heading may stand.
+    """
     changed: Counter[str] = Counter()
     for number, line in enumerate(lines):
         # A continuation line is nobody's tag: readers more lenient than CommonMark take `#x` for a heading.
-        if (_ANY_HASH if number else _HEADING).match(line):
-            lines[number] = _before_first_visible(line)
+        if (number or is_item) and (found := (_ANY_HASH if number else _HEADING).match(line)):
+            lines[number] = f"{line[: found.end()]}\\{line[found.end() :]}"
             changed["headings"] += 1
-        elif number and _UNDERLINE.match(line):
-            lines[number] = _before_first_visible(line)
+        elif number and (found := _UNDERLINE.match(line)):
+            lines[number] = f"{line[: found.end()]}\\{line[found.end() :]}"
             changed["underlines"] += 1
         if "<!--" in line:
             lines[number] = lines[number].replace("<!--", "\\<!--")
             changed["comments"] += 1
-    return lines, dict(changed)
-
-
-def _before_first_visible(line: str) -> str:
-    at = len(line) - len(line.lstrip(" \t"))
-    return f"{line[:at]}\\{line[at:]}"
+    return changed

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 _MOST_LISTED: Final = 65_536
 """Names taken from one listing, the first in order: 90 bytes each."""
-_LONG_QUEUE: Final = 2048
+_LONG_QUEUE: Final = 256
 """A box with more names waiting is not listed again before they are served."""
 _MOST_OPEN: Final = 128
 """Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""

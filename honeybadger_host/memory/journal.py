@@ -10,7 +10,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,7 +31,6 @@ CREATE TABLE changes (
     offset INTEGER NOT NULL,      -- where; -1 when that was not known
     data BLOB NOT NULL            -- the bytes as appended
 );
-CREATE INDEX changes_of_group ON changes (grp, seq);
 CREATE TABLE receipts (
     seq INTEGER PRIMARY KEY,      -- the last change of the request
     at INTEGER NOT NULL,
@@ -88,6 +87,8 @@ class Journal:
     projected_seq: int
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
+    _newest: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(group, sender) -> the greatest request id it has a receipt for, or greater."""
 
     @classmethod
     def open(cls, path: Path, *, expected_identity: str | None = None) -> Journal:
@@ -175,6 +176,10 @@ class Journal:
             connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
             connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
         self.committed_seq = changes[-1].seq
+        for receipt in receipts:
+            key = (receipt.group, receipt.sender)
+            if receipt.request > self._newest.get(key, "~"):
+                self._newest[key] = receipt.request
 
     def mark_projected(self, seq: int) -> None:
         """Keep that every change up to `seq` stands durably in its file: recovery begins behind it."""
@@ -185,7 +190,20 @@ class Journal:
         self.projected_seq = seq
 
     def receipts_of(self, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
-        """Return request id -> (digest, reply) for those of `requests` (at most 512) that are done."""
+        """Return request id -> (digest, reply) for those of `requests` (at most 512) that are done.
+
+        Ids that sort by time are greater than all before them: for those nothing is looked up (5 us each).
+        """
+        try:
+            newest = self._newest.get((group, sender))
+            if newest is None:
+                query = "SELECT coalesce(max(request), '') FROM receipts WHERE grp=? AND sender=?"
+                newest = self._newest[group, sender] = self._reader.execute(query, (group, sender)).fetchone()[0]
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+        requests = [request for request in requests if request <= newest]
+        if not requests:
+            return {}
         marks = ",".join("?" * len(requests))
         query = f"SELECT request, digest, reply FROM receipts WHERE grp=? AND sender=? AND request IN ({marks})"  # noqa: S608  only question marks
         try:

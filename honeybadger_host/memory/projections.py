@@ -35,6 +35,13 @@ class Target:
     lead: bytes = b""
     rows: list[Row] = field(default_factory=list)
 
+    def place(self, length: int) -> int:
+        """Return the offset at which the next `length` bytes will stand, `UNKNOWN` when that is not known."""
+        offset = self.end
+        if offset != UNKNOWN:
+            self.end += length
+        return offset
+
 
 @dataclass(slots=True)
 class _Unsettled:
@@ -54,24 +61,19 @@ class Batch:
         self._projections = projections
         self._targets: dict[str, Target] = {}
 
-    def open(self, file: str) -> None:
-        """Open a file the batch appends to. Raises WorldFailed: something is in the way; nothing was changed."""
-        if file not in self._targets:
-            self._targets[file] = self._projections.open_target(file)
-
-    def place(self, file: str, length: int) -> int:
-        """Return the offset at which the next `length` bytes for an open file will stand."""
-        target = self._targets[file]
-        offset = target.end
-        if offset != UNKNOWN:
-            target.end += length
-        return offset
+    def open(self, file: str) -> Target:
+        """Return a file the batch appends to. Raises WorldFailed: something is in the way; nothing was changed."""
+        target = self._targets.get(file)
+        if target is None:
+            target = self._targets[file] = self._projections.open_target(file)
+        return target
 
     def project(self, rows: Iterable[Row], now: float) -> None:
         """Write what was committed. Never raises for a full disk: what is missing is written later."""
+        targets = self._targets
         for row in rows:
-            self._targets[row.file].rows.append(row)
-        for target in self._targets.values():
+            targets[row.file].rows.append(row)
+        for target in targets.values():
             if target.rows:
                 self._projections.write(target, now)
 
