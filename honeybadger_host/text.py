@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 LINE_BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
@@ -115,14 +116,19 @@ def render_note(content: str, section: str, agent: str, at: datetime) -> Rendere
     if is_blank(body.text) or is_blank(heading.text):
         raise ValueError("blank")
     lines, escaped = _item_lines(body.text.strip("\n"))
-    changed = Counter(body.changed) + Counter(heading.changed) + Counter(escaped)
-    # strftime writes a year below 1000 with three digits on some libcs
+    changed: Counter[str] = Counter()
+    for part in (body.changed, heading.changed, escaped):
+        if part:
+            changed.update(part)
+    # half the price of strftime, and the year has four digits on all libcs
     minute = at.astimezone(UTC).isoformat(" ", "minutes")[:16]
     text = f"\n## {heading.text} ({agent}, {minute})\n- " + "\n  ".join(lines) + "\n"
     return RenderedNote(text.encode(), heading.text, changed)
 
 
+@lru_cache(maxsize=1024)
 def _heading(section: str) -> Neutral:
+    """Sections repeat: `Notes`, `Preferences`."""
     heading = one_line(section)
     if "<!--" not in heading.text:
         return heading
