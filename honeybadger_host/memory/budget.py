@@ -109,6 +109,8 @@ def cut_notes(book: NoteBook, share_tokens: int) -> CutNotes:
     if first == len(book.notes):
         newest = book.notes[-1].strip("\n") + "\n"
         mark = _left_out(first - 1) if first > 1 else ""
+        if 2 * estimate_tokens(mark) > share_tokens:
+            mark = ""  # the note comes first
         text = mark + shorten(newest, max(1, share_tokens - estimate_tokens(mark) - 1))
         return CutNotes(text, first - 1, is_shortened=True)
     kept = "".join(book.notes[first:])
@@ -122,16 +124,17 @@ def _left_out(count: int) -> str:
 
 
 def _newest_lines(text: str, share_tokens: int) -> str:
-    """Return the last whole lines that fit, else the end of the last one."""
+    """Return the last whole lines that fit, else the beginning of the last one."""
     mark = "[... text above left out]\n"
     room = share_tokens - estimate_tokens(mark) - 1
     kept: list[str] = []
-    for line in reversed(text.rstrip("\n").splitlines(keepends=True)):
+    lines = text.rstrip("\n").splitlines(keepends=True)
+    for line in reversed(lines):
         if (cost := estimate_tokens(line) + 1) > room:
             break
         room -= cost
         kept.append(line)
-    return mark + "".join(reversed(kept)) if kept else shorten(text, share_tokens)
+    return mark + "".join(reversed(kept)) if kept else shorten("".join(lines[-1:]), share_tokens)
 
 
 def first_lines(text: str, share_tokens: int) -> str:

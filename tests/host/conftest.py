@@ -1,4 +1,4 @@
-"""Hypothesis for these rooms: no deadline for one example, the machine may be busy; the tests have a limit of their own."""
+"""Hypothesis without a deadline for each example: the machine may be busy, and every test has a limit of its own."""
 
 from __future__ import annotations
 
