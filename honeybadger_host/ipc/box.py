@@ -11,7 +11,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -57,6 +57,8 @@ class Box:
     stuck: set[str] = field(default_factory=set)
     complaint: str | None = None
     """Why the box is not served now; said once."""
+    empty_since: int | None = None
+    """Time stamp of `requests/` when it was seen empty."""
 
     @property
     def requests(self) -> str:
@@ -145,11 +147,18 @@ class Spool:
         self._queues: dict[str, list[tuple[str, Box]]] = {}
         self._turn = 0
         self._ignored: set[str] = set()
+        self._listings: dict[str, tuple[int, Sequence[str]]] = {}
 
     @property
     def pending(self) -> int:
         """Requests listed and not taken."""
         return sum(len(queue) for queue in self._queues.values())
+
+    def distrust(self) -> None:
+        """Forget which folders did not change: a file system may be wrong about its time stamps."""
+        self._listings.clear()
+        for box in self.boxes.values():
+            box.empty_since = None
 
     def discover(self) -> None:
         """Find boxes that came and forget those that went."""
@@ -176,13 +185,18 @@ class Spool:
         if len(box.queued) > _LONG_QUEUE:
             return
         try:
+            stamp = os.stat(box.requests).st_mtime_ns
+            if stamp == box.empty_since:
+                return
             names = os.listdir(box.requests)
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
                 self.complain(box, f"requests/ cannot be listed: {error.strerror}")
             return
         if not names:
+            box.empty_since = stamp if _is_settled(stamp) else None
             return
+        box.empty_since = None
         fresh = [
             name
             for name in names
@@ -313,23 +327,37 @@ class Spool:
                 count += _remove_older(box.path, name, time.time() - seconds)
         return count
 
-    def _names_in(self, folder: str) -> Iterable[str]:
-        """Yield the folders that may be groups or senders."""
+    def _names_in(self, folder: str) -> Sequence[str]:
+        """Return the folders that may be groups or senders; listed again only when the folder changed."""
         try:
+            stamp = os.stat(folder).st_mtime_ns
+            known = self._listings.get(folder)
+            if known is not None and known[0] == stamp:
+                return known[1]
             with os.scandir(folder) as entries:
                 listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
-            return
+            self._listings.pop(folder, None)
+            return ()
+        names: list[str] = []
         for name, is_folder in listed:
             if is_folder and NAME.fullmatch(name):
-                yield name
+                names.append(name)
             elif not name.startswith("."):
                 self._ignore(f"{folder}/{name}", "not a folder, or not a name the protocol allows")
+        if _is_settled(stamp):
+            self._listings[folder] = (stamp, names)
+        return names
 
     def _ignore(self, what: str, why: str) -> None:
         if what not in self._ignored and len(self._ignored) < 1000:
             self._ignored.add(what)
             log.warning("box.ignored", what=ascii(what), why=why)
+
+
+def _is_settled(stamp_ns: int) -> bool:
+    """Return whether a folder's time stamp is so old that another change would show: some file systems keep 2 s."""
+    return time.time_ns() - stamp_ns > 2_500_000_000
 
 
 def _by_name(item: tuple[str, Box]) -> str:

@@ -45,6 +45,8 @@ log = structlog.get_logger()
 _BUSY_QUERIES = 16
 """A group with so many queries under way is not taken from until some are answered."""
 _RETRY_SECONDS = 1.0
+_DISTRUST_EVERY = 20
+"""Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,11 @@ class Letter:
     seq: int | None = None
     reply: bytes = b""
     outcome: str = "ok"
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether its answer is known; only a query's is not."""
+        return bool(self.reply) or self.refusal is not None
 
 
 @dataclass(slots=True)
@@ -184,11 +191,12 @@ class Door:
                         break
                     try:
                         self._decide(received)
-                        await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
+                        if any(letter.is_decided for letter in received.letters):
+                            await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
                     finally:
                         received.close()
                     for letter in received.letters:
-                        if not letter.reply:
+                        if not letter.is_decided:
                             self._queries[letter.box.group] += 1
                             tasks.start_soon(self._answer, letter)
         self.ended.set()
@@ -201,6 +209,8 @@ class Door:
         if self._all_hinted:
             self._all_hinted = False
             self._hinted.clear()
+            if self.sweeps % _DISTRUST_EVERY == 0:
+                self._spool.distrust()
             self._spool.discover()
             boxes = list(self._spool.boxes.values())
             self.sweeps += 1
@@ -396,7 +406,7 @@ class Door:
             self._commit_and_project(changing)
         self._passed("projected")
         for letter in received.letters:
-            if letter.reply or letter.refusal is not None:
+            if letter.is_decided:
                 self._reply(received.opened[letter.box], letter)
         self._request_log.flush()
 

@@ -104,16 +104,11 @@ class Journal:
         except FileNotFoundError:
             size = -1
         if size <= 0 and expected_identity is not None:
-            state = "is missing" if size < 0 else "is empty"
-            raise JournalError(
-                f"{path} {state}, but this home had a journal ({expected_identity}). Starting without it would forget "
-                f"which requests were done. Restore it from a backup; or, if you accept that, remove "
-                f"{path.parent / 'host.lock'} and start again: notes and turns in the files stay."
-            )
+            raise _gone(path, "is missing" if size < 0 else "is empty", expected_identity)
         try:
             writer = _connect(path)
             try:
-                return cls._from(path, writer, is_new=size <= 0, expected_identity=expected_identity)
+                return cls._from(path, writer, expected_identity=expected_identity)
             except BaseException:
                 writer.close()
                 raise
@@ -121,8 +116,12 @@ class Journal:
             raise _translated(error, path) from error
 
     @classmethod
-    def _from(cls, path: Path, writer: sqlite3.Connection, *, is_new: bool, expected_identity: str | None) -> Journal:
-        if is_new:
+    def _from(cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None) -> Journal:
+        application = writer.execute("PRAGMA application_id").fetchone()[0]
+        if application == 0 and not writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            # new; or the first start was cut short after SQLite wrote its header and before our tables were committed
+            if expected_identity is not None:
+                raise _gone(path, "is empty", expected_identity)
             writer.execute("BEGIN IMMEDIATE")
             for statement in _SCHEMA.split(";\n"):
                 if statement.strip():
@@ -131,7 +130,7 @@ class Journal:
             writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             writer.execute("COMMIT")
-        application = writer.execute("PRAGMA application_id").fetchone()[0]
+            application = APPLICATION_ID
         version = writer.execute("PRAGMA user_version").fetchone()[0]
         if application != APPLICATION_ID:
             raise JournalError(
@@ -300,6 +299,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
     connection.execute("PRAGMA foreign_keys = OFF")
     return connection
+
+
+def _gone(path: Path, state: str, identity: str) -> JournalError:
+    return JournalError(
+        f"{path} {state}, but this home had a journal ({identity}). Starting without it would forget which requests "
+        f"were done. Restore it from a backup; or, if you accept that, remove {path.parent / 'host.lock'} and start "
+        f"again: notes and turns in the files stay."
+    )
 
 
 def _translated(error: sqlite3.Error, path: Path) -> Exception:

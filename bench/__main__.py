@@ -1,0 +1,49 @@
+"""`python -m bench [--base FOLDER …] [--quick] [name …]`: run the figures and print one table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sqlite3
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.road import Figure, bench_backlog, bench_context, bench_idle, bench_live, bench_single
+
+BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
+    "backlog": bench_backlog,
+    "single": bench_single,
+    "live": bench_live,
+    "context": bench_context,
+    "idle": bench_idle,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"which: {', '.join(BENCHES)}; default all")
+    parser.add_argument("--base", action="append", type=Path, help="where homes are made; default tmpfs and bench/out")
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in BENCHES]:
+        parser.error(f"there is no bench {unknown[0]!r}: {', '.join(BENCHES)}")
+    shm = Path("/dev/shm")
+    bases = arguments.base or [*([shm / "honeybadger-bench"] if shm.is_dir() else []), Path(__file__).parent / "out"]
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, "
+          f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")  # fmt: skip
+    missed = 0
+    for base in bases:
+        kind = "tmpfs" if str(base).startswith("/dev/shm") else "disk"
+        print(f"\n| {kind} | figure | floor | ratio | goal | |\n|---|---|---|---|---|---|")
+        for name in arguments.names or BENCHES:
+            for row in BENCHES[name](base):
+                missed += row.is_met is False
+                verdict = {True: "met", False: "**missed**", None: ""}[row.is_met]
+                print(f"| {row.name} | {row.value} | {row.floor} | {row.ratio} | {row.goal} | {verdict} |", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
