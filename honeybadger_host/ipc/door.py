@@ -246,7 +246,7 @@ class Door:
             self._look_up_receipts(received.letters)
             for letter in received.letters:
                 if letter.refusal is None and letter.receipt is None and letter.asked is not None:
-                    self._prepare(letter.handler, letter.asked)
+                    self._prepare(letter, letter.asked)
         except BaseException:
             received.close()
             raise
@@ -332,11 +332,17 @@ class Door:
         letter.digest = hashlib.sha256(letter.data).digest()
         letter.asked = Asked(box.group, box.sender, request.id, request.session, payload)
 
-    @staticmethod
-    def _prepare(handler: Handler | None, asked: Asked) -> None:
+    def _prepare(self, letter: Letter, asked: Asked) -> None:
         """Load what the decision will need."""
-        if isinstance(handler, ChangeHandler) and handler.prepare is not None:
+        handler = letter.handler
+        if not isinstance(handler, ChangeHandler) or handler.prepare is None:
+            return
+        try:
             handler.prepare(asked)
+        except WorldFailed as error:
+            self._world(letter, error)
+        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+            self._bug(letter, error)
 
     def _look_up_receipts(self, letters: Sequence[Letter]) -> None:
         by_box: defaultdict[Box, list[Letter]] = defaultdict(list)
@@ -389,6 +395,10 @@ class Door:
                             self._conversations.foresee(change)
                     letter.reply = wire.dump_reply(letter.stem, outcome.result, letter.seq)
 
+    def _world(self, letter: Letter, error: WorldFailed) -> None:
+        self._counters.note_error(str(error))
+        letter.refusal = Refusal("unavailable", f"{error}; nothing was changed, try again later")
+
     def _bug(self, letter: Letter, error: Exception) -> None:
         box = letter.box
         log.error("door.failed", group=box.group, sender=box.sender, id=letter.stem, type=letter.type, exc_info=error)
@@ -422,8 +432,7 @@ class Door:
                 try:
                     targets = [batch.open(change.file) for change in letter.changes]
                 except WorldFailed as error:
-                    letter.refusal = Refusal("unavailable", f"{error}; nothing was changed, try again later")
-                    self._counters.note_error(str(error))
+                    self._world(letter, error)
                     continue
                 group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, letter.seq or 0
                 seq = last - len(letter.changes)
@@ -542,6 +551,8 @@ class Door:
             letter.reply = wire.dump_reply(letter.stem, letter.handler.answer(letter.asked, self._now()))
         except Refusal as refusal:
             letter.refusal = refusal
+        except WorldFailed as error:
+            self._world(letter, error)
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
             self._bug(letter, error)
         opened = self._spool.open(letter.box)

@@ -6,7 +6,9 @@ more than a short one. A line that is torn or no turn is skipped, counted and ne
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -19,7 +21,8 @@ import orjson
 import structlog
 
 from honeybadger_host.domain import Turn, TurnAdded
-from honeybadger_host.files import Signature
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.files import Signature, kind_of
 
 log = structlog.get_logger()
 
@@ -107,6 +110,8 @@ def read_window(path: Path, size: int) -> Window:
         return Window((), 0, 0, None)
     try:
         status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, f"it is {kind_of(status.st_mode)}")
         turns: list[Turn] = []
         skipped = 0
         start = status.st_size
@@ -166,7 +171,10 @@ class Conversations:
         return len(self._sessions)
 
     def load(self, group: str, session: str) -> Window:
-        """Return the window, reading the log when it is not in memory or changed behind the host's back."""
+        """Return the window, reading the log when it is not in memory or changed behind the host's back.
+
+        Raises WorldFailed: something that is no file is in its place.
+        """
         key = (group, session)
         path = self._home / turns_file(group, session)
         with self._lock:
@@ -175,7 +183,12 @@ class Conversations:
                 held.used = self._clock()
                 self._sessions.move_to_end(key)
                 return held.window
-            window = read_window(path, self._window_turns)
+            try:
+                window = read_window(path, self._window_turns)
+            except OSError as error:
+                raise WorldFailed(
+                    f"{path} cannot be read ({error.strerror}): the host needs a plain file there"
+                ) from error
             if window.skipped:
                 log.warning("conversation.skipped", file=turns_file(group, session), lines=window.skipped)
             if held is not None:

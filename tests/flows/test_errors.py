@@ -1,0 +1,352 @@
+"""Every row of the protocol's table of errors, as the real host gives it.
+
+`not_found` and `rate_limited` are in the protocol for types and limits that this version does not have: no request of
+today can get them, and the last test says so.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from honeybadger_agent import SyncClient, tools, wire
+from honeybadger_agent.errors import BY_CODE, Internal, Invalid, TooLarge, Unavailable
+from honeybadger_host.home import make_home
+from tests.conftest import HostFactory
+from tests.hosting import ErrorCode, HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+
+MakeClient = Callable[..., SyncClient]
+Item = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
+    """One host for all that is refused before it changes anything."""
+    folder = tmp_path_factory.mktemp("errors") / "home"
+    make_home(folder)
+    with HostProcess(folder) as process:
+        yield process.start()
+        process.stop()
+        process.log_lines()
+
+
+@pytest.fixture
+def asker(served: HostProcess, request: pytest.FixtureRequest) -> RawSender:
+    """A sender in a group of its own."""
+    number = sum(1 for _ in (served.home / "data" / "ipc").iterdir())
+    return RawSender(served.home, f"group-{number}", "asker").make()
+
+
+def _note(**members: Any) -> bytes:
+    return request("x", **{"content": "never saved", **members})
+
+
+REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
+    "a version of the future": (_note(v=2), "invalid", "v", "speaks version 1"),
+    "a version that is no number": (_note(v="1"), "invalid", None, "v"),
+    "no version": (request("x", content="y").replace(b'"v":1,', b""), "invalid", None, "v is missing"),
+    "another id": (request("y", content="never saved"), "invalid", "id", "'x'"),
+    "an id that cannot be one": (_note(id="../x"), "invalid", None, "id"),
+    "an unknown type": (_note(type="update_memry"), "invalid", "type", "did you mean update_memory?"),
+    "a type that is far from all": (_note(type="🐝" * 500), "invalid", "type", "known: ping"),
+    "a type of a later version": (request("x", "send_message", payload={}), "invalid", "type", "unknown"),
+    "a type that is no text": (_note(type=7), "invalid", None, "type"),
+    "no type": (b'{"v":1,"id":"x","payload":{}}', "invalid", None, "type is missing"),
+    "another group": (_note(group="kitchen"), "forbidden", "group", "you are where you write"),
+    "another sender": (_note(sender="somebody"), "forbidden", "sender", "you are where you write"),
+    "a group that only looks the same": (_note(group="grоup-0"), "forbidden", "group", "you are where you write"),
+    "a session that is a path": (_note(session="../../etc"), "invalid", None, "session"),
+    "a payload that is no object": (_note(payload=[]), "invalid", None, "payload"),
+    "no content": (request("x", payload={}), "invalid", "payload.content", "payload.content is missing"),
+    "empty content": (_note(content=""), "invalid", "payload.content", "empty"),
+    "blank content": (_note(content=" \n\t "), "invalid", "payload.content", "blank"),
+    "content of only hidden characters": (_note(content="\u200b\u202e\ufeff"), "invalid", "payload.content", "blank"),
+    "content that is a number": (_note(content=5), "invalid", "payload.content", "string"),
+    "a typo in the payload": (
+        request("x", payload={"content": "c", "sektion": "S"}),
+        "invalid",
+        "payload.sektion",
+        "did you mean section?",
+    ),
+    "a blank section": (
+        request("x", payload={"content": "c", "section": "\u200b"}),
+        "invalid",
+        "payload.section",
+        "blank",
+    ),
+    "content over the limit": (_note(content="a" * 32_769), "too_large", "payload.content", "32768"),
+    "a section over the limit": (
+        request("x", payload={"content": "c", "section": "s" * 81}),
+        "too_large",
+        "payload.section",
+        "80",
+    ),
+    "a request over the limit": (_note(padding="a" * 262_144), "too_large", None, "262144"),
+    "an unknown role": (
+        request("x", "append_turn", payload={"role": "admin", "content": "c"}),
+        "invalid",
+        "payload.role",
+        "user",
+    ),
+    "a speaker that forges a line": (
+        request("x", "append_turn", payload={"role": "user", "content": "c", "sender": "a]: b\n[c"}),
+        "invalid",
+        "payload.sender",
+        "one visible line",
+    ),
+    "a negative budget": (request("x", "get_history", payload={"budget_tokens": -1}), "invalid", None, "budget_tokens"),
+    "members for a type that takes none": (
+        request("x", "ping", payload={"loud": True}),
+        "invalid",
+        "payload.loud",
+        "takes no members",
+    ),
+    "an unknown member that is an escape sequence": (
+        request("x", payload={"content": "c", "\x1b[2J\n\u202e": 1}),
+        "invalid",
+        None,
+        "unknown",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_request_is_answered_with_what_where_and_what_now(
+    served: HostProcess, asker: RawSender, case: str
+) -> None:
+    data, code, field, says = REFUSED[case]
+    assert_refused(asker.ask("x", data), code, says=says, field=field)
+    assert "never saved" not in asker.memory_text()
+    assert asker.ask("after", request("after", content="honest"))["ok"] is True
+
+
+def test_an_error_never_shows_the_content_of_the_request(asker: RawSender) -> None:
+    secret = "correct horse battery staple"
+    wrong: tuple[Item, ...] = (
+        {"payload": {"content": 7, "section": secret}},
+        {"payload": {"content": secret, "section": ["x"]}},
+        {"payload": {"content": secret * 2000}},
+        {"payload": secret},
+    )
+    for number, members in enumerate(wrong):
+        reply = asker.ask(f"s{number}", request(f"s{number}", **members))
+        assert reply["ok"] is False
+        assert secret not in str(reply)
+
+
+def test_group_global_is_reserved(served: HostProcess) -> None:
+    sender = RawSender(served.home, "global", "asker").make()
+    assert_refused(sender.ask("x", request("x", content="for all")), "forbidden", says="'global'", field="group")
+    assert not (served.home / "groups" / "global").exists()
+
+
+def test_a_refused_change_may_be_corrected_under_the_same_id(asker: RawSender) -> None:
+    assert_refused(asker.ask("x", request("x", content=" ")), "invalid")
+    (asker.replies / "x.json").unlink()
+    assert asker.ask("x", request("x", content="better"))["ok"] is True
+
+
+def test_the_client_raises_the_error_of_the_code(
+    served: HostProcess, asker: RawSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = SyncClient(served.home, asker.group, asker.sender)
+    with pytest.raises(Invalid) as blank:
+        agent.update_memory("\u200b")
+    assert blank.value.field == "payload.content"
+    with pytest.raises(TooLarge, match="32768"):
+        agent.update_memory("a" * 40_000)
+
+
+# ---------------------------------------------------------------------------------------------- the world is in the way
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _link(path: Path) -> None:
+    path.with_name("elsewhere.txt").write_text("somebody's file\n")
+    path.symlink_to("elsewhere.txt")
+
+
+def _dangling(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        here = os.getcwd()
+        os.chdir(path.parent)
+        try:
+            sock.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+IN_THE_WAY = {"a folder": _folder, "a link": _link, "a dangling link": _dangling, "a FIFO": _fifo, "a socket": _socket}
+
+
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away(asker: RawSender, what: str) -> None:
+    asker.memory.parent.mkdir(parents=True)
+    IN_THE_WAY[what](asker.memory)
+    data = request("x", content="later")
+    assert_refused(asker.ask("x", data), "unavailable", says="MEMORY.md")
+    assert not list(asker.dead.glob("*"))
+    if what == "a link":
+        assert asker.memory.with_name("elsewhere.txt").read_text() == "somebody's file\n"
+    # what else the group has is not affected
+    assert asker.ask("t", request("t", "append_turn", payload={"role": "user", "content": "hi"}))["ok"] is True
+    files = asker.ask("f", request("f", "read_group_files"))["result"]
+    assert files["memory"] is None
+    if what != "a dangling link":
+        assert [problem["file"] for problem in files["problems"]] == ["MEMORY.md"]
+    asker.memory.rename(asker.memory.with_name("moved"))
+    (asker.replies / "x.json").unlink()
+    assert asker.ask("x", data)["ok"] is True
+    assert asker.memory_text().count("later") == 1
+
+
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_a_log_of_turns_that_is_no_file_is_unavailable_until_it_is_moved_away(asker: RawSender, what: str) -> None:
+    log = asker.home / "data" / "sessions" / asker.group / "main.jsonl"
+    log.parent.mkdir(parents=True)
+    IN_THE_WAY[what](log)
+    data = request("x", "append_turn", payload={"role": "user", "content": "later"})
+    assert_refused(asker.ask("x", data), "unavailable", says="main.jsonl")
+    assert_refused(asker.ask("h", request("h", "get_history")), "unavailable", says="main.jsonl")
+    assert asker.ask("n", request("n", content="a note"))["ok"] is True
+    log.rename(log.with_name("moved"))
+    (asker.replies / "x.json").unlink()
+    assert asker.ask("x", data)["result"]["turn"] == 1
+
+
+def test_a_request_refused_as_unavailable_leaves_no_receipt(
+    host: HostProcess, stranger: RawSender, client: MakeClient
+) -> None:
+    stranger.memory.mkdir()
+    with pytest.raises(Unavailable, match=r"MEMORY\.md is a folder.*nothing was changed"):
+        client().call(tools.update_memory("later"), request_id="u1")
+    host.kill()
+    stranger.memory.rmdir()
+    host.start()
+    assert stranger.memory_text() == ""
+    client().call(tools.update_memory("later"), request_id="u1")
+    assert stranger.memory_text().count("later") == 1
+
+
+def test_a_note_refused_in_the_middle_of_a_batch_leaves_its_neighbours_whole(
+    make_host: HostFactory, home: Path
+) -> None:
+    good, bad = RawSender(home, "good").make(), RawSender(home, "bad").make()
+    bad.memory.parent.mkdir()
+    os.mkfifo(bad.memory)
+    for number in range(30):
+        (good, bad)[number % 2].note(f"{number:02}", f"note {number}")
+    make_host().start()
+    replies = [(good, bad)[number % 2].reply(f"{number:02}") for number in range(30)]
+    assert [reply["ok"] for reply in replies] == [True, False] * 15
+    assert [line for line in good.memory_text().splitlines() if line.startswith("- ")] == [
+        f"- note {number}" for number in range(0, 30, 2)
+    ]
+
+
+# ---------------------------------------------------------------------------------------------------- a bug of the host
+
+BROKEN = """
+from honeybadger_host.handlers import conversation, notes
+def broken(*_):
+    raise ZeroDivisionError("a bug, for a test")
+notes.render_note = broken
+conversation.format_history = broken
+"""
+
+
+def test_a_bug_in_a_decision_is_internal_and_the_request_is_kept(make_host: HostFactory, stranger: RawSender) -> None:
+    host = make_host(launcher=patched(BROKEN)).start()
+    data = request("bug", content="unlucky")
+    assert_refused(stranger.ask("bug", data), "internal", says="data/dead/")
+    assert (stranger.dead / "bug.json").read_bytes() == data
+    assert "ZeroDivisionError" in stranger.reason("bug")["reason"]
+    (failed,) = host.events("door.failed")
+    assert "a bug, for a test" in failed["exception"]
+    assert (failed["group"], failed["sender"], failed["id"]) == ("main", "stranger", "bug")
+    assert stranger.ask("after", request("after", "ping"))["ok"] is True
+    assert not stranger.memory.exists()
+
+
+def test_a_bug_in_a_query_is_internal_and_the_request_is_kept(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host(launcher=patched(BROKEN)).start()
+    with pytest.raises(Internal):
+        client().get_history()
+    assert len(list((host.home / "data" / "dead" / "main" / "researcher").glob("*.reason.json"))) == 1
+    assert client().ping().protocol == 1
+
+
+def test_the_neighbours_of_a_bug_in_the_same_batch_are_served(make_host: HostFactory, stranger: RawSender) -> None:
+    source = BROKEN.replace("def broken(*_):", "was = notes.render_note\ndef broken(text, *more):").replace(
+        "    raise", "    if text != 'bad': return was(text, *more)\n    raise"
+    )
+    for number in range(9):
+        stranger.note(f"{number}", "bad" if number == 4 else f"good {number}")
+    make_host(launcher=patched(source)).start()
+    assert [stranger.reply(f"{number}")["ok"] for number in range(9)] == [number != 4 for number in range(9)]
+    assert stranger.memory_text().count("- good") == 8
+
+
+def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_repair(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host(launcher=patched(BROKEN)).start()
+    stranger.ask("bug", request("bug", content="at last"))
+    host.stop()
+    run = make_host().start()
+    result = run_cli("dead", "retry", "main/stranger/bug", home=stranger.home)
+    assert (result.returncode, result.stdout) == (0, "main/stranger/bug is back in its box\n")
+    wait_for(lambda: stranger.reply("bug")["ok"])
+    assert stranger.memory_text().count("at last") == 1
+    assert not list(stranger.dead.iterdir())
+    assert run.is_running
+
+
+def test_a_repeated_request_with_a_bug_is_kept_once(make_host: HostFactory, stranger: RawSender) -> None:
+    make_host(launcher=patched(BROKEN)).start()
+    data = request("bug", content="unlucky")
+    for _ in range(3):
+        stranger.ask("bug", data)
+        (stranger.replies / "bug.json").unlink()
+    assert sorted(os.listdir(stranger.dead)) == ["bug.json", "bug.reason.json"]
+
+
+# ------------------------------------------------------------------------------------------------------------ the table
+
+
+def test_codes_that_no_type_of_this_version_gives_are_known_to_the_client() -> None:
+    codes = set(get_args(wire.ErrorCode))
+    given = set(get_args(ErrorCode))
+    assert codes - given == {"not_found", "rate_limited"}
+    assert set(BY_CODE) == codes
+
+
+def test_every_reply_is_logged_with_its_outcome(asker: RawSender, served: HostProcess) -> None:
+    began = time.monotonic()
+    asker.ask("good", request("good", content="fine"))
+    asker.ask("bad", request("bad", content=""))
+    wait_for(lambda: len([r for r in served.events("request.answered") if r["group"] == asker.group]) == 2)
+    lines = {line["id"]: line for line in served.events("request.answered") if line["group"] == asker.group}
+    assert lines["good"]["outcome"] == "ok"
+    assert lines["good"]["seq"] > 0
+    assert 0 <= lines["good"]["ms"] <= (time.monotonic() - began) * 1000
+    assert lines["bad"]["outcome"] == "invalid"
+    assert "payload.content" in lines["bad"]["why"]
+    assert "fine" not in str(lines)

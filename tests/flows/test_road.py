@@ -1,0 +1,380 @@
+"""The road: a dropped request becomes a durable, attributed note, is answered once, and comes back as context."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient, new_id, tools
+from honeybadger_agent.errors import Conflict
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+
+MakeClient = Callable[..., SyncClient]
+
+
+# ------------------------------------------------------------------------------------------------- every request type
+
+
+def test_ping_says_which_host_and_protocol(host: HostProcess, client: MakeClient) -> None:
+    answer = client().ping()
+    assert answer.protocol == 1
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", answer.now)
+
+
+def test_handle_update_memory_creates_and_appends_memory_md_with_attribution(
+    host: HostProcess, client: MakeClient, stranger: RawSender
+) -> None:
+    assert not stranger.memory.exists()
+    result = client("researcher").update_memory("User prefers dark mode", "Preferences")
+    assert (result.file, result.section) == ("MEMORY.md", "Preferences")
+    first = stranger.memory_text()
+    assert re.fullmatch(
+        r"\n## Preferences \(researcher, \d{4}-\d\d-\d\d \d\d:\d\d\)\n- User prefers dark mode\n", first
+    )
+    client("writer").update_memory("Ships on Fridays")
+    second = stranger.memory_text()
+    assert second.startswith(first)
+    assert re.fullmatch(r"\n## Notes \(writer, [\d :-]+\)\n- Ships on Fridays\n", second[len(first) :])
+
+
+def test_a_note_is_stamped_in_utc_whatever_the_time_zone_of_the_host(
+    host: HostProcess, client: MakeClient, stranger: RawSender
+) -> None:
+    before = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    client().update_memory("when?")
+    after = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    stamp = stranger.memory_text().partition("(researcher, ")[2][:16]
+    assert stamp in (before, after)  # the host of these tests lives in Kathmandu
+
+
+def test_group_files_are_read_as_they_are_and_missing_ones_are_null(
+    host: HostProcess, client: MakeClient, stranger: RawSender
+) -> None:
+    (stranger.memory.parent / "CLAUDE.md").write_text("You keep bees.\n")
+    files = client().read_group_files()
+    assert (files.persona, files.memory, files.summary) == ("You keep bees.\n", None, None)
+    client().update_memory("The queen is marked blue")
+    assert client().read_group_files().memory == stranger.memory_text()
+
+
+def test_turns_come_back_as_history_oldest_first(host: HostProcess, client: MakeClient) -> None:
+    agent = client()
+    assert agent.append_turn("user", "hello").turn == 1
+    assert agent.append_turn("assistant", "hi there").turn == 2
+    assert agent.append_turn("tool", "42", sender="calculator", tools_used=["add"]).turn == 3
+    history = agent.get_history()
+    assert history.text == "[user]: hello\n[researcher]: hi there\n[calculator]: 42\n"
+    assert [(m.role, m.content, m.turn) for m in history.messages] == [
+        ("user", "hello", 1),
+        ("assistant", "hi there", 2),
+        ("tool", "42", 3),
+    ]
+    assert (history.dropped, history.shortened) == (0, False)
+
+
+def test_sessions_of_a_group_are_separate(host: HostProcess, client: MakeClient) -> None:
+    client(session="one").append_turn("user", "in one")
+    client(session="two").append_turn("user", "in two")
+    assert client(session="one").get_history().text == "[user]: in one\n"
+    assert client(session="three").get_history().text == ""
+
+
+def test_context_holds_persona_notes_history_and_the_message(
+    host: HostProcess, client: MakeClient, stranger: RawSender
+) -> None:
+    (stranger.memory.parent / "CLAUDE.md").write_text("You keep bees.\n")
+    agent = client()
+    agent.update_memory("The queen is marked blue")
+    agent.append_turn("user", "How many hives?")
+    context = agent.get_context("And now?")
+    places = [context.system.index(text) for text in ("You keep bees.", "marked blue", "[user]: How many hives?")]
+    assert places == sorted(places)
+    assert [(m.role, m.content) for m in context.messages] == [("user", "And now?")]
+    assert {row.source for row in context.sections} >= {"groups/main/CLAUDE.md", "groups/main/MEMORY.md", "request"}
+    assert not context.is_over_budget
+
+
+def test_a_query_sees_every_change_of_its_group_that_came_before_it(host: HostProcess, stranger: RawSender) -> None:
+    for number in range(40):
+        stranger.note(f"a{number:03}1", f"note {number}")
+        stranger.drop(f"a{number:03}2", request(f"a{number:03}2", "read_group_files"))
+    for number in range(40):
+        memory = stranger.reply(f"a{number:03}2")["result"]["memory"]
+        assert f"- note {number}\n" in memory
+
+
+def test_an_accepted_note_has_a_position_in_the_journal_and_a_query_has_none(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    first = stranger.ask("n1", request("n1", content="one"))
+    second = stranger.ask("n2", request("n2", content="two"))
+    assert second["seq"] == first["seq"] + 1
+    assert "seq" not in stranger.ask("q1", request("q1", "get_history"))
+
+
+def test_replies_are_whole_files_named_like_the_request_and_nothing_else_lies_there(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    stems = [f"r{number}" for number in range(50)]
+    for stem in stems:
+        stranger.note(stem, stem)
+    seen: set[str] = set()
+
+    def all_answered() -> bool:
+        for entry in stranger.replies.iterdir():
+            if entry.suffix == ".json" and entry.name not in seen:
+                assert orjson.loads(entry.read_bytes())["id"] == entry.stem
+                seen.add(entry.name)
+        return len(seen) == len(stems)
+
+    wait_for(all_answered)
+    wait_for(lambda: not os.listdir(stranger.requests))
+    assert sorted(os.listdir(stranger.replies)) == sorted(f"{stem}.json" for stem in stems)
+
+
+def test_members_beside_the_payload_are_ignored_and_the_right_group_and_sender_may_be_said(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    data = request("m1", content="x", group="main", sender="stranger", sent_at="whenever", priority=9)
+    assert stranger.ask("m1", data)["ok"] is True
+
+
+def test_text_in_any_script_is_kept_byte_for_byte(host: HostProcess, client: MakeClient, stranger: RawSender) -> None:
+    text = "Zoë préfère 深色模式 — नमस्ते, می‌خواهم, 👩‍👩‍👧 😀 é"
+    assert client().update_memory(text).neutralised == {}
+    assert f"- {text}\n" in stranger.memory_text()
+
+
+# --------------------------------------------------------------------------------------------- order and many senders
+
+
+def test_a_group_is_served_in_the_order_of_file_names_over_all_its_senders(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    other = RawSender(stranger.home, "main", "other").make()
+    stems = [f"{number:04}" for number in range(200)]
+    for stem in reversed(stems):
+        (stranger, other)[int(stem) % 2].note(stem, stem)
+    make_host({"ipc.batch_requests": 7}).start()
+    wait_for(lambda: not os.listdir(stranger.requests) and not os.listdir(other.requests))
+    assert re.findall(r"^- (\d+)$", stranger.memory_text(), re.MULTILINE) == stems
+
+
+def test_one_sender_is_served_in_the_order_it_sent(host: HostProcess, client: MakeClient, stranger: RawSender) -> None:
+    sender = RawSender(stranger.home, "main", "ordered").make()
+    sent = []
+    for number in range(300):
+        stem = new_id()
+        sent.append(str(number))
+        sender.note(stem, str(number))
+    wait_for(lambda: not os.listdir(sender.requests))
+    assert re.findall(r"^- (\d+)$", sender.memory_text(), re.MULTILINE) == sent
+
+
+def test_two_senders_at_once_lose_and_double_nothing(host: HostProcess) -> None:
+    senders = [RawSender(host.home, "main", name).make() for name in ("left", "right")]
+    for number in range(200):
+        for sender in senders:
+            sender.note(f"{sender.sender}-{number:03}", f"{sender.sender} {number}")
+    for sender in senders:
+        wait_for(lambda sender=sender: not os.listdir(sender.requests))  # type: ignore[misc]
+    text = senders[0].memory_text()
+    for sender in senders:
+        found = re.findall(rf"\({sender.sender}, [^)]*\)\n- {sender.sender} (\d+)$", text, re.MULTILINE)
+        assert found == [str(number) for number in range(200)]
+
+
+def test_a_group_and_a_sender_that_came_while_running_are_found(host: HostProcess, client: MakeClient) -> None:
+    client("first").update_memory("here")
+    client("second").update_memory("a new sender")
+    client("first", "garden").update_memory("a new group")
+    assert "a new group" in (host.home / "groups" / "garden" / "MEMORY.md").read_text()
+    found = {(line["group"], line["sender"]) for line in host.events("box.found")}
+    assert found >= {("main", "first"), ("main", "second"), ("garden", "first")}
+
+
+def test_groups_do_not_see_each_other(host: HostProcess, client: MakeClient) -> None:
+    client(group="kitchen").update_memory("salt")
+    client(group="kitchen").append_turn("user", "pepper")
+    garden = client(group="garden")
+    assert garden.read_group_files().memory is None
+    assert garden.get_history().text == ""
+    assert "salt" not in garden.get_context().system
+
+
+# --------------------------------------------------------------------------------------------------------- exactly once
+
+
+def test_the_same_id_with_the_same_bytes_gets_the_first_reply_and_is_applied_once(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    data = request("twice", content="only once")
+    stranger.ask("twice", data)
+    first = stranger.peek("twice")
+    memory = stranger.memory_text()
+    (stranger.replies / "twice.json").unlink()
+    stranger.ask("twice", data)
+    assert stranger.peek("twice") == first
+    assert stranger.memory_text() == memory
+    assert [line["outcome"] for line in host.events("request.answered")] == ["ok", "repeated"]
+
+
+def test_the_same_request_after_a_restart_gets_the_first_reply(host: HostProcess, stranger: RawSender) -> None:
+    data = request("again", content="only once")
+    stranger.ask("again", data)
+    first = stranger.peek("again")
+    (stranger.replies / "again.json").unlink()
+    host.restart()
+    stranger.ask("again", data)
+    assert stranger.peek("again") == first
+    assert stranger.memory_text().count("only once") == 1
+
+
+def test_the_same_request_after_a_kill_gets_the_first_reply(host: HostProcess, stranger: RawSender) -> None:
+    data = request("killed", content="only once")
+    stranger.ask("killed", data)
+    first = stranger.peek("killed")
+    host.kill()
+    stranger.drop("killed", data)
+    host.start()
+    stranger.wait_until_taken("killed")
+    assert stranger.peek("killed") == first
+    assert stranger.memory_text().count("only once") == 1
+
+
+def test_a_repeated_turn_keeps_its_number(host: HostProcess, stranger: RawSender, client: MakeClient) -> None:
+    data = request("turn", "append_turn", payload={"role": "user", "content": "hello"})
+    first = stranger.ask("turn", data)
+    stranger.ask("next", request("next", "append_turn", payload={"role": "user", "content": "there"}))
+    (stranger.replies / "turn.json").unlink()
+    assert stranger.ask("turn", data) == first
+    assert client().get_history().text == "[user]: hello\n[user]: there\n"
+
+
+def test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing(
+    host: HostProcess, stranger: RawSender, client: MakeClient
+) -> None:
+    stranger.ask("taken", request("taken", content="first"))
+    memory = stranger.memory_text()
+    (stranger.replies / "taken.json").unlink()
+    assert_refused(stranger.ask("taken", request("taken", content="second")), "conflict", field="id")
+    assert stranger.memory_text() == memory
+    agent = client()
+    agent.call(tools.update_memory("mine"), request_id="mine-1")
+    with pytest.raises(Conflict, match="use a new id"):
+        agent.call(tools.update_memory("not mine"), request_id="mine-1")
+
+
+def test_after_a_conflict_the_first_request_still_gets_its_first_reply(host: HostProcess, stranger: RawSender) -> None:
+    data = request("taken", content="first")
+    first = stranger.ask("taken", data)
+    for content in ("second", "first"):
+        (stranger.replies / "taken.json").unlink()
+        last = stranger.ask("taken", request("taken", content=content))
+    assert last == first
+
+
+def test_the_same_id_in_two_groups_and_of_two_senders_names_different_requests(host: HostProcess) -> None:
+    senders = [RawSender(host.home, *who).make() for who in (("one", "a"), ("two", "a"), ("two", "b"))]
+    for number, sender in enumerate(senders):
+        sender.note("same", f"note {number}")
+    for sender in senders:
+        assert sender.reply("same")["ok"] is True
+    assert "note 0" in senders[0].memory_text()
+    assert "note 1" in senders[1].memory_text()
+    assert "note 2" in senders[2].memory_text()
+
+
+def test_a_retry_while_the_first_is_pending_is_applied_once(make_host: HostFactory, stranger: RawSender) -> None:
+    data = request("impatient", content="only once")
+    stranger.drop("impatient", data)
+    stranger.drop("impatient", data)
+    make_host().start()
+    for _ in range(50):
+        stranger.drop("impatient", data)
+    stranger.reply("impatient")
+    stranger.wait_until_taken("impatient")
+    assert stranger.memory_text().count("only once") == 1
+
+
+def test_a_query_asked_again_is_answered_anew(host: HostProcess, stranger: RawSender) -> None:
+    data = request("q", "read_group_files")
+    assert stranger.ask("q", data)["result"]["memory"] is None
+    stranger.ask("n", request("n", content="news"))
+    (stranger.replies / "q.json").unlink()
+    assert "news" in stranger.ask("q", data)["result"]["memory"]
+
+
+# ------------------------------------------------------------------------------------------------- ways to write a file
+
+
+def test_delivery_by_link_and_unlink_is_applied_once(host: HostProcess, stranger: RawSender) -> None:
+    for number in range(20):
+        stem = f"linked-{number:02}"
+        temporary = stranger.root / "tmp" / stem
+        temporary.write_bytes(request(stem, content=f"linked {number:02}"))
+        os.link(temporary, stranger.requests / f"{stem}.json")
+        temporary.unlink()
+    for number in range(20):
+        assert stranger.reply(f"linked-{number:02}")["ok"] is True
+    assert len(re.findall(r"^- linked \d\d$", stranger.memory_text(), re.MULTILINE)) == 20
+
+
+def test_a_name_in_the_box_that_does_not_end_in_json_is_left_until_it_is_renamed(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    temporary = stranger.requests / "later.part"
+    temporary.write_bytes(request("later", content="in the box itself"))
+    stranger.ask("before", request("before", content="x"))
+    assert temporary.exists()
+    temporary.rename(stranger.requests / "later.json")
+    assert stranger.reply("later")["ok"] is True
+
+
+def test_a_slow_writer_without_rename_is_waited_for(make_host: HostFactory, stranger: RawSender) -> None:
+    make_host({"ipc.unfinished_seconds": 5}).start()
+    data = request("slow", content="päälle")
+    with (stranger.requests / "slow.json").open("wb", buffering=0) as file:
+        for at in range(0, len(data), 7):
+            file.write(data[at : at + 7])
+            other = f"other-{at}"
+            stranger.ask(other, request(other, "ping"))  # the host looked at the box meanwhile
+    assert stranger.reply("slow")["ok"] is True
+    assert "- päälle\n" in stranger.memory_text()
+
+
+def test_a_file_that_stays_unfinished_is_refused_after_the_grace(host: HostProcess, stranger: RawSender) -> None:
+    began = time.monotonic()
+    stranger.drop("torn", request("torn", content="never finished")[:-4])
+    assert_refused(stranger.reply("torn"), "invalid", says="not JSON")
+    assert time.monotonic() - began >= 0.3
+    stranger.wait_until_taken("torn")
+    assert "unexpected end" in stranger.reason("torn")["reason"]
+
+
+def test_a_request_removed_by_its_sender_is_not_answered(make_host: HostFactory, stranger: RawSender) -> None:
+    host = make_host()
+    for number in range(500):
+        stranger.note(f"x{number:03}", "never mind")
+    host.start()
+    for number in range(500):
+        (stranger.requests / f"x{number:03}.json").unlink(missing_ok=True)
+    stranger.ask("last", request("last", content="still here"))
+    replies = {path.stem for path in stranger.replies.iterdir()}
+    assert stranger.memory_text().count("never mind") == len(replies - {"last"})
+    assert not list(stranger.dead.parent.parent.glob("*/*/*"))
+
+
+def test_a_backlog_dropped_while_no_host_ran_is_served(make_host: HostFactory, stranger: RawSender) -> None:
+    for number in range(1200):
+        stranger.note(f"{number:05}", f"n{number}")
+    make_host().start()
+    wait_for(lambda: not os.listdir(stranger.requests))
+    assert re.findall(r"^- n(\d+)$", stranger.memory_text(), re.MULTILINE) == [str(n) for n in range(1200)]
+    assert len(os.listdir(stranger.replies)) == 1200
