@@ -163,7 +163,8 @@ def divide(room: int, needs: Mapping[str, int], weights: Mapping[str, float]) ->
     room = max(0, room)
     while open_names and room > 0:
         total = sum(weights[name] for name in open_names)
-        satisfied = [name for name in open_names if needs[name] <= room * weights[name] / total]
+        do_all_fit = sum(needs[name] for name in open_names) <= room  # asked apart: a product of floats may fall short
+        satisfied = [name for name in open_names if do_all_fit or needs[name] <= room * weights[name] / total]
         if not satisfied:
             for name in open_names:
                 given[name] = int(room * weights[name] / total)

@@ -225,6 +225,7 @@ weights = st.fixed_dictionaries({name: st.floats(0.01, 1) for name in "abcd"})
 
 
 @given(st.integers(-100, 200_000), needs, weights)
+@example(3109, {"d": 3109}, {"d": 0.6860581138561931})
 def test_nobody_gets_more_than_it_needs_and_all_together_no_more_than_there_is(
     room: int, needs: dict[str, int], weights: dict[str, float]
 ) -> None:
