@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from honeybadger_agent.wire import ContextSection, SectionState
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.memory.budget import cut_notes, divide, first_lines, format_history
+from honeybadger_host.memory.budget import History, cut_notes, divide, first_lines, format_history
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.text import estimate_tokens
 
@@ -22,6 +22,7 @@ Loaded: TypeAlias = GroupText | FileProblem | None
 """What reading a file gave: its text, what is wrong with it, or that there is none."""
 
 _WEIGHTS: Final = {"memory": 0.5, "history": 0.35, "summary": 0.15}
+_NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +115,19 @@ def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: in
     memory = _whole("## Remembered Facts", f"groups/{parts.group}/MEMORY.md", parts.memory)
     summary = _whole("## Conversation Summary", f"groups/{parts.group}/summary.md", parts.summary)
     history = _Draft("## Recent Conversation", parts.turns_file)
-    everything = format_history(parts.turns, 0)
+    all_tokens = sum(turn.line_tokens for turn in parts.turns)
+    fitting = format_history(parts.turns, history_budget_tokens)
     message_tokens = 0 if parts.message is None else estimate_tokens(parts.message)
 
     room = budget_tokens - message_tokens - estimate_tokens(head) - sum(draft.need for draft in fixed)
-    history_need = everything.tokens + _overhead(history) if parts.turns else 0
-    if history_budget_tokens:
-        history_need = min(history_need, history_budget_tokens + _overhead(history))
+    # the estimate of the lines together: one by one they round down
+    history_need = estimate_tokens(fitting.text) + _overhead(history) if parts.turns else 0
     needs = {"memory": memory.need, "history": history_need, "summary": summary.need}
     shares = divide(room, needs, _WEIGHTS) if budget_tokens else needs
 
-    _fit_history(history, parts.turns, everything.tokens, shares["history"], needs["history"], history_budget_tokens)
+    is_squeezed = shares["history"] < needs["history"]
+    kept = _newest_within(parts.turns, shares["history"] - _overhead(history)) if is_squeezed else fitting
+    _fill_history(history, kept, all_tokens, is_squeezed=is_squeezed)
     if isinstance(parts.memory, GroupText) and shares["memory"] < needs["memory"]:
         _fit_memory(memory, parts.memory, shares["memory"])
     if isinstance(parts.summary, GroupText) and shares["summary"] < needs["summary"]:
@@ -135,14 +138,13 @@ def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: in
     rows = [_head_row(head), *(draft.row() for draft in drafts)]
     if parts.message is not None:
         rows.append(ContextSection(title="message", source="request", state="whole", tokens=message_tokens))
-    kept_tokens = estimate_tokens(history.text)
     return Context(
         system=system,
         message=parts.message,
         sections=rows,
         tokens=estimate_tokens(system) + message_tokens,
         budget_tokens=budget_tokens,
-        history_tokens=(everything.tokens, min(kept_tokens, everything.tokens)),
+        history_tokens=(all_tokens, kept.tokens),
     )
 
 
@@ -169,7 +171,7 @@ def _whole(title: str, source: str, loaded: Loaded) -> _Draft:
             return _Draft(title, source, why="there is no such file")
         case FileProblem():
             return _Draft(title, source, state="unreadable", left_out="the file", why=f"it {loaded.message}")
-        case _ if not loaded.text.strip():
+        case _ if not loaded.clean.strip():
             return _Draft(title, source, why="the file is blank")
         case _:
             return _Draft(title, source, text=loaded.clean, text_tokens=loaded.tokens, state="whole")
@@ -180,25 +182,27 @@ def _overhead(draft: _Draft) -> int:
     return estimate_tokens(draft.title) + 3
 
 
-def _fit_history(
-    draft: _Draft, turns: Sequence[Turn], all_tokens: int, share: int, need: int, history_budget_tokens: int
-) -> None:
-    if not turns:
-        draft.why = "nothing was said in this session"
-        return
-    room = share - _overhead(draft)
-    if share < need and room < 1:
-        draft.state, draft.left_out = "left_out", f"{len(turns)} turns"
-        draft.why = "the parts that are never cut leave no room in context.budget_tokens"
-        return
-    is_unlimited = share >= need and not history_budget_tokens
-    kept = format_history(turns, 0 if is_unlimited else room)
+def _newest_within(turns: Sequence[Turn], room: int) -> History:
+    """Return the newest turns whose text costs at most `room`; none when there is no room."""
+    if room < 1:
+        return History("", (), 0, len(turns))
+    budget = room
+    while (over := estimate_tokens((kept := format_history(turns, budget)).text) - room) > 0:
+        budget -= over
+    return kept
+
+
+def _fill_history(draft: _Draft, kept: History, all_tokens: int, *, is_squeezed: bool) -> None:
     draft.text, draft.state = kept.text, "whole"
-    if kept.dropped or kept.is_shortened:
+    if not kept.turns and not kept.dropped:
+        draft.state, draft.why = "absent", "nothing was said in this session"
+    elif not kept.turns:
+        draft.state, draft.left_out, draft.why = "left_out", f"{kept.dropped} turns", _NO_ROOM
+    elif kept.dropped or kept.is_shortened:
         draft.state = "cut"
         draft.left_out = f"{kept.dropped} older turns" + (", the end of the newest turn" if kept.is_shortened else "")
-        name = "history.budget_tokens" if share >= need else "context.budget_tokens, shared with memory and summary"
-        draft.why = f"{all_tokens} tokens in the window, {room} for it by {name}"
+        name = "context.budget_tokens, shared with memory and summary" if is_squeezed else "history.budget_tokens"
+        draft.why = f"{all_tokens} tokens in the window, {kept.tokens} of them fit {name}"
 
 
 def _fit_memory(draft: _Draft, loaded: GroupText, share: int) -> None:
@@ -223,5 +227,4 @@ def _fit_summary(draft: _Draft, loaded: GroupText, share: int) -> None:
 
 
 def _leave_out(draft: _Draft) -> None:
-    draft.text, draft.state, draft.left_out = "", "left_out", "the file"
-    draft.why = "the parts that are never cut leave no room in context.budget_tokens"
+    draft.text, draft.state, draft.left_out, draft.why = "", "left_out", "the file", _NO_ROOM
