@@ -1,0 +1,193 @@
+"""`make demo`: the whole story in a minute, on a real daemon that is killed in the middle.
+
+Two agents, one in POSIX shell and one in Python, drop notes side by side; an editor replaces MEMORY.md meanwhile; the
+daemon is killed with SIGKILL and started again. Then every acknowledged note is looked for, and the context an agent
+would get is shown and explained. Exit code 0 only when everything held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from honeybadger_agent import Client, ReplyTimeout, SyncClient, new_id, tools
+from honeybadger_host.home import make_home
+
+SHELL_NOTES = 60
+PYTHON_NOTES = 120
+TURNS = 45
+HERE = Path(__file__).parent
+
+
+def main() -> int:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="honeybadger-demo-") as folder:
+        home = Path(folder)
+        make_home(home)
+        say("1", f"a new home in {home}, and a daemon on it")
+        daemon = Daemon(home)
+        try:
+            checks = story(home, daemon)
+        finally:
+            daemon.end()
+    failed = [name for name, held in checks.items() if not held]
+    say("8", "what had to hold")
+    for name, held in checks.items():
+        print(f"   {'held  ' if held else 'FAILED'}  {name}")
+    print(f"\n{'FAILED' if failed else 'Everything held'}, {time.monotonic() - began:.0f} seconds.")
+    return 1 if failed else 0
+
+
+def story(home: Path, daemon: Daemon) -> dict[str, bool]:
+    memory = home / "groups" / "main" / "MEMORY.md"
+    say("2", "a shell script (printf, mv, cat) and a Python client drop notes side by side")
+    shell = subprocess.Popen([HERE / "agent.sh", home / "data/ipc/main/sheila", str(SHELL_NOTES)])
+    python = PythonAgent(home)
+    python.start()
+
+    wait_until(lambda: python.acknowledged >= PYTHON_NOTES // 4)
+    say("3", "an editor saves MEMORY.md: reads it, adds a line at the top, replaces it by rename")
+    text = memory.read_text()
+    temporary = memory.with_suffix(".md.swp")
+    time.sleep(0.05)  # notes arrive between the editor's reading and its saving
+    temporary.write_text("# What we know\n\nA person wrote this line.\n" + text)
+    os.rename(temporary, memory)
+
+    wait_until(lambda: python.acknowledged >= PYTHON_NOTES // 2)
+    daemon.kill()
+    say("4", f"the daemon is killed with SIGKILL after {python.acknowledged} answers to the Python agent; the agents go on")
+    time.sleep(0.5)
+    daemon.start()
+    say("5", f"the daemon is back after {daemon.start_seconds * 1000:.0f} ms; nobody has to do anything")
+    python.join(60)
+    shell_ended_well = shell.wait(60) == 0
+    print(f"   python agent: {python.acknowledged} notes acknowledged, p50 {statistics.median(python.milliseconds):.1f} ms, "
+          f"slowest {max(python.milliseconds):.0f} ms (it waited through the kill)")  # fmt: skip
+
+    client = SyncClient(home, "main", "python")
+    for number in range(TURNS):
+        client.append_turn("user" if number % 2 == 0 else "assistant", f"Turn {number}: " + "and so on, at length. " * 60)
+    time.sleep(2.5)  # the time in which an editor's save of an older file is made good
+    text = memory.read_text()
+    say("6", f"MEMORY.md, as a person sees it ({len(text.splitlines())} lines; the first and the last of them)")
+    lines = text.splitlines()
+    show([*lines[:10], "...", *lines[-5:]])
+
+    say("7", "the context for the next answer, its history cut at its budget, explained")
+    context = client.get_context("What do you know about me?", budget_tokens=12_000)
+    for row in context.sections:
+        without = f"; without {row.left_out}: {row.why}" if row.left_out else f"; {row.why}" if row.why else ""
+        print(f"   {row.title:24} {row.source:32} {row.state:8} {row.tokens:>6} tokens{without}")
+    print(f"   {'':24} {'whole':32} {'':8} {context.tokens:>6} tokens of {context.budget_tokens}")
+    again = client.get_context("What do you know about me?", budget_tokens=12_000)
+
+    shell_found = [len(re.findall(rf"(?m)^- Shell note {n}$", text)) for n in range(1, SHELL_NOTES + 1)]
+    python_found = [len(re.findall(rf"(?m)^- Python note {n}$", text)) for n in range(1, PYTHON_NOTES + 1)]
+    signed = len(re.findall(r"(?m)^## Shell \(sheila, ", text)), len(re.findall(r"(?m)^## Python \(python, ", text))
+    history = next(row for row in context.sections if row.title == "## Recent Conversation")
+    daemon.stop()
+    return {
+        "the shell agent got a good reply to each of its requests": shell_ended_well,
+        "the Python agent did, too": python.acknowledged == PYTHON_NOTES and not python.failed,
+        "every acknowledged note stands in MEMORY.md": all(shell_found) and all(python_found),
+        "none of them twice": max(shell_found) == max(python_found) == 1,
+        "each is signed by the folder it came from": signed == (SHELL_NOTES, PYTHON_NOTES),
+        "the person's line is still there": "A person wrote this line." in text,
+        "the history was cut, and says so": history.state == "cut" and bool(history.why),
+        "the context is within its budget": context.tokens <= context.budget_tokens,
+        "the same question gives the same context, byte for byte": again == context,
+        "the daemon stopped in order": daemon.exit_code == 0,
+    }
+
+
+class PythonAgent(threading.Thread):
+    """Sends notes one after another with the asyncio client; a timeout is answered by asking again, same id."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(name="python-agent")
+        self._home = home
+        self.acknowledged = 0
+        self.milliseconds: list[float] = []
+        self.failed: str | None = None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._send())
+        except Exception as error:  # noqa: BLE001  it is reported at the end
+            self.failed = repr(error)
+
+    async def _send(self) -> None:
+        client = Client(self._home, "main", "python", timeout_seconds=0.2)
+        for number in range(1, PYTHON_NOTES + 1):
+            note = tools.update_memory(f"Python note {number}", "Python")
+            request_id = new_id()
+            began = time.perf_counter()
+            while True:
+                try:
+                    await client.call(note, request_id=request_id)
+                    break
+                except ReplyTimeout:
+                    continue  # the host is down: asking again with the same id is safe
+            self.milliseconds.append((time.perf_counter() - began) * 1000)
+            self.acknowledged = number
+
+
+class Daemon:
+    """The real daemon, started as an operator would."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self.exit_code: int | None = None
+        self.start()
+
+    def start(self) -> None:
+        began = time.monotonic()
+        with (self._home / "daemon.log").open("ab") as log:
+            command = [sys.executable, "-m", "honeybadger_host", "run", "--home", str(self._home)]
+            self._process = subprocess.Popen(command, stderr=log)
+        SyncClient(self._home, "main", "probe", timeout_seconds=20).ping()
+        self.start_seconds = time.monotonic() - began
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self.exit_code = self._process.wait(20)
+
+    def end(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the agents make no progress")
+        time.sleep(0.005)
+
+
+def say(number: str, text: str) -> None:
+    print(f"\n{number}. {text}", flush=True)
+
+
+def show(lines: list[str]) -> None:
+    for line in lines:
+        print(f"   | {line}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
