@@ -1,0 +1,117 @@
+"""What the documents show is what happens: the tour and the clients of the README are run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from honeybadger_agent.wire import REQUEST_TYPES
+from honeybadger_host.settings import render_toml
+from tests.hosting import HostProcess
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def steps(page: str) -> Iterator[tuple[str, str]]:
+    """Yield (command, expected output) of every console block."""
+    for block in blocks(page, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, expected = part.partition("\n")
+            yield command, expected
+
+
+def matches(expected: str, printed: str) -> bool:
+    pattern = re.escape(expected.rstrip("\n")).replace("…", "(?:.|\n)*")
+    return re.fullmatch(pattern, printed.rstrip("\n")) is not None
+
+
+@pytest.mark.timeout(60)
+def test_every_command_of_the_tour_prints_what_the_page_says(tmp_path: Path) -> None:
+    commands = list(steps("docs/tour.md"))
+    assert len(commands) > 20
+    mark = "--- end of step ---"
+    script = "".join(f"{command}\nprintf '%s\\n' '{mark}'\n" for command, _ in commands)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HONEYBADGER_")}
+    run = subprocess.run(
+        ["bash", "-c", script + 'kill -9 "$host" 2>/dev/null; true'],
+        cwd=tmp_path,
+        env=environment | {"PATH": f"{BIN}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    printed = run.stdout.split(f"{mark}\n")
+    assert len(printed) == len(commands) + 1, run.stdout
+    for (command, expected), output in zip(commands, printed, strict=False):
+        assert matches(expected, output), f"$ {command}\nexpected:\n{expected}\nprinted:\n{output}"
+
+
+def test_the_shell_client_of_the_readme_gets_its_note_remembered(host: HostProcess) -> None:
+    (script,) = [block for block in blocks("README.md", "sh") if "box=" in block]
+    run = subprocess.run(
+        ["sh", "-eu", "-c", script], cwd=host.home, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert '"ok":true' in run.stdout
+    assert "## Preferences (sheila, " in (host.home / "groups/main/MEMORY.md").read_text()
+
+
+def test_the_python_client_of_the_readme_prints_a_context(host: HostProcess) -> None:
+    (program,) = blocks("README.md", "python")
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=host.home, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert "User prefers tea without sugar" in run.stdout
+    assert "[user]: What do I like?" in run.stdout
+    assert "## Remembered Facts groups/main/MEMORY.md" in run.stdout
+
+
+def test_the_protocol_page_has_every_type_with_every_member() -> None:
+    page = (ROOT / "docs/protocol.md").read_text()
+    for kind in REQUEST_TYPES.values():
+        (row,) = re.findall(rf"^\| `{kind.name}` \|.*$", page, re.MULTILINE)
+        for member in (*kind.payload.model_fields, *kind.result.model_fields):
+            assert f"`{member}`" in row, f"{kind.name}: {member}"
+
+
+def test_the_configuration_file_of_the_project_lists_every_setting_at_its_default() -> None:
+    assert (ROOT / "config/honeybadger.toml").read_text() == render_toml()
+
+
+def test_the_persona_of_the_project_is_the_one_that_init_makes() -> None:
+    assert (ROOT / "groups/main/CLAUDE.md").read_text() == (ROOT / "honeybadger_host/templates/CLAUDE.md").read_text()
+
+
+def test_every_link_between_the_documents_leads_somewhere() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_log_event_of_the_operating_page_is_one_the_code_writes() -> None:
+    page = (ROOT / "docs/operating.md").read_text()
+    code = "".join(path.read_text() for path in (ROOT / "honeybadger_host").rglob("*.py"))
+    table = page.partition("| event | when |")[2].partition("##")[0]
+    events = {
+        event
+        for line in table.splitlines()
+        for event in re.findall(r"`([a-z_]+\.[a-z_]+)`", line.split("|")[1] if "|" in line else "")
+    }
+    assert events
+    assert not {event for event in events if f'"{event}"' not in code}
+    written = set(re.findall(r'log\.(?:info|warning|error)\(\s*"([a-z_]+\.[a-z_]+)"', code))
+    assert written - {"request.answered"} <= events  # that one is shown whole, above the table
