@@ -10,7 +10,8 @@ import os
 import stat
 import threading
 import time
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,8 +52,10 @@ class GroupText:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
+    """What a file held when it had this signature; a text is what is wrong with it."""
+
     signature: Signature | None
-    value: GroupText | FileProblem | None
+    value: GroupText | str | None
 
 
 class GroupFiles:
@@ -62,15 +65,20 @@ class GroupFiles:
         home: home folder.
         max_file_bytes: a larger file is a `FileProblem`.
         max_cache_bytes: the least recently read entries go first.
+        wall_ns: nanoseconds since the epoch, the clock of the file system.
     """
 
-    def __init__(self, home: Path, *, max_file_bytes: int, max_cache_bytes: int) -> None:
+    def __init__(
+        self, home: Path, *, max_file_bytes: int, max_cache_bytes: int, wall_ns: Callable[[], int] = time.time_ns
+    ) -> None:
         self._home = home
         self._max_file_bytes = max_file_bytes
         self._max_cache_bytes = max_cache_bytes
+        self._wall_ns = wall_ns
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._generations: defaultdict[str, int] = defaultdict(int)
+        self._reads: dict[str, object] = {}
+        """File -> the newest read of it that is under way and was not overtaken by `drop`."""
         self._bytes = 0
 
     def persona(self, group: str) -> GroupText | None:
@@ -89,50 +97,45 @@ class GroupFiles:
         """Return a file below the home folder as it is now, None when there is none. Raises FileProblem."""
         path = self._home / file
         for _ in range(_ATTEMPTS):
+            seen_ns = self._wall_ns()
             signature = _signature_of(path, file)
             entry = self._entries.get(file)
-            if entry is not None and entry.signature == signature:
-                return self._served(file, entry)
-            generation = self._generations[file]
-            value: GroupText | FileProblem | None
-            try:
-                value = None if signature is None else self._load(path, file, signature)
-            except FileProblem as problem:
-                value = problem
-            except _Changed:
-                continue
-            self._keep(file, generation, _Entry(signature, value))
-            if isinstance(value, FileProblem):
-                raise value
-            return value
+            if entry is None or entry.signature != signature:
+                this_read = self._reads[file] = object()
+                try:
+                    entry = _Entry(signature, None if signature is None else self._load(path, file, signature))
+                except _Changed:
+                    continue
+                if _is_settled(signature, seen_ns):
+                    self._keep(file, this_read, entry)
+            else:
+                self._touch(file)
+            if isinstance(entry.value, str):
+                raise FileProblem(file, entry.value)  # a new one: an error raised twice keeps the frames of both
+            return entry.value
         raise FileProblem(file, "is being written all the time: try again when its writer has finished")
 
     def drop(self, file: str) -> None:
         """Forget a file, and what a read that is under way now will find."""
         with self._lock:
-            self._generations[file] += 1
+            self._reads.pop(file, None)
             self._remove(file)
 
     def clear(self) -> None:
         """Forget everything, as after events were lost."""
         with self._lock:
+            self._reads.clear()
             for file in list(self._entries):
-                self._generations[file] += 1
                 self._remove(file)
 
-    def _served(self, file: str, entry: _Entry) -> GroupText | None:
+    def _touch(self, file: str) -> None:
         with self._lock:
             if file in self._entries:
                 self._entries.move_to_end(file)
-        if isinstance(entry.value, FileProblem):
-            raise entry.value
-        return entry.value
 
-    def _keep(self, file: str, generation: int, entry: _Entry) -> None:
-        if entry.signature is not None and time.time_ns() - entry.signature.mtime_ns < _GRAIN_NS:
-            return  # a save within the same tick of the clock would not show
+    def _keep(self, file: str, this_read: object, entry: _Entry) -> None:
         with self._lock:
-            if self._generations[file] != generation:
+            if self._reads.get(file) is not this_read:
                 return
             self._remove(file)
             self._entries[file] = entry
@@ -145,8 +148,13 @@ class GroupFiles:
         if entry is not None:
             self._bytes -= _size(entry)
 
-    def _load(self, path: Path, file: str, signature: Signature) -> GroupText:
-        """Read a file whose signature is the same before and after. Raises FileProblem, _Changed."""
+    def _load(self, path: Path, file: str, signature: Signature) -> GroupText | str:
+        """Return what a file holds that has the same signature before and after, or what is wrong with that.
+
+        Raises:
+            FileProblem: the world failed (not allowed, too many open files): the next read may find it well.
+            _Changed: it was written meanwhile.
+        """
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except FileNotFoundError:
@@ -160,10 +168,9 @@ class GroupFiles:
             if Signature.of(status) != signature:
                 raise _Changed
             if status.st_size > self._max_file_bytes:
-                raise FileProblem(
-                    file,
+                return (
                     f"has {status.st_size} bytes, the limit is {self._max_file_bytes}: shorten it, or raise "
-                    f"memory.max_group_file_bytes",
+                    f"memory.max_group_file_bytes"
                 )
             data = os.read(fd, status.st_size + 1)
             if len(data) != status.st_size or Signature.of(os.fstat(fd)) != signature:
@@ -176,11 +183,19 @@ class GroupFiles:
             return GroupText(file, data.decode("utf-8-sig"))
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            raise FileProblem(file, f"is not UTF-8 (line {line}): save it as UTF-8") from None
+            return f"is not UTF-8 (line {line}): save it as UTF-8"
 
 
 class _Changed(Exception):
     """The file changed between two looks."""
+
+
+def _is_settled(signature: Signature | None, seen_ns: int) -> bool:
+    """Return whether a save after `seen_ns` would show: it would not within the same tick of the clock.
+
+    Both times: a program may set the first one back after it wrote.
+    """
+    return signature is None or seen_ns - max(signature.mtime_ns, signature.ctime_ns) >= _GRAIN_NS
 
 
 def _size(entry: _Entry) -> int:

@@ -1,0 +1,437 @@
+"""The cache of CLAUDE.md, MEMORY.md and summary.md: never stale, never torn, clear about what it cannot serve."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.group_files import GroupFiles, GroupText
+
+MIB = 1_048_576
+MEMORY = "groups/main/MEMORY.md"
+
+
+class Wall:
+    """The wall clock, some seconds ahead: files that were just written look old."""
+
+    def __init__(self, ahead_seconds: float = 60.0) -> None:
+        self.ahead_ns = int(ahead_seconds * 1e9)
+        self.looks = 0
+
+    def __call__(self) -> int:
+        self.looks += 1
+        return time.time_ns() + self.ahead_ns
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    group = tmp_path / "groups" / "main"
+    group.mkdir(parents=True)
+    return group
+
+
+def files_of(folder: Path, wall_ns: Callable[[], int] | None = None, max_cache_bytes: int = 32 * MIB) -> GroupFiles:
+    home = folder.parent.parent
+    return GroupFiles(home, max_file_bytes=MIB, max_cache_bytes=max_cache_bytes, wall_ns=wall_ns or Wall())
+
+
+@pytest.fixture
+def files(folder: Path) -> GroupFiles:
+    return files_of(folder)
+
+
+def text_of(text: GroupText | None) -> str | None:
+    return None if text is None else text.text
+
+
+# ------------------------------------------------------------------------------------- the seed's test plan, item 3
+
+
+def test_hierarchical_memory_store_loads_group_agent_memory_and_summary(files: GroupFiles, folder: Path) -> None:
+    (folder / "MEMORY.md").write_text("## Notes (a, 2026-11-21 06:05)\n- likes tea\n")
+    assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
+    assert files.summary("main") is None
+    (folder / "summary.md").write_text("We met in spring.\n")
+    (folder / "CLAUDE.md").write_text("You are a badger.\n")
+    assert text_of(files.summary("main")) == "We met in spring.\n"
+    assert text_of(files.persona("main")) == "You are a badger.\n"
+    assert text_of(files.memory("main")) == "## Notes (a, 2026-11-21 06:05)\n- likes tea\n"
+
+
+def test_another_groups_files_are_its_own(files: GroupFiles, folder: Path) -> None:
+    (folder / "MEMORY.md").write_text("main's")
+    (folder.parent / "kitchen").mkdir()
+    (folder.parent / "kitchen" / "MEMORY.md").write_text("kitchen's")
+    assert text_of(files.memory("main")) == "main's"
+    assert text_of(files.memory("kitchen")) == "kitchen's"
+    assert files.memory("nobody") is None
+
+
+# ------------------------------------------------------------------------------------------------------------ caching
+
+
+def test_a_file_that_did_not_change_is_read_once(files: GroupFiles, folder: Path) -> None:
+    (folder / "MEMORY.md").write_text("x")
+    assert files.memory("main") is files.memory("main")
+
+
+def test_a_file_written_a_moment_ago_is_read_again(folder: Path) -> None:
+    (folder / "MEMORY.md").write_text("x")
+    files = files_of(folder, time.time_ns)
+    os.utime(folder / "MEMORY.md")
+    assert files.memory("main") is not files.memory("main")
+
+
+def test_a_file_whose_time_was_set_back_after_a_write_is_not_trusted_either(folder: Path) -> None:
+    files = files_of(folder, time.time_ns)
+    (folder / "MEMORY.md").write_text("x")
+    os.utime(folder / "MEMORY.md", (1, 1))
+    assert files.memory("main") is not files.memory("main")
+
+
+def test_how_old_a_file_is_counts_from_before_it_was_read(folder: Path) -> None:
+    (folder / "MEMORY.md").write_text("x")
+    written_ns = os.stat(folder / "MEMORY.md").st_ctime_ns
+    looks = iter([written_ns + 1_000_000, written_ns + 60_000_000_000, written_ns + 60_000_000_000])
+    files = files_of(folder, lambda: next(looks))
+    young = files.memory("main")  # 1 ms old when it was looked at, however long the reading takes
+    assert files.memory("main") is not young
+
+
+def test_that_there_is_no_file_is_remembered_until_there_is_one(files: GroupFiles, folder: Path) -> None:
+    assert files.memory("main") is None
+    assert files.memory("main") is None
+    (folder / "MEMORY.md").write_text("now")
+    assert text_of(files.memory("main")) == "now"
+    (folder / "MEMORY.md").unlink()
+    assert files.memory("main") is None
+    (folder / "MEMORY.md").write_text("won")
+    assert text_of(files.memory("main")) == "won"
+
+
+def test_a_dropped_file_is_read_again(files: GroupFiles, folder: Path) -> None:
+    (folder / "MEMORY.md").write_text("x")
+    (folder / "summary.md").write_text("y")
+    first, summary = files.memory("main"), files.summary("main")
+    files.drop(MEMORY)
+    second = files.memory("main")
+    assert second is not first
+    assert second == first
+    assert files.summary("main") is summary
+    files.clear()
+    assert files.summary("main") is not summary
+
+
+@pytest.mark.parametrize(
+    "forget", [lambda files: files.drop(MEMORY), lambda files: files.clear()], ids=["drop", "clear"]
+)
+def test_a_value_read_before_an_invalidation_is_not_kept_after_it(
+    folder: Path, forget: Callable[[GroupFiles], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "MEMORY.md").write_text("x")
+    files = files_of(folder)
+    read = os.read
+
+    def read_and_be_overtaken(fd: int, length: int) -> bytes:
+        data = read(fd, length)
+        forget(files)
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", read_and_be_overtaken)
+        overtaken = files.memory("main")
+    assert text_of(overtaken) == "x"
+    kept = files.memory("main")
+    assert kept is not overtaken
+    assert files.memory("main") is kept
+
+
+def test_the_least_recently_read_files_leave_first(folder: Path) -> None:
+    files = files_of(folder, max_cache_bytes=3 * 10_500 + 100)
+    for name in "abcd":
+        (folder.parent / name).mkdir()
+        (folder.parent / name / "MEMORY.md").write_text(name * 10_000)
+    first = {name: files.memory(name) for name in "abc"}
+    assert files.memory("a") is first["a"]
+    files.memory("d")
+    assert files.memory("a") is first["a"]
+    assert files.memory("c") is first["c"]
+    assert files.memory("b") is not first["b"]
+
+
+def test_what_the_watcher_names_costs_no_memory(files: GroupFiles) -> None:
+    files.drop("groups/main/warm-up.md")
+    before = sum(map(len, (vars(files)["_entries"], vars(files)["_reads"])))
+    for number in range(1000):
+        files.drop(f"groups/main/.MEMORY.md.{number}.swp")
+    assert sum(map(len, (vars(files)["_entries"], vars(files)["_reads"]))) == before
+
+
+# ---------------------------------------------------------------------------------------------------------- never stale
+
+
+def save_in_place(path: Path, data: bytes) -> None:
+    """As a program that keeps the inode and, here, the size."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+    finally:
+        os.close(fd)
+
+
+def save_by_rename(path: Path, data: bytes) -> None:
+    """As most editors."""
+    temporary = path.with_name("new.tmp")
+    temporary.write_bytes(data)
+    temporary.rename(path)
+
+
+def save_and_set_the_time_back(path: Path, data: bytes) -> None:
+    """As a synchroniser that keeps times."""
+    save_in_place(path, data)
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+
+
+def remove_and_make_again(path: Path, data: bytes) -> None:
+    """Inode numbers are reused at once."""
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+
+
+def save_and_touch(path: Path, data: bytes) -> None:
+    save_in_place(path, data)
+    path.touch()
+
+
+SAVES = [save_in_place, save_by_rename, save_and_set_the_time_back, remove_and_make_again, save_and_touch]
+
+
+@pytest.mark.parametrize("save", SAVES)
+def test_every_save_shows_in_the_next_read_without_any_watcher(
+    folder: Path, save: Callable[[Path, bytes], None]
+) -> None:
+    files = files_of(folder, time.time_ns)
+    for number in range(400):
+        save(folder / "MEMORY.md", b"%06d" % number)
+        assert text_of(files.memory("main")) == f"{number:06}"
+        assert text_of(files.memory("main")) == f"{number:06}"
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_save_in_the_middle_of_a_read_is_read_again(
+    files: GroupFiles, folder: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    (folder / "MEMORY.md").write_text("old" * 1000)
+    read, saved = os.read, []
+
+    def read_and_be_overtaken(fd: int, length: int) -> bytes:
+        data = read(fd, 1000)
+        if len(saved) < times:
+            saved.append(fd)
+            save_in_place(folder / "MEMORY.md", b"new" * 1000)
+            os.utime(folder / "MEMORY.md", (len(saved), 1))
+        return data + read(fd, length)
+
+    monkeypatch.setattr(os, "read", read_and_be_overtaken)
+    if times == 1:
+        assert text_of(files.memory("main")) == "new" * 1000
+    else:
+        with pytest.raises(FileProblem, match="is being written all the time: try again when its writer has finished"):
+            files.memory("main")
+
+
+class Writer(threading.Thread):
+    """Saves numbered versions one after another, and says which was begun and which was finished."""
+
+    def __init__(self, path: Path, saves: Sequence[Callable[[Path, bytes], None]], size: int) -> None:
+        super().__init__()
+        self.path, self.saves, self.size = path, saves, size
+        self.begun = self.finished = 0
+        self.stop = threading.Event()
+
+    def version(self, number: int) -> bytes:
+        return b"%08d\n" % number * (self.size // 9)
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            self.begun = number = self.begun + 1
+            self.saves[number % len(self.saves)](self.path, self.version(number))
+            self.finished = number
+            if number % 7 == 0:  # leave the file alone for longer than a tick of the clock now and then
+                self.stop.wait(0.025)
+
+
+@pytest.fixture
+def writing() -> Iterator[Callable[[Writer], Writer]]:
+    writers: list[Writer] = []
+
+    def start(writer: Writer) -> Writer:
+        writers.append(writer)
+        writer.start()
+        return writer
+
+    yield start
+    for writer in writers:
+        writer.stop.set()
+        writer.join()
+
+
+def is_enough(reads: int, writer: Writer) -> bool:
+    """Counted, not timed: the machine may be busy."""
+    return reads >= 200 and writer.finished >= 50
+
+
+def test_no_read_under_load_is_stale_or_torn(folder: Path, writing: Callable[[Writer], Writer]) -> None:
+    writer = writing(Writer(folder / "MEMORY.md", [save_by_rename], 90_000))
+    files = files_of(folder, time.time_ns)
+    wrong: list[str] = []
+
+    def read_all_the_time() -> None:
+        reads = 0
+        while not is_enough(reads, writer) and not wrong:
+            reads += 1
+            finished = writer.finished
+            text = files.memory("main")
+            begun = writer.begun
+            if text is None:
+                if finished:
+                    wrong.append(f"absent after {finished}")
+                continue
+            if text.text != text.text[:9] * 10_000:
+                wrong.append(f"torn: {len(set(text.text.splitlines()))} versions in {len(text.text)} characters")
+            elif not finished <= int(text.text[:8]) <= begun:
+                wrong.append(f"read {text.text[:8]} with {finished} written")
+
+    threads = [threading.Thread(target=read_all_the_time) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_no_read_is_stale_whatever_way_the_file_is_saved(folder: Path, writing: Callable[[Writer], Writer]) -> None:
+    writer = writing(Writer(folder / "MEMORY.md", SAVES, 9))
+    files = files_of(folder, time.time_ns)
+    reads = 0
+    busy: list[str] = []
+    while reads < 500 or not is_enough(reads, writer):
+        reads += 1
+        finished = writer.finished
+        try:
+            text = files.memory("main")
+        except FileProblem as problem:
+            busy.append(problem.message)
+            continue
+        begun = writer.begun
+        if finished == begun:  # nobody wrote meanwhile: it must be just this
+            assert text_of(text) == (writer.version(finished).decode() if finished else None)
+        elif text is not None and text.text:  # between removing and making, cutting and filling, there is nothing
+            assert finished <= int(text.text[:8]) <= begun
+    assert len(busy) < reads / 20
+    assert all(message.startswith("is being written all the time") for message in busy)
+
+
+# --------------------------------------------------------------------------------------------- what cannot be served
+
+
+def make_link_out(path: Path) -> None:
+    (path.parent.parent.parent / "secret.md").write_text("secret")
+    path.symlink_to(path.parent.parent.parent / "secret.md")
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            sock.bind(f"/proc/self/fd/{folder}/{path.name}")  # an address has at most 107 bytes
+        finally:
+            os.close(folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (make_link_out, "is a link, and the host reads plain files only: copy what it points to into its place"),
+        (lambda path: path.symlink_to("nowhere"), "is a link"),
+        (lambda path: path.symlink_to(path), "is a link"),
+        (Path.mkdir, "is a folder, and the host reads plain files only: move it away"),
+        (os.mkfifo, "is a FIFO"),
+        (make_socket, "is a socket"),
+        (lambda path: path.write_bytes(b"good\nb\xe4d\n"), "is not UTF-8 (line 2): save it as UTF-8"),
+        (lambda path: path.write_bytes("text".encode("utf-16")), "is not UTF-8 (line 1)"),
+        (lambda path: path.write_bytes(b"x" * (MIB + 1)), f"has {MIB + 1} bytes, the limit is {MIB}: shorten it"),
+    ],
+    ids=["link out", "dangling link", "link to itself", "folder", "fifo", "socket", "latin-1", "utf-16", "too large"],
+)
+def test_what_is_no_readable_text_is_named_and_leaves_the_others(
+    files: GroupFiles, folder: Path, make: Callable[[Path], object], said: str
+) -> None:
+    path = folder / "MEMORY.md"
+    (folder / "CLAUDE.md").write_text("You are a badger.")
+    make(path)
+    for _ in range(3):
+        with pytest.raises(FileProblem) as caught:
+            files.memory("main")
+        assert caught.value.file == MEMORY
+        assert caught.value.message.startswith(said)
+        assert str(caught.value).startswith(MEMORY + " ")
+    assert text_of(files.persona("main")) == "You are a badger."
+
+    path.rename(folder / "aside")
+    assert files.memory("main") is None
+    path.write_text("well again")
+    assert text_of(files.memory("main")) == "well again"
+
+
+def test_just_the_limit_is_served_and_so_is_an_empty_file(files: GroupFiles, folder: Path) -> None:
+    (folder / "MEMORY.md").write_bytes(b"x" * MIB)
+    assert files.memory("main") == GroupText(MEMORY, "x" * MIB)
+    (folder / "MEMORY.md").write_bytes(b"")
+    assert text_of(files.memory("main")) == ""
+
+
+def test_a_byte_order_mark_is_no_text(files: GroupFiles, folder: Path) -> None:
+    (folder / "MEMORY.md").write_bytes(b"\xef\xbb\xbf## Notes\r\n")
+    text = files.memory("main")
+    assert text is not None
+    assert text.text == "## Notes\r\n"
+    assert text.clean == "## Notes\n"
+
+
+def test_an_error_that_is_told_often_holds_nothing_more_each_time(files: GroupFiles, folder: Path) -> None:
+    (folder / "MEMORY.md").write_bytes(b"\xff")
+    depths = []
+    for _ in range(50):
+        with pytest.raises(FileProblem) as caught:
+            files.memory("main")
+        depths.append(len(caught.traceback))
+    assert max(depths) == min(depths)
+
+
+def test_a_failure_of_the_world_is_not_remembered(files: GroupFiles, folder: Path) -> None:
+    (folder / "MEMORY.md").write_text("x")
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(folder, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limit[1]))  # not one more file can be opened
+    try:
+        with pytest.raises(FileProblem, match="cannot be read: Too many open files"):
+            files.memory("main")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    assert text_of(files.memory("main")) == "x"
+
+
+def test_a_group_folder_that_is_no_folder_has_no_files(files: GroupFiles, folder: Path) -> None:
+    (folder.parent / "odd").write_text("a file")
+    assert files.memory("odd") is None
