@@ -231,7 +231,8 @@ def test_a_save_in_the_middle_of_a_read_is_read_again(
     files: GroupFiles, folder: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     (folder / "MEMORY.md").write_text("old" * 1000)
-    read, saved = os.read, []
+    read = os.read
+    saved: list[int] = []
 
     def read_and_be_overtaken(fd: int, length: int) -> bytes:
         data = read(fd, 1000)
