@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import ValidationError
 
 from honeybadger_agent import wire
-from honeybadger_agent.errors import Invalid
+from honeybadger_agent.errors import BY_CODE
 
 ResultT = TypeVar("ResultT", bound=wire.Wire)
 
@@ -83,10 +83,9 @@ PayloadT = TypeVar("PayloadT", bound=wire.Wire)
 
 
 def _payload(model: type[PayloadT], **members: Any) -> PayloadT:
-    """Build a payload, refusing here what the host would refuse. Raises `Invalid`."""
+    """Build a payload, refusing here what the host would refuse, in its words. Raises `Invalid`, `TooLarge`."""
     try:
         return model(**members)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(["payload", *map(str, first["loc"])])
-        raise Invalid(f"{field}: {first['msg']}", field=field) from None
+        refusal = wire.refusal_of(error, "payload.")
+        raise BY_CODE[refusal.code](refusal.message, field=refusal.field) from None

@@ -6,7 +6,7 @@ Bytes become models here, once; agents and host share the same models, and `docs
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -18,6 +18,8 @@ from honeybadger_agent.mailbox import REQUEST_ID, SESSION
 PROTOCOL: Final = 1
 MAX_NOTE_CHARACTERS: Final = 32_768
 MAX_SECTION_CHARACTERS: Final = 80
+MAX_NUMBER: Final = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly."""
 
 ErrorCode = Literal[
     "invalid", "forbidden", "not_found", "conflict", "too_large", "rate_limited", "unavailable", "internal"
@@ -65,7 +67,14 @@ class Wire(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
+class Result(Wire):
+    """Base of what the host answers: members that a newer host adds are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECTION_CHARACTERS)]
+Count = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 
 
 # ---------------------------------------------------------------------------------------------- payloads and results
@@ -75,7 +84,7 @@ class Ping(Wire):
     """Ask whether a host serves this box."""
 
 
-class PingResult(Wire):
+class PingResult(Result):
     host_version: str
     protocol: int
     now: str = Field(description="UTC, RFC 3339")
@@ -90,7 +99,7 @@ class UpdateMemory(Wire):
     section: OneLine | None = Field(default=None, description="Heading of the note, one line; default `Notes`.")
 
 
-class NoteResult(Wire):
+class NoteResult(Result):
     file: str = Field(description="The file the note went to, below the group's folder.")
     section: str
     neutralised: dict[str, int] = Field(
@@ -102,12 +111,12 @@ class ReadGroupFiles(Wire):
     """Read persona, memory and summary of the group (HB3)."""
 
 
-class FileProblem(Wire):
+class FileProblem(Result):
     file: str
     message: str
 
 
-class GroupFilesResult(Wire):
+class GroupFilesResult(Result):
     persona: str | None = Field(description="CLAUDE.md, or null when there is none.")
     memory: str | None = Field(description="MEMORY.md, or null when there is none.")
     summary: str | None = Field(description="summary.md, or null when there is none.")
@@ -128,11 +137,11 @@ class AppendTurn(Wire):
     tools_used: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=64
     )
-    input_tokens: int | None = Field(default=None, ge=0)
-    output_tokens: int | None = Field(default=None, ge=0)
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
 
 
-class TurnResult(Wire):
+class TurnResult(Result):
     turn: int = Field(description="Number of the turn in its session, from 1.")
     token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
 
@@ -140,11 +149,13 @@ class TurnResult(Wire):
 class GetHistory(Wire):
     """Return the newest turns of the session that fit a token budget (HB6)."""
 
-    budget_tokens: int | None = Field(default=None, ge=0, description="Default 8000; 0 means no limit.")
-    max_messages: int | None = Field(default=None, ge=1, description="At most the window of the conversation (50).")
+    budget_tokens: Count | None = Field(default=None, description="Default 8000; 0 means no limit.")
+    max_messages: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = Field(
+        default=None, description="At most the window of the conversation (50)."
+    )
 
 
-class Message(Wire):
+class Message(Result):
     role: Role
     content: str
     sender: str | None = None
@@ -152,7 +163,7 @@ class Message(Wire):
     at: str | None = Field(default=None, description="UTC, RFC 3339")
 
 
-class HistoryResult(Wire):
+class HistoryResult(Result):
     text: str = Field(description="Lines `[sender]: content`, oldest first.")
     messages: list[Message] = Field(description="The same turns, oldest first, content as it was said.")
     tokens: int = Field(description="Estimate for `text`, summed over its lines.")
@@ -166,13 +177,13 @@ class GetContext(Wire):
     message: Annotated[str, StringConstraints(min_length=1)] | None = Field(
         default=None, description="What the user says now; it becomes `messages`."
     )
-    budget_tokens: int | None = Field(default=None, ge=0, description="Default 32000; 0 means no limit.")
+    budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
 
 
 SectionState = Literal["whole", "cut", "left_out", "absent", "unreadable"]
 
 
-class ContextSection(Wire):
+class ContextSection(Result):
     title: str
     source: str = Field(description="The file it came from, below the home folder, or `request`.")
     state: SectionState
@@ -181,7 +192,7 @@ class ContextSection(Wire):
     why: str | None = Field(default=None, description="Why it is not.")
 
 
-class ContextResult(Wire):
+class ContextResult(Result):
     system: str = Field(description="System text; `system` and `messages` together are the whole input of the model.")
     messages: list[Message]
     sections: list[ContextSection] = Field(description="One row per part, in the order of the text.")
@@ -200,7 +211,7 @@ class RequestType:
 
     name: str
     payload: type[Wire]
-    result: type[Wire]
+    result: type[Result]
     changes: bool
 
 
@@ -225,7 +236,7 @@ class Request(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
 
-    v: int = Field(description="Protocol version, 1.")
+    v: int = Field(description="Protocol version, 1.", json_schema_extra={"const": PROTOCOL})
     id: str = Field(
         pattern=f"^{REQUEST_ID.pattern}$", description="Equals the file's stem; names one request for ever."
     )
@@ -237,7 +248,7 @@ class Request(BaseModel):
     payload: dict[str, Any] = Field(default_factory=dict)
 
 
-class ErrorBody(Wire):
+class ErrorBody(Result):
     code: ErrorCode
     message: str
     field: str | None = None
@@ -264,14 +275,13 @@ def parse_request(data: bytes, stem: str) -> Request:
         data: the bytes of the file; of two members with the same name the last counts.
         stem: the file's name without `.json`.
     Raises:
-        NotARequest: no JSON, no object, or no envelope.
+        NotARequest: no JSON, no object, or a member of the envelope is missing or of another type.
         Refusal: an envelope the host cannot serve.
     """
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        is_unfinished = error.pos >= len(data.rstrip()) or _ends_inside_a_character(data)
-        raise NotARequest(f"not JSON: {error}", is_unfinished=is_unfinished) from None
+        raise NotARequest(f"not JSON: {error}", is_unfinished=_ends_too_early(data, error.pos)) from None
     if not isinstance(value, dict):
         raise NotARequest(f"a request is a JSON object, this is {_json_kind(value)}")
     version = value.get("v")
@@ -282,7 +292,9 @@ def parse_request(data: bytes, stem: str) -> Request:
     try:
         request = Request.model_validate(value)
     except ValidationError as error:
-        refusal = _refusal(error, Request, prefix="")
+        refusal = refusal_of(error)
+        if error.errors(include_url=False, include_input=False)[0]["type"] == "string_pattern_mismatch":
+            raise refusal from None  # the right shape with a value that is not allowed
         raise NotARequest(f"not a request: {refusal.message}") from None
     if request.id != stem:
         raise Refusal("invalid", f"id must equal the file's name without .json, which is {stem!r}", field="id")
@@ -293,13 +305,57 @@ def parse_payload(request: Request) -> Wire:
     """Return the payload of `request` as the model of its type. Raises `Refusal`, naming the member."""
     kind = REQUEST_TYPES.get(request.type)
     if kind is None:
-        near = difflib.get_close_matches(request.type[:100], REQUEST_TYPES, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(REQUEST_TYPES)}"
-        raise Refusal("invalid", f"type {request.type[:100]!r} is unknown; {hint}", field="type")
+        raise Refusal(
+            "invalid",
+            f"type {request.type[:60]!r} is unknown; {_nearest(request.type, REQUEST_TYPES)}",
+            field="type",
+        )
+    known = kind.payload.model_fields
+    if not request.payload.keys() <= known.keys():  # before pydantic: a typo explains what it would find missing
+        name = next(name for name in request.payload if name not in known)
+        field = f"payload.{_shown(name)}"
+        hint = _nearest(name, known) if known else f"{kind.name} takes no members"
+        raise Refusal("invalid", f"{field} is unknown; {hint}", field=field)
     try:
         return kind.payload.model_validate(request.payload)
     except ValidationError as error:
-        raise _refusal(error, kind.payload, prefix="payload.") from None
+        raise refusal_of(error, "payload.") from None
+
+
+def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
+    """Return the first thing pydantic found as a refusal that names the member and never shows the content.
+
+    Args:
+        prefix: where in the request the model stands, as `payload.`.
+    """
+    first = error.errors(include_url=False)[0]
+    where = prefix + ".".join(_shown(str(part)) for part in first["loc"])
+    context = first.get("ctx", {})
+    code: ErrorCode = "invalid"
+    match first["type"]:
+        case "missing":
+            message = "is missing"
+        case "string_too_long":
+            code = "too_large"
+            message = f"has {len(first['input'])} characters, the limit is {context['max_length']}: send less"
+        case "too_long":
+            code = "too_large"
+            message = f"has {len(first['input'])} items, the limit is {context['max_length']}: send less"
+        case "string_too_short":
+            message = "is empty"
+        case "string_pattern_mismatch":
+            message = f"must match {context['pattern']}"
+        case "literal_error":
+            message = f"must be {context['expected']}"
+        case "greater_than_equal":
+            message = f"must be at least {context['ge']}"
+        case "less_than_equal":
+            message = f"must be at most {context['le']}"
+        case kind if kind in _MUST_BE:
+            message = f"must be {_MUST_BE[kind]}"
+        case _:
+            message = f"is wrong: {first['msg']}"
+    return Refusal(code, f"{where} {message}", field=where)
 
 
 def dump_reply(request_id: str, result: Mapping[str, Any], seq: int | None = None) -> bytes:
@@ -323,28 +379,59 @@ def dump_error(request_id: str, refusal: Refusal) -> bytes:
 
 
 def dump_request(
-    request_id: str, type_name: str, payload: Wire, *, session: str | None = None, sent_at: str | None = None
+    request_id: str,
+    type_name: str,
+    payload: Wire | Mapping[str, Any],
+    *,
+    session: str | None = None,
+    sent_at: str | None = None,
 ) -> bytes:
-    """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised."""
+    """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised.
+
+    Raises TypeError: the payload is a mapping with something in it that JSON cannot hold.
+    """
     head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "type": type_name}
     if session is not None:
         head["session"] = session
     if sent_at is not None:
         head["sent_at"] = sent_at
-    head["payload"] = payload.model_dump(exclude_none=True)
+    head["payload"] = payload.model_dump(exclude_none=True) if isinstance(payload, Wire) else payload
     return orjson.dumps(head)
 
 
 # ------------------------------------------------------------------------------------------------------------ helpers
 
 
-def _ends_inside_a_character(data: bytes) -> bool:
-    """Return whether the bytes are good UTF-8 but for a last character that is not complete."""
+_MUST_BE: Final = {
+    "string_type": "a string",
+    "string_unicode": "text without lone surrogates",
+    "int_type": "an integer",
+    "dict_type": "an object",
+    "list_type": "an array",
+}
+
+
+def _ends_too_early(data: bytes, error_at: int) -> bool:
+    """Return whether bytes that are no JSON could become it with more bytes after them.
+
+    Args:
+        error_at: the character at which the parser gave up; it counts characters, not bytes.
+    """
     try:
-        data.decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         return error.reason == "unexpected end of data"
-    return False
+    return error_at >= len(text.rstrip(" \t\r\n"))
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def _shown(name: str) -> str:
+    """Return a name that somebody else chose, short and printable."""
+    return name[:60] if name[:60].isprintable() else ascii(name[:60])[1:-1]
 
 
 def _json_kind(value: object) -> str:
@@ -359,32 +446,3 @@ def _json_kind(value: object) -> str:
             return "a string"
         case _:
             return "an array"
-
-
-def _refusal(error: ValidationError, model: type[BaseModel], *, prefix: str) -> Refusal:
-    """Return the first thing pydantic found as a refusal that names the member and never shows the content."""
-    first = error.errors(include_url=False, include_context=True, include_input=True)[0]
-    where = prefix + ".".join(str(part)[:60] for part in first["loc"])
-    context = first.get("ctx", {})
-    given = first.get("input")
-    match first["type"]:
-        case "missing":
-            return Refusal("invalid", f"{where} is missing", field=where)
-        case "extra_forbidden":
-            name = str(first["loc"][-1])[:60]
-            known = [*model.model_fields]
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = (
-                f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}" if known else "it takes no members"
-            )
-            return Refusal("invalid", f"{prefix}{name} is unknown; {hint}", field=f"{prefix}{name}")
-        case "string_too_long":
-            limit = context.get("max_length")
-            return Refusal(
-                "too_large", f"{where} has {len(str(given))} characters, the limit is {limit}: send less", field=where
-            )
-        case "string_too_short":
-            return Refusal("invalid", f"{where} is empty", field=where)
-        case _:
-            message = str(first["msg"])
-            return Refusal("invalid", f"{where}: {message[:1].lower()}{message[1:]}", field=where)

@@ -1,0 +1,494 @@
+"""The rules of docs/protocol.md for bytes that arrive, and for the bytes we send."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_agent import wire
+from honeybadger_agent.wire import NotARequest, Refusal, parse_payload, parse_request
+
+SECRET = "correct horse battery staple"
+
+
+def envelope(**members: Any) -> dict[str, Any]:
+    """Return a good `update_memory` with some members replaced."""
+    return {"v": 1, "id": "note-1", "type": "update_memory", "payload": {"content": "dark mode"}} | members
+
+
+def parse(value: Any, stem: str = "note-1") -> wire.Wire:
+    """Take the bytes of a request file as far as the door does."""
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return parse_payload(parse_request(data, stem))
+
+
+def refused(value: Any) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        parse(value)
+    return caught.value
+
+
+def not_a_request(value: Any) -> NotARequest:
+    with pytest.raises(NotARequest) as caught:
+        parse(value)
+    return caught.value
+
+
+# ------------------------------------------------------------------------------------------------------------ envelope
+
+
+def test_a_good_request_becomes_its_models() -> None:
+    value = envelope(group="main", sender="researcher", session="evening", sent_at="2026-11-21T06:00:00Z")
+    request = parse_request(orjson.dumps(value), "note-1")
+    assert request.model_dump() == value
+    assert parse_payload(request) == wire.UpdateMemory(content="dark mode")
+
+
+def test_what_may_be_absent_has_its_default() -> None:
+    request = parse_request(b'{"v": 1, "id": "a", "type": "ping"}', "a")
+    assert (request.session, request.group, request.sender, request.payload) == ("main", None, None, {})
+
+
+def test_unknown_members_beside_the_payload_are_ignored() -> None:
+    assert parse(envelope(trace="abc", priority=9, reply_to=None)) == wire.UpdateMemory(content="dark mode")
+
+
+@pytest.mark.parametrize("version", [0, 2, -1, 99, 2**63])
+def test_another_version_is_refused_with_the_version_spoken_here(version: int) -> None:
+    refusal = refused(envelope(v=version))
+    assert (refusal.code, refusal.field) == ("invalid", "v")
+    assert refusal.message == f"v is {version}; this host speaks version 1: send v: 1"
+
+
+def test_another_version_is_refused_as_such_whatever_else_it_has() -> None:
+    assert refused({"v": 2, "header": {}, "body": []}).field == "v"
+
+
+@pytest.mark.parametrize("version", ["1", 1.0, True, None, [1]])
+def test_a_version_that_is_no_integer_is_no_request(version: object) -> None:
+    assert not_a_request(envelope(v=version)).message == "not a request: v must be an integer"
+
+
+@pytest.mark.parametrize("member", ["v", "id", "type"])
+def test_a_missing_member_is_named(member: str) -> None:
+    value = envelope()
+    del value[member]
+    assert not_a_request(value).message == f"not a request: {member} is missing"
+
+
+@pytest.mark.parametrize(
+    ("member", "kind"),
+    [
+        ("id", "a string"),
+        ("type", "a string"),
+        ("group", "a string"),
+        ("sender", "a string"),
+        ("session", "a string"),
+        ("sent_at", "a string"),
+        ("payload", "an object"),
+    ],
+)
+def test_a_member_of_another_type_is_named(member: str, kind: str) -> None:
+    assert not_a_request(envelope(**{member: [SECRET]})).message == f"not a request: {member} must be {kind}"
+
+
+def test_the_id_must_be_the_name_of_the_file() -> None:
+    refusal = refused(envelope(id="note-2"))
+    assert (refusal.code, refusal.field) == ("invalid", "id")
+    assert refusal.message == "id must equal the file's name without .json, which is 'note-1'"
+
+
+@pytest.mark.parametrize("value", ["", "a/b", "note 1", "x" * 101])
+def test_an_id_that_cannot_name_a_request_is_refused(value: str) -> None:
+    assert (refused(envelope(id=value)).code, refused(envelope(id=value)).field) == ("invalid", "id")
+
+
+@pytest.mark.parametrize("session", ["main", "2026-11-21", "user:42", "a.b_c", "x" * 100])
+def test_a_session_may_be_any_of_its_characters(session: str) -> None:
+    assert parse_request(orjson.dumps(envelope(session=session)), "note-1").session == session
+
+
+@pytest.mark.parametrize("session", ["", "a b", "a/b", "é", "main\n", "x" * 101])
+def test_a_session_that_is_not_allowed_is_refused_by_name(session: str) -> None:
+    refusal = refused(envelope(session=session))
+    assert (refusal.code, refusal.field) == ("invalid", "session")
+    assert refusal.message == "session must match ^[A-Za-z0-9._:-]{1,100}$"
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"null", "null"),
+        (b"true", "a boolean"),
+        (b"1", "a number"),
+        (b"0.5", "a number"),
+        (b'"note"', "a string"),
+        (b"[]", "an array"),
+    ],
+)
+def test_json_that_is_no_object_is_no_request(data: bytes, kind: str) -> None:
+    assert not_a_request(data).message == f"a request is a JSON object, this is {kind}"
+
+
+# ------------------------------------------------------------------------------------------------------------- payload
+
+
+def test_an_unknown_type_is_refused_with_the_nearest_known_name() -> None:
+    refusal = refused(envelope(type="updatememory"))
+    assert (refusal.code, refusal.field) == ("invalid", "type")
+    assert refusal.message == "type 'updatememory' is unknown; did you mean update_memory?"
+
+
+def test_an_unknown_type_without_a_near_name_is_refused_with_all_of_them() -> None:
+    message = refused(envelope(type="xyz")).message
+    assert message == f"type 'xyz' is unknown; known: {', '.join(wire.REQUEST_TYPES)}"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "payload", "message"),
+    [
+        ("update_memory", {"contnt": "x"}, "payload.contnt is unknown; did you mean content?"),
+        ("update_memory", {"content": "x", "Section": "A"}, "payload.Section is unknown; did you mean section?"),
+        ("update_memory", {"content": "x", "why": 1}, "payload.why is unknown; known: content, section"),
+        ("ping", {"loud": True}, "payload.loud is unknown; ping takes no members"),
+        ("get_history", {"budget": 1}, "payload.budget is unknown; did you mean budget_tokens?"),
+        ("update_memory", {"a\nb\x1b[2J": 1}, r"payload.a\nb\x1b[2J is unknown; known: content, section"),
+    ],
+)
+def test_an_unknown_member_of_the_payload_is_named(type_name: str, payload: dict[str, Any], message: str) -> None:
+    refusal = refused(envelope(type=type_name, payload=payload))
+    assert (refusal.code, refusal.message) == ("invalid", message)
+    assert refusal.field == message.partition(" is unknown")[0]
+
+
+def test_a_missing_member_of_the_payload_is_named() -> None:
+    refusal = refused(envelope(payload={"section": "A"}))
+    assert (refusal.code, refusal.field) == ("invalid", "payload.content")
+    assert refusal.message == "payload.content is missing"
+
+
+@pytest.mark.parametrize(
+    ("type_name", "payload", "message"),
+    [
+        ("update_memory", {"content": 5}, "payload.content must be a string"),
+        ("update_memory", {"content": None}, "payload.content must be a string"),
+        ("update_memory", {"content": ["x"]}, "payload.content must be a string"),
+        ("update_memory", {"content": ""}, "payload.content is empty"),
+        ("update_memory", {"content": "x", "section": ""}, "payload.section is empty"),
+        (
+            "append_turn",
+            {"role": "boss", "content": "x"},
+            "payload.role must be 'user', 'assistant', 'system' or 'tool'",
+        ),
+        (
+            "append_turn",
+            {"role": "user", "content": "x", "tools_used": "a"},
+            "payload.tools_used must be an array",
+        ),
+        (
+            "append_turn",
+            {"role": "user", "content": "x", "tools_used": ["a", 1]},
+            "payload.tools_used.1 must be a string",
+        ),
+        (
+            "append_turn",
+            {"role": "user", "content": "x", "input_tokens": -1},
+            "payload.input_tokens must be at least 0",
+        ),
+        ("get_history", {"budget_tokens": "8000"}, "payload.budget_tokens must be an integer"),
+        ("get_history", {"budget_tokens": 8000.0}, "payload.budget_tokens must be an integer"),
+        ("get_history", {"budget_tokens": True}, "payload.budget_tokens must be an integer"),
+        ("get_history", {"max_messages": 0}, "payload.max_messages must be at least 1"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name_and_never_converted(
+    type_name: str, payload: dict[str, Any], message: str
+) -> None:
+    refusal = refused(envelope(type=type_name, payload=payload))
+    assert (refusal.code, refusal.message) == ("invalid", message)
+    assert refusal.field == message.partition(" ")[0]
+
+
+@pytest.mark.parametrize(
+    ("type_name", "payload", "message"),
+    [
+        (
+            "update_memory",
+            {"content": SECRET * 2_000},
+            "payload.content has 56000 characters, the limit is 32768: send less",
+        ),
+        (
+            "update_memory",
+            {"content": "é" * 32_769},
+            "payload.content has 32769 characters, the limit is 32768: send less",
+        ),
+        (
+            "update_memory",
+            {"content": "x", "section": SECRET * 3},
+            "payload.section has 84 characters, the limit is 80: send less",
+        ),
+        (
+            "append_turn",
+            {"role": "tool", "content": "x", "tools_used": [SECRET] * 65},
+            "payload.tools_used has 65 items, the limit is 64: send less",
+        ),
+    ],
+)
+def test_what_is_too_long_is_too_large_with_limit_and_size(
+    type_name: str, payload: dict[str, Any], message: str
+) -> None:
+    refusal = refused(envelope(type=type_name, payload=payload))
+    assert (refusal.code, refusal.message) == ("too_large", message)
+    assert refusal.field == message.partition(" ")[0]
+
+
+def test_the_longest_note_is_counted_in_characters_not_bytes() -> None:
+    parsed = parse(envelope(payload={"content": "😀" * wire.MAX_NOTE_CHARACTERS}))
+    assert isinstance(parsed, wire.UpdateMemory)
+    assert len(parsed.content) == wire.MAX_NOTE_CHARACTERS
+
+
+@pytest.mark.parametrize("number", [2**53, 2**63, 2**64, 10**30])
+def test_numbers_that_readers_would_round_are_refused(number: int) -> None:
+    refusal = refused(envelope(type="get_history", payload={"budget_tokens": number}))
+    assert (refusal.code, refusal.field) == ("invalid", "payload.budget_tokens")
+    parse(envelope(type="get_history", payload={"budget_tokens": wire.MAX_NUMBER}))
+
+
+# --------------------------------------------------------------------------------------------------------- hard bytes
+
+
+def test_of_two_members_with_one_name_the_last_counts() -> None:
+    data = b'{"v":2,"v":1,"id":"x","id":"note-1","type":"update_memory","payload":{"content":"a","content":"b"}}'
+    assert parse(data) == wire.UpdateMemory(content="b")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"\xef\xbb\xbf" + orjson.dumps(envelope()), id="byte order mark"),
+        pytest.param(orjson.dumps(envelope()).decode().encode("utf-16"), id="UTF-16"),
+        pytest.param(json.dumps(envelope(payload={"content": "\ud800"})).encode(), id="escaped lone surrogate"),
+        pytest.param(orjson.dumps(envelope()).replace(b"dark", b"\xed\xa0\x80"), id="lone surrogate"),
+        pytest.param(orjson.dumps(envelope()).replace(b"dark", b"\xff"), id="no UTF-8"),
+        pytest.param(orjson.dumps(envelope()).replace(b"dark", b"\x00"), id="NUL"),
+        pytest.param(json.dumps(envelope(payload={"content": float("nan")})).encode(), id="NaN"),
+        pytest.param(json.dumps(envelope(payload={"content": float("inf")})).encode(), id="Infinity"),
+        pytest.param(orjson.dumps(envelope()).replace(b'"dark mode"', b"1e999"), id="beyond a double"),
+        pytest.param(orjson.dumps(envelope()) + b"{}", id="two documents"),
+        pytest.param(orjson.dumps(envelope()).replace(b'"', b"'"), id="single quotes"),
+        pytest.param(orjson.dumps(envelope()) + b"\x00" * 100, id="a hole at the end"),
+    ],
+)
+def test_bytes_that_are_not_json_are_no_request_and_waiting_does_not_help(data: bytes) -> None:
+    error = not_a_request(data)
+    assert error.message.startswith("not JSON: ")
+    assert error.message.isprintable()
+    assert not error.is_unfinished
+
+
+def test_deep_nesting_is_an_error_of_ours_at_every_depth() -> None:
+    for depth in (1_000, 1_023, 1_024, 100_000):
+        for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
+            nested = opening * depth + b"0" + closing * depth
+            data = b'{"v":1,"id":"note-1","type":"update_memory","payload":{"content":' + nested + b"}}"
+            with pytest.raises((NotARequest, Refusal)):
+                parse(data)
+            with pytest.raises(NotARequest):
+                parse(nested)
+    assert refused(envelope(payload={"content": nest(900)})).message == "payload.content must be a string"
+
+
+def nest(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_300_000_members_are_answered_for_the_first_that_is_unknown() -> None:
+    many = {f"k{number}": number for number in range(300_000)}
+    assert refused(envelope(payload={"content": "x"} | many)).field == "payload.k0"
+    assert parse(envelope() | many) == wire.UpdateMemory(content="dark mode")
+
+
+# ---------------------------------------------------------------------------------------------------------- unfinished
+
+UNFINISHED_BODY = envelope(
+    payload={"content": 'é😀 \\ " \n \u2028\x85\x07  '}, numbers=[-1.5e-10, True, False, None, {}, []]
+)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(orjson.dumps(UNFINISHED_BODY), id="compact UTF-8"),
+        pytest.param(json.dumps(UNFINISHED_BODY).encode(), id="escapes"),
+        pytest.param(json.dumps(UNFINISHED_BODY, indent=2, ensure_ascii=False).encode(), id="indented"),
+    ],
+)
+def test_a_request_cut_anywhere_is_unfinished(data: bytes) -> None:
+    """Also within a character, an escape or a surrogate pair: a writer without rename may be seen at any byte."""
+    for length in range(len(data)):
+        assert not_a_request(data[:length]).is_unfinished, data[:length]
+
+
+@given(st.dictionaries(st.text(), st.text() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)), st.data())
+def test_any_object_cut_anywhere_is_unfinished(value: dict[str, Any], data: st.DataObject) -> None:
+    whole = orjson.dumps(value)
+    assert not_a_request(whole[: data.draw(st.integers(0, len(whole) - 1))]).is_unfinished
+
+
+# ---------------------------------------------------------------------------------------------------------- any bytes
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["content", "role"]), inner),
+    max_leaves=12,
+)
+members = st.fixed_dictionaries(
+    {},
+    optional={
+        "v": st.just(1) | json_values,
+        "id": st.just("note-1") | json_values,
+        "type": st.sampled_from([*wire.REQUEST_TYPES]) | json_values,
+        "session": st.just("main") | json_values,
+        "payload": st.dictionaries(
+            st.sampled_from(["content", "section", "role", "budget_tokens", "tools_used", "message"]) | st.text(),
+            json_values,
+        )
+        | json_values,
+    },
+)
+files = (
+    st.binary()
+    | st.text().map(str.encode)
+    | json_values.map(lambda value: json.dumps(value).encode())
+    | members.map(lambda value: json.dumps(value).encode())
+    | members.map(lambda value: json.dumps(envelope() | value).encode())
+)
+
+
+def problem_of(data: bytes, stem: str) -> Refusal | NotARequest | None:
+    try:
+        parse(data, stem)
+    except (Refusal, NotARequest) as error:
+        return error
+    return None
+
+
+@given(files, st.text(max_size=20) | st.just("note-1"))
+def test_any_bytes_are_a_request_or_a_printable_error_of_ours(data: bytes, stem: str) -> None:
+    problem = problem_of(data, stem)
+    if problem is not None:
+        assert problem.message.isprintable()
+        assert len(problem.message) < 1_000
+    if isinstance(problem, Refusal):
+        assert problem.code in ("invalid", "too_large")
+        assert problem.field is not None
+        wire.dump_error("note-1", problem)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        envelope(payload={"content": SECRET * 2_000}),
+        envelope(payload={"content": [SECRET]}),
+        envelope(payload={"content": {SECRET: SECRET}}),
+        envelope(payload={"content": "x", "section": SECRET * 3}),
+        envelope(payload={"content": "x", "typo": SECRET}),
+        envelope(payload={"section": SECRET}),
+        envelope(type="append_turn", payload={"role": SECRET, "content": SECRET}),
+        envelope(type="append_turn", payload={"role": "user", "content": SECRET, "tools_used": [SECRET * 4]}),
+        envelope(payload=SECRET),
+        envelope(session=SECRET),
+        envelope(v=SECRET),
+        [SECRET],
+        json.dumps(envelope(payload={"content": SECRET})).encode() + b"}",
+    ],
+)
+def test_no_message_shows_the_content(value: Any) -> None:
+    with pytest.raises((Refusal, NotARequest)) as caught:
+        parse(value)
+    assert SECRET not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------------- what we write
+
+
+def test_the_same_arguments_give_the_same_bytes() -> None:
+    payload = wire.UpdateMemory(content="dark mode é", section="Preferences")
+    written = {
+        wire.dump_request("a", "update_memory", payload, session="main", sent_at="2026-11-21T06:00:00Z") for _ in "ab"
+    }
+    assert written == {
+        '{"v":1,"id":"a","type":"update_memory","session":"main","sent_at":"2026-11-21T06:00:00Z",'
+        '"payload":{"content":"dark mode é","section":"Preferences"}}'.encode()
+    }
+
+
+def test_what_was_not_said_is_not_sent() -> None:
+    data = wire.dump_request("a", "update_memory", wire.UpdateMemory(content="x"))
+    assert orjson.loads(data) == {"v": 1, "id": "a", "type": "update_memory", "payload": {"content": "x"}}
+
+
+def test_a_written_request_parses_to_what_it_was_made_of() -> None:
+    payload = wire.AppendTurn(role="tool", content="x", tools_used=["search"], input_tokens=0)
+    data = wire.dump_request("a", "append_turn", payload, session="s")
+    assert parse(data, "a") == payload
+
+
+def test_replies_read_back_as_they_were_meant() -> None:
+    good = wire.Reply.model_validate(orjson.loads(wire.dump_reply("a", {"file": "MEMORY.md"}, 7)))
+    assert (good.v, good.id, good.ok, good.seq, good.result) == (1, "a", True, 7, {"file": "MEMORY.md"})
+    refusal = Refusal("rate_limited", "slow down", retry_after_seconds=1.5)
+    bad = wire.Reply.model_validate(orjson.loads(wire.dump_error("a", refusal)))
+    assert (bad.ok, bad.result) == (False, None)
+    assert bad.error == wire.ErrorBody(code="rate_limited", message="slow down", retry_after_seconds=1.5)
+
+
+def test_an_error_reply_says_only_what_it_knows() -> None:
+    reply = orjson.loads(wire.dump_error("a", Refusal("internal", "a bug")))
+    assert reply == {"v": 1, "id": "a", "ok": False, "error": {"code": "internal", "message": "a bug"}}
+    assert orjson.loads(wire.dump_reply("a", {})) == {"v": 1, "id": "a", "ok": True, "result": {}}
+
+
+@pytest.mark.parametrize("code", get_args(wire.ErrorCode))
+def test_every_code_can_be_written_and_read(code: wire.ErrorCode) -> None:
+    reply = wire.Reply.model_validate(orjson.loads(wire.dump_error("a", Refusal(code, "no", field="payload.content"))))
+    assert reply.error == wire.ErrorBody(code=code, message="no", field="payload.content")
+
+
+def test_a_table_row_is_found_under_its_own_name() -> None:
+    assert all(name == kind.name for name, kind in wire.REQUEST_TYPES.items())
+
+
+# --------------------------------------------------------------------------------------------------- the page itself
+
+EXAMPLES = re.findall(
+    r"^```json\n(.*?)^```", (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(), re.MULTILINE | re.DOTALL
+)
+
+
+def test_the_example_request_of_the_protocol_page_is_one() -> None:
+    requests = [example for example in EXAMPLES if '"type"' in example]
+    assert requests
+    for example in requests:
+        request = parse_request(example.encode(), orjson.loads(example)["id"])
+        assert request.model_fields_set == set(orjson.loads(example))
+        parse_payload(request)
+
+
+def test_the_example_replies_of_the_protocol_page_are_some() -> None:
+    replies = [line for example in EXAMPLES if '"ok"' in example for line in example.splitlines()]
+    assert len(replies) == 2
+    for line in replies:
+        reply = wire.Reply.model_validate(orjson.loads(line))
+        assert reply.model_dump(exclude_unset=True) == orjson.loads(line)
