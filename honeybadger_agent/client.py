@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +18,13 @@ import orjson
 from pydantic import ValidationError
 
 from honeybadger_agent import tools, wire
-from honeybadger_agent.errors import BY_CODE, AgentError, NoMailbox, ReplyTimeout
-from honeybadger_agent.mailbox import BadName, Mailbox, id_time, new_id
+from honeybadger_agent.errors import BY_CODE, AgentError, Invalid, NoMailbox, ReplyTimeout
+from honeybadger_agent.mailbox import REPLIES, REQUESTS, SESSION, BadName, Mailbox, checked_id, id_time, new_id
 from honeybadger_agent.tools import Call
 
 ResultT = TypeVar("ResultT", bound=wire.Wire)
+Payload = wire.Wire | Mapping[str, Any]
+"""What a request carries: a model, or for types this package does not know any JSON object."""
 
 _FIRST_WAIT_SECONDS = 0.0005
 _LONGEST_WAIT_SECONDS = 0.025
@@ -37,21 +39,44 @@ class _Exchange:
     timeout_seconds: float
 
     def waits(self) -> Iterator[float]:
-        """Yield the pauses between two looks until the timeout; raise `ReplyTimeout` then."""
+        """Yield the pauses between two looks until the time is over."""
         began = time.monotonic()
         wait = _FIRST_WAIT_SECONDS
         while (left := self.timeout_seconds - (time.monotonic() - began)) > 0:
             yield min(wait, left)
             wait = min(wait * 1.3, _LONGEST_WAIT_SECONDS)
-        raise ReplyTimeout(self.request_id, self.timeout_seconds, waiting=self.mailbox.is_waiting(self.request_id))
 
     def take(self) -> wire.Reply | None:
-        data = self.mailbox.reply(self.request_id)
+        """Return the reply and remove it; None while there is none. Raises `NoMailbox`, `AgentError`."""
+        try:
+            data = self.mailbox.reply(self.request_id)
+        except OSError as error:
+            raise NoMailbox(
+                f"request {self.request_id} was sent, but its reply cannot be read: "
+                f"{self.mailbox.path(REPLIES, self.request_id)}: {error.strerror}"
+            ) from error
         if data is None:
             return None
-        reply = wire.Reply.model_validate(orjson.loads(data))
+        try:
+            reply = wire.Reply.model_validate(orjson.loads(data))
+        except orjson.JSONDecodeError:
+            return None  # a file system that shows a name before the bytes, as some network mounts do: look again
+        except ValidationError as error:
+            raise self._not_a_reply(wire.refusal_of(error).message) from None
         self.mailbox.discard_reply(self.request_id)
         return reply
+
+    def take_at_last(self) -> wire.Reply:
+        """Return the reply after the time is over. Raises `ReplyTimeout` when it is not there even now."""
+        if (reply := self.take()) is not None:
+            return reply
+        if self.mailbox.path(REPLIES, self.request_id).exists():
+            raise self._not_a_reply("not JSON")
+        box = self.mailbox.root / REQUESTS if self.mailbox.is_waiting(self.request_id) else None
+        raise ReplyTimeout(self.request_id, self.timeout_seconds, waiting_in=None if box is None else str(box))
+
+    def _not_a_reply(self, why: str) -> AgentError:
+        return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")
 
 
 class _Clients:
@@ -64,7 +89,7 @@ class _Clients:
         sender: str | None = None,
         *,
         box: str | os.PathLike[str] | None = None,
-        session: str = "main",
+        session: str | None = None,
         timeout_seconds: float = 10.0,
     ) -> None:
         """Find the mailbox and make its folders when they are missing.
@@ -75,10 +100,11 @@ class _Clients:
             sender: default `HONEYBADGER_SENDER`, else `user`.
             box: instead of these three, the sender's folder itself, as it is mounted into a container
                 (default `HONEYBADGER_BOX`).
-            session: the conversation that requests belong to.
+            session: the conversation that requests belong to. Default `HONEYBADGER_SESSION`, else `main`.
             timeout_seconds: how long to wait for a reply.
         Raises:
             NoMailbox: the folder cannot be made or written, or a name is not allowed.
+            Invalid: the session is not a name the protocol allows.
         """
         environment = os.environ
         box = box or (environment.get("HONEYBADGER_BOX") if home is None and group is None and sender is None else None)
@@ -97,21 +123,28 @@ class _Clients:
             raise NoMailbox(str(error)) from None
         except OSError as error:
             raise NoMailbox(
-                f"cannot make the mailbox {self.mailbox.root}: {error.strerror}; in closed mode the operator makes it "
-                f"with `honeybadger-host sender add`, and it must be mounted writable"
+                f"cannot make the mailbox {self.mailbox.root}: {error.filename}: {error.strerror}; in closed mode the "
+                f"operator makes it with `honeybadger-host sender add`, and it must be mounted writable"
             ) from error
-        self.session = session
+        self.session = _checked_session(session or environment.get("HONEYBADGER_SESSION") or "main")
         self.timeout_seconds = timeout_seconds
 
-    def _send(self, type_name: str, payload: wire.Wire, request_id: str | None, timeout: float | None) -> _Exchange:
-        request_id = request_id or new_id()
-        made = id_time(request_id)  # from the id, not the clock: a retry has the same bytes
-        sent_at = None if made is None else datetime.fromtimestamp(made, UTC).isoformat().replace("+00:00", "Z")
-        data = wire.dump_request(request_id, type_name, payload, session=self.session, sent_at=sent_at)
+    def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> _Exchange:
+        if request_id is None:
+            request_id = new_id()
+        else:
+            try:
+                checked_id(request_id)
+            except BadName as error:
+                raise Invalid(str(error), field="id") from None
+            self.mailbox.discard_reply(request_id)  # it may answer another request of this id: the host knows
+        session = _checked_session(self.session)
+        try:
+            data = wire.dump_request(request_id, type_name, payload, session=session, sent_at=_sent_at(request_id))
+        except TypeError as error:
+            raise Invalid(f"payload cannot be sent as JSON: {error}", field="payload") from None
         try:
             self.mailbox.publish(request_id, data)
-        except BadName as error:
-            raise NoMailbox(str(error)) from None
         except OSError as error:
             raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; nothing was sent") from error
         return _Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout)
@@ -125,9 +158,9 @@ class Client(_Clients):
     """
 
     async def request(
-        self, type_name: str, payload: wire.Wire, *, request_id: str | None = None, timeout_seconds: float | None = None
+        self, type_name: str, payload: Payload, *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> wire.Reply:
-        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`."""
+        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`, `Invalid`."""
         import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
 
         exchange = await asyncio.to_thread(self._send, type_name, payload, request_id, timeout_seconds)
@@ -135,7 +168,7 @@ class Client(_Clients):
             if (reply := exchange.take()) is not None:
                 return reply
             await asyncio.sleep(wait)
-        raise AssertionError("waits() ends by raising")
+        return exchange.take_at_last()
 
     async def call(
         self, call: Call[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
@@ -171,15 +204,15 @@ class SyncClient(_Clients):
     """The same as `Client` for programs without an event loop."""
 
     def request(
-        self, type_name: str, payload: wire.Wire, *, request_id: str | None = None, timeout_seconds: float | None = None
+        self, type_name: str, payload: Payload, *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> wire.Reply:
-        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`."""
+        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`, `Invalid`."""
         exchange = self._send(type_name, payload, request_id, timeout_seconds)
         for wait in exchange.waits():
             if (reply := exchange.take()) is not None:
                 return reply
             time.sleep(wait)
-        raise AssertionError("waits() ends by raising")
+        return exchange.take_at_last()
 
     def call(
         self, call: Call[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
@@ -215,8 +248,27 @@ def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:
         raise BY_CODE[reply.error.code](
             reply.error.message, field=reply.error.field, retry_after_seconds=reply.error.retry_after_seconds
         )
-    known: dict[str, Any] = {name: value for name, value in (reply.result or {}).items() if name in model.model_fields}
+    if not reply.ok or reply.result is None:
+        raise AgentError(f"the reply to {reply.id} has neither a result nor an error")
     try:
-        return model.model_validate(known)  # members a newer host added are ignored
+        return model.model_validate(reply.result)
     except ValidationError as error:
-        raise AgentError(f"the reply to {reply.id} is not a {model.__name__}: {error}") from error
+        why = wire.refusal_of(error, "result.").message
+        raise AgentError(f"the reply to {reply.id} is not a {model.__name__}: {why}") from None
+
+
+def _checked_session(session: str) -> str:
+    if not SESSION.fullmatch(session):
+        raise Invalid(
+            f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -", field="session"
+        )
+    return session
+
+
+def _sent_at(request_id: str) -> str | None:
+    """Return the time an id carries, and not the clock's, so that a retry has the same bytes."""
+    made = id_time(request_id)
+    try:
+        return None if made is None else datetime.fromtimestamp(made, UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError):  # beyond the year 9999
+        return None

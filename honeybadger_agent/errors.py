@@ -2,8 +2,8 @@
 
 AgentError
 ├── ReplyTimeout       no reply in time; the request may still be served: ask again with the same id
-├── NoMailbox          the folder is not there or not ours to write
-└── RequestFailed      the host answered with an error; `.code`, `.field`, `.retry_after_seconds`
+├── NoMailbox          the folder is not there, or not ours to write or read
+└── RequestFailed      refused, mostly by the host; `.code`, `.field`, `.retry_after_seconds`
     ├── Invalid        the request is wrong: correct it
     ├── Forbidden      not the asker's group, sender or path: stop
     ├── NotFound       no such entry, session, task: go on without it
@@ -30,21 +30,28 @@ class NoMailbox(AgentError):
 class ReplyTimeout(AgentError):
     """No reply within the time given."""
 
-    def __init__(self, request_id: str, waited_seconds: float, *, waiting: bool) -> None:
+    def __init__(self, request_id: str, waited_seconds: float, *, waiting_in: str | None) -> None:
+        """Write the message.
+
+        Args:
+            waiting_in: the box in which the request still lies; None: the host has taken it.
+        """
         self.request_id = request_id
-        state = (
-            "the request still lies in its box: is honeybadger-host running on this home?"
-            if waiting
-            else "the host has taken it, its reply is late"
+        self.waited_seconds = waited_seconds
+        self.is_waiting = waiting_in is not None
+        self.state = (
+            "the host has taken it and its reply is late"
+            if waiting_in is None
+            else f"it still lies in {waiting_in}: does honeybadger-host run on this home?"
         )
         super().__init__(
-            f"no reply to {request_id} after {waited_seconds:g} s; {state} "
-            f"Asking again with request_id={request_id!r} is safe: it is never applied twice."
+            f"no reply to {request_id} after {waited_seconds:g} s; {self.state} "
+            f"(Asking again with request_id={request_id!r} is safe: it is never applied twice.)"
         )
 
 
 class RequestFailed(AgentError):
-    """The host refused the request."""
+    """The host refused the request, or would have: then this package refused it and nothing was sent."""
 
     code: ClassVar[str] = "internal"
 

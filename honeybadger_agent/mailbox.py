@@ -40,6 +40,15 @@ def checked_name(kind: str, name: str) -> str:
     return name
 
 
+def checked_id(request_id: str) -> str:
+    """Return `request_id` when it may name a request, else raise `BadName` saying what is allowed."""
+    if not REQUEST_ID.fullmatch(request_id):
+        raise BadName(
+            f"request id {request_id[:100]!r}: 1-100 characters of A-Z a-z 0-9 . _ -, beginning with a letter or digit"
+        )
+    return request_id
+
+
 _id_lock = threading.Lock()
 _last_stamp = 0
 
@@ -87,11 +96,12 @@ class Mailbox:
         return cls(Path(home) / "data" / "ipc" / group / sender)
 
     def create(self) -> None:
-        """Make the folders that are missing (0700). In closed mode the operator has made them already."""
+        """Make the folders that are missing (0700), parents too. In closed mode the operator has made them already.
+
+        Raises OSError: something is in the way, or the folder above is not ours to write.
+        """
         for name in FOLDERS:
-            folder = self.root / name
-            if not folder.is_dir():
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make_folder(self.root / name)
 
     def path(self, box: str, request_id: str) -> Path:
         return self.root / box / f"{request_id}.json"
@@ -103,10 +113,9 @@ class Mailbox:
             BadName: the id cannot name a request.
             OSError: nothing was published; the temporary file is gone.
         """
-        if not REQUEST_ID.fullmatch(request_id):
-            raise BadName(f"request id {request_id!r}: 1-100 characters of A-Z a-z 0-9 . _ -, not beginning with . _ -")
-        temporary = self.root / TMP / f"{request_id}.{os.getpid()}.tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        checked_id(request_id)
+        temporary = self.root / TMP / f"{new_id()}.tmp"  # of its own: the same request may be on its way twice
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             try:
                 view = memoryview(data)
@@ -122,17 +131,29 @@ class Mailbox:
             raise
 
     def reply(self, request_id: str) -> bytes | None:
-        """Return the bytes of the reply, or None while there is none. A reply is complete when it is there."""
+        """Return the bytes of the reply, or None while there is none. A reply is complete when it is there.
+
+        Raises OSError: it is there and cannot be read.
+        """
         try:
             return self.path(REPLIES, request_id).read_bytes()
         except FileNotFoundError:
             return None
 
     def discard_reply(self, request_id: str) -> None:
-        """Remove a reply that was read; where only the host may remove it, its expiry does."""
-        with contextlib.suppress(FileNotFoundError, PermissionError):
+        """Remove a reply; where only the host may remove it, its expiry does."""
+        with contextlib.suppress(OSError):
             self.path(REPLIES, request_id).unlink()
 
     def is_waiting(self, request_id: str, box: str = REQUESTS) -> bool:
         """Return whether the request still lies in the box, that is, whether no host has answered it."""
         return self.path(box, request_id).exists()
+
+
+def _make_folder(path: Path) -> None:
+    """Make a folder with its parents, each 0700 whatever was asked of `mkdir -p`."""
+    if path.is_dir():
+        return
+    if not path.parent.is_dir():
+        _make_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)

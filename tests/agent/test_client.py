@@ -1,0 +1,443 @@
+"""What the clients promise. With the real host where it can show it; `answering` stands in where it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, new_id, tools, wire
+from honeybadger_agent.errors import BY_CODE, Conflict, Invalid, NoMailbox, RateLimited, TooLarge
+from honeybadger_agent.mailbox import FOLDERS, Mailbox
+from tests.agent.conftest import Answering, put_reply, reply_bytes
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, wait_for
+
+NOTE = tools.update_memory("User prefers dark mode", "Preferences")
+PONG = {"host_version": "9.0", "protocol": 1, "now": "2026-11-21T06:00:00.000Z"}
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def unserved(mailbox: Mailbox, timeout_seconds: float = 0.02) -> SyncClient:
+    return SyncClient(box=mailbox.root, timeout_seconds=timeout_seconds)
+
+
+@pytest.fixture
+def sleeping(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Let something happen while the client pauses: the only way to meet its looks at known moments."""
+    real = time.sleep
+
+    def install(happens: Callable[[], None]) -> None:
+        def sleep(seconds: float) -> None:
+            happens()
+            real(seconds)
+
+        monkeypatch.setattr(time, "sleep", sleep)
+
+    return install
+
+
+def only_request(mailbox: Mailbox) -> str:
+    [name] = names_in(mailbox.root / "requests")
+    return name.removesuffix(".json")
+
+
+# --------------------------------------------------------------------------------------------------------- round trips
+
+
+def test_every_method_is_answered_by_the_host(host: HostProcess, home: Path) -> None:
+    client = SyncClient(home, "main", "researcher", session="evening")
+    assert client.ping().protocol == wire.PROTOCOL
+    assert client.update_memory("User prefers dark mode", "Preferences").section == "Preferences"
+    memory = client.read_group_files().memory
+    assert memory is not None
+    assert "## Preferences (researcher, " in memory
+    assert client.append_turn("user", "What now?", tools_used=["search"]).turn == 1
+    assert client.append_turn("assistant", "This.").turn == 2
+    assert client.get_history(max_messages=1).text == "[researcher]: This.\n"
+    context = client.get_context("And then?", budget_tokens=0)
+    assert "User prefers dark mode" in context.system
+    assert [message.content for message in context.messages] == ["And then?"]
+    assert names_in(client.mailbox.root / "replies") == [], "a reply that was read is removed"
+    assert names_in(client.mailbox.root / "requests") == []
+
+
+async def test_both_clients_behave_the_same(host: HostProcess, home: Path) -> None:
+    blocking = SyncClient(home, "main", "researcher", session="evening")
+    waiting = Client(home, "main", "researcher", session="evening")
+    methods = {name for name in dir(SyncClient) if not name.startswith("_")}
+    assert methods == {name for name in dir(Client) if not name.startswith("_")}
+    assert methods >= set(tools.TOOLS)
+
+    assert await waiting.update_memory("a", "A") == await asyncio.to_thread(blocking.update_memory, "a", "A")
+    assert (await waiting.append_turn("user", "one")).turn == 1
+    assert (await asyncio.to_thread(blocking.append_turn, "user", "two")).turn == 2
+    assert await waiting.get_history() == await asyncio.to_thread(blocking.get_history)
+    assert await waiting.get_context("x") == await asyncio.to_thread(blocking.get_context, "x")
+    assert await waiting.read_group_files() == await asyncio.to_thread(blocking.read_group_files)
+    assert (await waiting.ping()).host_version == (await asyncio.to_thread(blocking.ping)).host_version
+    for refusing in (waiting.update_memory(" \n"), asyncio.to_thread(blocking.update_memory, " \n")):
+        with pytest.raises(Invalid, match=r"^payload\.content is blank") as refused:
+            await refusing
+        assert refused.value.field == "payload.content"
+
+
+async def test_many_requests_of_one_loop_wait_beside_each_other(host: HostProcess, home: Path) -> None:
+    client = Client(home, "main", "researcher")
+    replies = await asyncio.gather(
+        *(client.request("update_memory", wire.UpdateMemory(content=str(n))) for n in range(40))
+    )
+    assert len({reply.seq for reply in replies}) == 40
+    assert (home / "groups/main/MEMORY.md").read_text().count("## Notes (researcher, ") == 40
+
+
+def test_a_type_this_package_does_not_know_can_be_asked_with_any_object(host: HostProcess, home: Path) -> None:
+    reply = SyncClient(home).request("update_memry", {"content": "x"})
+    assert not reply.ok
+    assert reply.error == wire.ErrorBody(
+        code="invalid", message="type 'update_memry' is unknown; did you mean update_memory?", field="type"
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- asking again
+
+
+def test_asking_again_with_the_id_of_a_timeout_is_applied_once(make_host: HostFactory, home: Path) -> None:
+    client = SyncClient(home, "main", "researcher", timeout_seconds=0.02)
+    with pytest.raises(ReplyTimeout) as late:
+        client.call(NOTE)
+    assert late.value.is_waiting
+    make_host().start()
+    first = client.call(NOTE, request_id=late.value.request_id, timeout_seconds=10)
+    again = client.call(NOTE, request_id=late.value.request_id, timeout_seconds=10)
+    assert first == again == wire.NoteResult(file="MEMORY.md", section="Preferences")
+    assert (home / "groups/main/MEMORY.md").read_text().count("User prefers dark mode") == 1
+
+
+def test_another_request_under_a_used_id_is_a_conflict_even_while_the_first_reply_waits(
+    host: HostProcess, home: Path
+) -> None:
+    client = SyncClient(home, "main", "researcher")
+    request_id = new_id()
+    client.mailbox.publish(request_id, wire.dump_request(request_id, NOTE.type_name, NOTE.payload, session="main"))
+    wait_for(lambda: client.mailbox.reply(request_id))
+    with pytest.raises(Conflict, match="had this id"):
+        client.call(tools.update_memory("Something else"), request_id=request_id)
+    assert "Something else" not in (home / "groups/main/MEMORY.md").read_text()
+
+
+def test_the_same_call_with_the_same_id_has_the_same_bytes(mailbox: Mailbox) -> None:
+    written = set()
+    for request_id in ("01a1fcc9-9872-70bb-b078-836f775780fa", "01a1fcc9-9872-70bb-b078-836f775780fa"):
+        with pytest.raises(ReplyTimeout):
+            unserved(mailbox).call(NOTE, request_id=request_id)
+        written.add(mailbox.path("requests", request_id).read_bytes())
+    [data] = written
+    assert orjson.loads(data)["sent_at"] == "2026-11-21T06:27:12.626000Z", "the time of the id"
+
+
+@pytest.mark.parametrize("request_id", ["note-1", "ffffffff-ffff-7fff-bfff-ffffffffffff"])
+def test_an_id_without_a_time_that_can_be_written_is_sent_without_one(mailbox: Mailbox, request_id: str) -> None:
+    with pytest.raises(ReplyTimeout):
+        unserved(mailbox).call(NOTE, request_id=request_id)
+    assert "sent_at" not in orjson.loads(mailbox.path("requests", request_id).read_bytes())
+
+
+# ------------------------------------------------------------------------------------------------------------ timeouts
+
+
+def test_a_timeout_says_where_a_request_waits_that_nobody_takes(mailbox: Mailbox) -> None:
+    with pytest.raises(ReplyTimeout) as late:
+        unserved(mailbox).ping()
+    request_id = only_request(mailbox)
+    assert (late.value.request_id, late.value.is_waiting) == (request_id, True)
+    assert str(late.value) == (
+        f"no reply to {request_id} after 0.02 s; it still lies in {mailbox.root}/requests: does honeybadger-host run "
+        f"on this home? (Asking again with request_id='{request_id}' is safe: it is never applied twice.)"
+    )
+
+
+def test_a_timeout_says_that_a_request_was_taken(mailbox: Mailbox, answering: Answering) -> None:
+    """The real host answers what it takes; here it never does."""
+
+    def ask() -> ReplyTimeout | None:
+        with pytest.raises(ReplyTimeout) as late:
+            unserved(mailbox).call(NOTE)
+        return None if late.value.is_waiting else late.value
+
+    with answering(lambda request: None):
+        late = wait_for(ask)
+    assert late is not None
+    assert "the host has taken it and its reply is late" in str(late)
+
+
+async def test_a_timeout_of_the_loop_says_the_same(mailbox: Mailbox) -> None:
+    client = Client(box=mailbox.root, timeout_seconds=5)
+    with pytest.raises(ReplyTimeout, match=r"after 0\.01 s; it still lies in") as late:
+        await client.call(tools.ping(), timeout_seconds=0.01)
+    assert late.value.request_id == only_request(mailbox)
+
+
+async def test_a_cancelled_wait_ends_at_once_and_takes_nothing_back(mailbox: Mailbox) -> None:
+    client = Client(box=mailbox.root, timeout_seconds=60)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await client.call(NOTE)
+    assert only_request(mailbox)
+
+
+def test_a_late_reply_is_there_for_whoever_asks_again(mailbox: Mailbox, answering: Answering) -> None:
+    """The real host is never late on purpose: it answers the second request only."""
+    times: dict[str, int] = {}
+
+    def second_time(request: dict[str, Any]) -> dict[str, Any] | None:
+        times[request["id"]] = times.get(request["id"], 0) + 1
+        return {"ok": True, "result": PONG} if times[request["id"]] > 1 else None
+
+    with answering(second_time) as met:
+        with pytest.raises(ReplyTimeout) as late:
+            unserved(mailbox).ping()
+        wait_for(lambda: met)
+        pong = unserved(mailbox, 10).call(tools.ping(), request_id=late.value.request_id)
+    assert pong.host_version == "9.0"
+
+
+def test_a_reply_that_comes_in_the_last_pause_is_not_missed(
+    mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
+) -> None:
+    def arrive() -> None:
+        request_id = only_request(mailbox)
+        put_reply(mailbox, request_id, reply_bytes(request_id, ok=True, result=PONG))
+
+    sleeping(arrive)
+    assert unserved(mailbox, timeout_seconds=0.0001).ping().host_version == "9.0", "there is one pause of 0.1 ms"
+
+
+def test_a_reply_that_can_be_seen_before_it_is_whole_is_waited_for(
+    mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
+) -> None:
+    """The host renames whole files; a network mount may show the name before the bytes."""
+    shares = [0.0, 0.1, 0.5, 0.99, 1.0]
+
+    def grow() -> None:
+        request_id = only_request(mailbox)
+        whole = reply_bytes(request_id, ok=True, result=PONG)
+        mailbox.path("replies", request_id).write_bytes(whole[: int(len(whole) * shares.pop(0))])
+
+    sleeping(grow)
+    assert unserved(mailbox, timeout_seconds=10).ping().host_version == "9.0"
+    assert shares == []
+
+
+# ------------------------------------------------------------------------------------------------------- error replies
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_every_code_is_raised_as_its_class(mailbox: Mailbox, answering: Answering, code: str) -> None:
+    """The real host has no reason for some of them yet."""
+    error = {"code": code, "message": "what, which, what now", "field": "payload.content"}
+    with (
+        answering(lambda request: {"ok": False, "error": error}),
+        pytest.raises(RequestFailed, match=r"^what, which, what now$") as failed,
+    ):
+        unserved(mailbox, 10).call(NOTE)
+    assert type(failed.value) is BY_CODE[code]
+    assert (failed.value.code, failed.value.field) == (code, "payload.content")
+    assert failed.value.retry_after_seconds is None
+    assert isinstance(failed.value, AgentError)
+
+
+@pytest.mark.parametrize("seconds", [3, 0.25])
+def test_a_rate_limit_says_when_to_come_back(mailbox: Mailbox, answering: Answering, seconds: float) -> None:
+    """The real host has no shares yet."""
+    error = {"code": "rate_limited", "message": "too much", "retry_after_seconds": seconds}
+    with answering(lambda request: {"ok": False, "error": error}), pytest.raises(RateLimited) as limited:
+        unserved(mailbox, 10).call(NOTE)
+    assert limited.value.retry_after_seconds == seconds
+
+
+def test_too_much_for_the_host_alone_is_too_large(make_host: HostFactory, home: Path) -> None:
+    make_host({"ipc.max_request_bytes": 2048}).start()
+    with pytest.raises(TooLarge, match="the limit is 2048"):
+        SyncClient(home).update_memory("x" * 3000)
+
+
+def test_what_a_newer_host_adds_is_ignored(mailbox: Mailbox, answering: Answering) -> None:
+    """There is no newer host yet."""
+    new = {"new": {"deep": [1]}}
+    turn = {"role": "user", "content": "x", "turn": 1, "at": None, **new}
+    answers: dict[str, dict[str, Any]] = {
+        "get_history": {
+            "ok": True,
+            "result": {
+                "text": "",
+                "messages": [turn],
+                "tokens": 0,
+                "dropped": 0,
+                "shortened": False,
+                **new,
+            },
+            **new,
+        },
+        "read_group_files": {
+            "ok": True,
+            "result": {
+                "persona": None,
+                "memory": None,
+                "summary": None,
+                "problems": [{"file": "a", "message": "b", **new}],
+            },
+        },
+        "ping": {"ok": False, "error": {"code": "invalid", "message": "no", **new}},
+    }
+    with answering(lambda request: answers[request["type"]]):
+        client = unserved(mailbox, 10)
+        assert client.get_history().messages == [wire.Message(role="user", content="x", turn=1)]
+        assert client.read_group_files().problems == [wire.FileProblem(file="a", message="b")]
+        with pytest.raises(Invalid, match=r"^no$"):
+            client.ping()
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"SECRET", "is not a reply this client reads: not JSON"),
+        (b"", "is not a reply this client reads: not JSON"),
+        (b"[]", "is not a reply this client reads"),
+        (b'{"v":1,"id":"a","ok":"SECRET"}', "is not a reply this client reads: ok is wrong"),
+        (b'{"v":1,"id":"a"}', "is not a reply this client reads: ok is missing"),
+        (
+            {"ok": False, "error": {"code": "SECRET", "message": "m"}},
+            "is not a reply this client reads: error.code must be",
+        ),
+        ({"ok": False}, "has neither a result nor an error"),
+        ({"ok": False, "result": PONG}, "has neither a result nor an error"),
+        ({"ok": True}, "has neither a result nor an error"),
+        (
+            {"ok": True, "result": {**PONG, "protocol": "SECRET"}},
+            "not a PingResult: result.protocol must be an integer",
+        ),
+        ({"ok": True, "result": {}}, "is not a PingResult: result.host_version is missing"),
+    ],
+)
+def test_a_reply_that_is_none_is_an_error_of_ours_that_does_not_show_it(
+    mailbox: Mailbox,
+    sleeping: Callable[[Callable[[], None]], None],
+    answer: dict[str, Any] | bytes,
+    says: str,
+) -> None:
+    def arrive() -> None:
+        request_id = only_request(mailbox)
+        data = reply_bytes(request_id, **answer) if isinstance(answer, dict) else answer
+        put_reply(mailbox, request_id, data)
+
+    sleeping(arrive)
+    with pytest.raises(AgentError) as strange:
+        unserved(mailbox).ping()
+    assert says in str(strange.value)
+    assert "SECRET" not in str(strange.value)
+    assert type(strange.value) is AgentError
+
+
+# ---------------------------------------------------------------------------------------------------------- no mailbox
+
+
+def test_a_mailbox_that_cannot_be_made_is_said_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for kind in (Client, SyncClient):
+        with pytest.raises(NoMailbox, match=r"^cannot make the mailbox .*/file/data/ipc/main/user: .* sender add"):
+            kind(tmp_path / "file")
+
+
+@pytest.mark.parametrize(("group", "sender"), [("a/b", "user"), ("main", "../user"), ("global", "user"), ("main", "é")])
+def test_a_name_that_is_not_allowed_makes_no_folder(tmp_path: Path, group: str, sender: str) -> None:
+    with pytest.raises(NoMailbox, match=f"'{group if group != 'main' else sender}'"):
+        SyncClient(tmp_path, group, sender)
+    assert names_in(tmp_path) == []
+
+
+def test_a_mailbox_that_went_away_is_said_and_nothing_was_sent(mailbox: Mailbox) -> None:
+    client = unserved(mailbox)
+    (mailbox.root / "requests").rmdir()
+    with pytest.raises(NoMailbox, match=r"^cannot write into .*/main/researcher: .*; nothing was sent$"):
+        client.ping()
+    assert names_in(mailbox.root / "tmp") == []
+
+
+def test_a_reply_that_cannot_be_read_is_said_with_what_was_sent(
+    mailbox: Mailbox, sleeping: Callable[[Callable[[], None]], None]
+) -> None:
+    sleeping(lambda: mailbox.path("replies", only_request(mailbox)).mkdir())
+    with pytest.raises(NoMailbox, match=r"^request .* was sent, but its reply cannot be read: .*: Is a directory$"):
+        unserved(mailbox).ping()
+
+
+# ----------------------------------------------------------------------------------------------------- wrong arguments
+
+
+@pytest.mark.parametrize("session", ["a b", "a/b", "é", "x" * 101, "main\n"])
+def test_a_session_that_is_not_allowed_is_refused_before_anything_is_sent(mailbox: Mailbox, session: str) -> None:
+    with pytest.raises(Invalid, match=r"^session .* is not a name: 1-100 characters") as refused:
+        SyncClient(box=mailbox.root, session=session)
+    assert refused.value.field == "session"
+    client = unserved(mailbox)
+    client.session = session
+    with pytest.raises(Invalid, match=r"^session .* is not a name"):
+        client.ping()
+    assert [names_in(mailbox.root / name) for name in FOLDERS] == [[], [], [], []]
+
+
+def test_an_id_that_is_not_allowed_touches_no_file(mailbox: Mailbox) -> None:
+    mailbox.publish("note-1", b"{}")
+    for request_id in ("", "../requests/note-1", "a b", "x" * 101):
+        with pytest.raises(Invalid, match=r"^request id") as refused:
+            unserved(mailbox).call(NOTE, request_id=request_id)
+        assert refused.value.field == "id"
+    assert [names_in(mailbox.root / name) for name in FOLDERS] == [[], ["note-1.json"], [], []]
+
+
+@pytest.mark.parametrize("value", [{"content": object()}, {"content": "\ud800"}, {"budget": 2**70}, {1: 2}])
+def test_a_payload_that_is_not_json_is_refused_before_anything_is_sent(mailbox: Mailbox, value: Any) -> None:
+    with pytest.raises(Invalid, match=r"^payload cannot be sent as JSON") as refused:
+        unserved(mailbox).request("update_memory", value)
+    assert refused.value.field == "payload"
+    assert [names_in(mailbox.root / name) for name in FOLDERS] == [[], [], [], []]
+
+
+# --------------------------------------------------------------------------------------------------------- environment
+
+
+def test_the_environment_says_where_and_who(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert SyncClient().mailbox.root == Path("data/ipc/main/user")
+    for name, value in (("HOME", "home"), ("GROUP", "kitchen"), ("SENDER", "cook"), ("SESSION", "dinner")):
+        monkeypatch.setenv(f"HONEYBADGER_{name}", value)
+    client = SyncClient()
+    assert (client.mailbox.root, client.session) == (Path("home/data/ipc/kitchen/cook"), "dinner")
+    monkeypatch.setenv("HONEYBADGER_BOX", "box")
+    assert SyncClient().mailbox.root == Path("box")
+    assert names_in(tmp_path / "box") == sorted(FOLDERS)
+
+
+def test_an_argument_beats_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "GROUP", "SENDER", "SESSION", "BOX"):
+        monkeypatch.setenv(f"HONEYBADGER_{name}", str(tmp_path / "x" / "elsewhere"))
+    client = SyncClient(tmp_path, "kitchen", "cook", session="dinner")
+    assert (client.mailbox, client.session) == (Mailbox.of(tmp_path, "kitchen", "cook"), "dinner")
+    assert SyncClient(box=tmp_path / "box", session="dinner").mailbox.root == tmp_path / "box"
+    assert sorted(names_in(tmp_path)) == ["box", "data"]
+
+
+def test_a_session_of_the_environment_is_checked(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONEYBADGER_SESSION", "a b")
+    with pytest.raises(Invalid, match=r"^session 'a b'"):
+        Client(box=mailbox.root)

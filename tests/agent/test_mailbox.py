@@ -1,0 +1,203 @@
+"""Names, ids and publishing: what a mailbox promises without a host."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from honeybadger_agent.mailbox import FOLDERS, NAME, REQUEST_ID, BadName, Mailbox, id_time, new_id
+
+BAD_IDS = ["", ".", "..", ".x", "-x", "_x", "a/b", "../x", "/x", "a b", "a\n", "a\0", "é", "x" * 101]
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_ids_sort_in_the_order_they_were_made() -> None:
+    ids = [new_id() for _ in range(100_000)]
+    assert all(earlier < later for earlier, later in pairwise(ids))
+
+
+def test_ids_of_threads_are_unique_and_each_thread_sees_them_rise() -> None:
+    with ThreadPoolExecutor(8) as threads:
+        made = list(threads.map(lambda _: [new_id() for _ in range(5_000)], range(8)))
+    assert all(ids == sorted(ids) for ids in made)
+    assert len({one for ids in made for one in ids}) == 40_000
+
+
+def test_ids_keep_rising_when_the_clock_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = new_id()
+    monkeypatch.setattr(time, "time_ns", lambda: 1_000_000_000)
+    later = [new_id() for _ in range(5_000)]
+    assert [before, *later] == sorted([before, *later])
+    assert len(set(later)) == 5_000
+
+
+def test_an_id_is_laid_out_as_rfc_9562_says() -> None:
+    before = time.time_ns() // 1_000_000
+    ids = [new_id() for _ in range(100)]
+    after = time.time_ns() // 1_000_000
+    for one in ids:
+        value = uuid.UUID(one)
+        assert str(value) == one
+        assert (value.version, value.variant) == (7, uuid.RFC_4122)
+        assert before <= value.int >> 80 <= after
+        assert REQUEST_ID.fullmatch(one)
+    assert len({uuid.UUID(one).int & 0x3FFF_FFFF_FFFF_FFFF for one in ids}) == 100, "the tail is random"
+
+
+def test_an_id_carries_its_time_to_the_millisecond() -> None:
+    before = time.time()
+    made = id_time(new_id())
+    assert made is not None
+    assert before - 0.001 <= made <= time.time()
+    assert id_time("017f22e2-79b0-7cc3-98c4-dc0c0c07398f") == 1_645_557_742.0, "the example of RFC 9562, A.6"
+
+
+@pytest.mark.parametrize("other", ["note-1", "", str(uuid.UUID(int=4, version=4)), "01a1fcc9"])
+def test_other_ids_carry_no_time(other: str) -> None:
+    assert id_time(other) is None
+
+
+@pytest.mark.parametrize("name", ["a", "Z9", "9", "home_assistant-2", "x" * 64])
+def test_good_names_make_the_folder_of_the_sender(tmp_path: Path, name: str) -> None:
+    assert NAME.fullmatch(name)
+    assert Mailbox.of(tmp_path, name, name).root == tmp_path / "data" / "ipc" / name / name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "-a", "_a", "a.b", "a b", "é", "a\n", "a\0", "x" * 65])
+def test_bad_names_are_refused_and_the_message_says_what_is_allowed(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadName, match=r"^group .* is not a name: 1-64 characters"):
+        Mailbox.of(tmp_path, name, "researcher")
+    with pytest.raises(BadName, match=r"^sender .* is not a name: 1-64 characters"):
+        Mailbox.of(tmp_path, "main", name)
+
+
+def test_nobody_sends_from_the_global_group(tmp_path: Path) -> None:
+    with pytest.raises(BadName, match="'global' is reserved"):
+        Mailbox.of(tmp_path, "global", "researcher")
+
+
+def test_made_folders_are_closed_to_others_parents_too(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        mailbox = Mailbox.of(tmp_path / "home", "main", "researcher")
+        mailbox.create()
+    finally:
+        os.umask(old)
+    made = [mailbox.root / name for name in FOLDERS]
+    made += [parent for parent in mailbox.root.parents if parent.is_relative_to(tmp_path / "home")]
+    assert {path.stat().st_mode & 0o777 for path in [mailbox.root, *made]} == {0o700}
+
+
+def test_folders_that_are_there_are_left_as_they_are(tmp_path: Path) -> None:
+    mailbox = Mailbox(tmp_path / "box")
+    mailbox.create()
+    (mailbox.root / "requests").chmod(0o730)
+    (mailbox.root / "replies").rmdir()
+    mailbox.create()
+    assert (mailbox.root / "requests").stat().st_mode & 0o777 == 0o730
+    assert names_in(mailbox.root) == sorted(FOLDERS)
+
+
+def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("not a folder")
+    with pytest.raises(OSError, match="data"):
+        Mailbox.of(tmp_path, "main", "researcher").create()
+
+
+@pytest.mark.parametrize("box", ["requests", "turns"])
+def test_a_published_request_lies_whole_in_its_box(mailbox: Mailbox, box: str) -> None:
+    assert box in ("requests", "turns")
+    old = os.umask(0)
+    try:
+        mailbox.publish("note-1", b"{}", "turns" if box == "turns" else "requests")
+    finally:
+        os.umask(old)
+    path = mailbox.path(box, "note-1")
+    assert path.read_bytes() == b"{}"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert names_in(mailbox.root / "tmp") == []
+    assert mailbox.is_waiting("note-1", box)
+    assert not mailbox.is_waiting("note-2", box)
+
+
+@pytest.mark.parametrize("request_id", BAD_IDS)
+def test_a_bad_id_is_refused_and_nothing_is_written(mailbox: Mailbox, request_id: str) -> None:
+    with pytest.raises(BadName, match="1-100 characters"):
+        mailbox.publish(request_id, b"{}")
+    assert [names_in(mailbox.root / name) for name in FOLDERS] == [[], [], [], []]
+
+
+def test_a_failed_rename_leaves_no_temporary_file(mailbox: Mailbox) -> None:
+    mailbox.path("requests", "note-1").mkdir()
+    with pytest.raises(IsADirectoryError):
+        mailbox.publish("note-1", b"{}")
+    assert names_in(mailbox.root / "tmp") == []
+
+
+def test_a_failed_write_publishes_nothing_and_leaves_no_temporary_file(mailbox: Mailbox) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))  # the second write finds no room
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            mailbox.publish("note-1", b"x" * 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert names_in(mailbox.root / "tmp") == []
+    assert names_in(mailbox.root / "requests") == []
+
+
+def test_a_reader_never_sees_a_part_of_a_request_that_is_on_its_way_twice(mailbox: Mailbox) -> None:
+    whole = {bytes([letter]) * 50_000 for letter in b"abcd"}
+    done = threading.Event()
+    seen: set[bytes] = set()
+
+    def read() -> None:
+        while not done.is_set():
+            for path in (mailbox.root / "requests").iterdir():
+                seen.add(path.read_bytes())
+
+    def publish(data: bytes) -> None:
+        for _ in range(25):
+            mailbox.publish("same", data)
+
+    with ThreadPoolExecutor(5) as threads:
+        reading = threads.submit(read)
+        writing = [threads.submit(publish, data) for data in whole]
+        try:
+            for one in writing:
+                one.result()
+        finally:
+            done.set()
+        reading.result()
+    assert seen
+    assert seen <= whole
+    assert names_in(mailbox.root / "tmp") == []
+
+
+def test_a_reply_is_read_kept_and_removed_by_its_reader(mailbox: Mailbox) -> None:
+    assert mailbox.reply("note-1") is None
+    mailbox.path("replies", "note-1").write_bytes(b"{}")
+    assert mailbox.reply("note-1") == mailbox.reply("note-1") == b"{}"
+    mailbox.discard_reply("note-1")
+    assert mailbox.reply("note-1") is None
+    mailbox.discard_reply("note-1")
+
+
+def test_a_reply_that_cannot_be_removed_is_left_to_the_host(mailbox: Mailbox) -> None:
+    mailbox.path("replies", "note-1").mkdir()
+    mailbox.discard_reply("note-1")
+    assert mailbox.path("replies", "note-1").is_dir()
