@@ -1,0 +1,278 @@
+"""`honeybadger-agent`: an agent's memory for shells and for programs that start one."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import orjson
+
+from honeybadger_agent import tools
+from honeybadger_agent.client import SyncClient
+from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
+from honeybadger_agent.mailbox import SESSION, BadName, checked_id
+from honeybadger_agent.wire import ContextResult
+
+_HELP = """\
+The memory of an agent: what it remembers, its conversation, its context.
+
+exit codes:
+  0  done
+  1  refused, by the host or before anything was sent; the code is in the message
+  2  wrong usage
+  3  no mailbox: the folder cannot be used, or the name of a group or sender is not allowed
+  4  no reply in time; the request may still be served: ask again with the same --id
+"""
+_WHERE = """\
+--home, --group, --sender, --session and --box default to the environment: HONEYBADGER_HOME and so on.
+"""
+
+
+def main() -> NoReturn:
+    """Run a command; an error of ours becomes one line and its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    parser = _parser()
+    options = vars(parser.parse_args(arguments))
+    try:
+        done: int | None = options["command"](options)
+        sys.stdout.flush()
+    except _Usage as error:
+        parser.error(str(error))
+    except RequestFailed as error:
+        _complain(f"{error.code}: {error}{_when(error)}")
+        return 1
+    except NoMailbox as error:
+        _complain(str(error))
+        return 3
+    except ReplyTimeout as error:
+        again = f" (The same command with --id {error.request_id} is never applied twice.)" if "id" in options else ""
+        _complain(f"no reply to {error.request_id} after {error.waited_seconds:g} s; {error.state}{again}")
+        return 4
+    except AgentError as error:
+        _complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has no reader
+        return 0
+    return done or 0
+
+
+class _Usage(Exception):
+    """The arguments cannot be used."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, but what it complains of is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        _complain(f"{message}; see {self.prog} --help")
+        raise SystemExit(2)
+
+
+# ------------------------------------------------------------------------------------------------------------ commands
+
+
+def _remember(options: Mapping[str, Any]) -> None:
+    text = _standard_input() if options["text"] == "-" else options["text"]
+    note = _client(options).call(tools.update_memory(text, options["section"]), request_id=options["id"])
+    if options["json"]:
+        _print_json(note.model_dump())
+        return
+    changed = ", ".join(f"{kind} ({count})" for kind, count in note.neutralised.items())
+    print(f"saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else ""))
+
+
+def _context(options: Mapping[str, Any]) -> None:
+    context = _client(options).get_context(options["message"], options["budget"])
+    if options["json"]:
+        _print_json(context.model_dump())
+    elif options["explain"]:
+        _print_explanation(context)
+    else:
+        _print_text(context.system)
+
+
+def _history(options: Mapping[str, Any]) -> None:
+    history = _client(options).get_history(options["budget"], options["max"])
+    if options["json"]:
+        _print_json(history.model_dump())
+    else:
+        _print_text(history.text)
+
+
+def _call(options: Mapping[str, Any]) -> int:
+    payload = _payload(_standard_input() if options["payload"] == "-" else options["payload"])
+    reply = _client(options).request(options["type"], payload, request_id=options["id"])
+    _print_json(reply.model_dump(exclude_unset=True))
+    return 0 if reply.ok else 1
+
+
+def _ping(options: Mapping[str, Any]) -> None:
+    client = _client(options)
+    began = time.perf_counter()
+    host = client.ping()
+    milliseconds = (time.perf_counter() - began) * 1000
+    if options["json"]:
+        _print_json({**host.model_dump(), "milliseconds": round(milliseconds, 1)})
+    else:
+        print(f"honeybadger-host {host.host_version}, protocol {host.protocol}, answered in {milliseconds:.1f} ms")
+
+
+# ----------------------------------------------------------------------------------------------------------- arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    where = _Parser(add_help=False, argument_default=argparse.SUPPRESS)  # before or after the command
+    place = where.add_argument_group("where", _WHERE)
+    place.add_argument("--home", metavar="DIR", help="home folder of the host; else the current folder")
+    place.add_argument("--group", metavar="NAME", help="else main")
+    place.add_argument("--sender", metavar="NAME", help="who asks; else user")
+    place.add_argument("--session", metavar="NAME", type=_session, help="the conversation; else main")
+    place.add_argument("--box", metavar="DIR", help="the sender's folder itself, as mounted into a container")
+    place.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long to wait for a reply (10)")
+
+    parser = _Parser(
+        prog="honeybadger-agent",
+        description=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[where],
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, does: Callable[..., int | None], description: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=description, description=description, parents=[where], allow_abbrev=False)
+        made.set_defaults(command=does)
+        return made
+
+    remember = command("remember", _remember, "Save a note to the group's memory; done means durable.")
+    remember.add_argument("text", metavar="TEXT", help="the note; - reads standard input")
+    remember.add_argument("--section", metavar="NAME", help="heading of the note, one line (Notes)")
+    _add_id(remember)
+
+    context = command("context", _context, "Print the context for the next answer of the model.")
+    context.add_argument("--message", metavar="TEXT", help="what the user says now")
+    context.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
+    context.add_argument("--explain", action="store_true", help="print why each part is in or out, not the text")
+
+    history = command("history", _history, "Print the newest part of the conversation.")
+    history.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
+    history.add_argument("--max", metavar="COUNT", type=int, help="at most so many messages")
+
+    call = command("call", _call, "Send any request and print its reply as JSON.")
+    call.add_argument("type", metavar="TYPE", help="as update_memory")
+    call.add_argument(
+        "payload", metavar="PAYLOAD", nargs="?", default="{}", help="a JSON object; - reads standard input"
+    )
+    _add_id(call)
+
+    ping = command("ping", _ping, "Ask whether a host serves this mailbox.")
+    for one in (remember, context, history, ping):
+        one.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _add_id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--id", type=_request_id, default=None, help="id of the request, to ask again after a timeout")
+
+
+def _session(value: str) -> str:
+    if not SESSION.fullmatch(value):
+        raise argparse.ArgumentTypeError(f"{value[:100]!r} is not 1-100 characters of A-Z a-z 0-9 . _ : -")
+    return value
+
+
+def _request_id(value: str) -> str:
+    try:
+        return checked_id(value)
+    except BadName as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number of seconds above 0")
+    return seconds
+
+
+def _client(options: Mapping[str, Any]) -> SyncClient:
+    if "box" in options and (named := [name for name in ("home", "group", "sender") if name in options]):
+        raise _Usage(f"--box says it all: leave out --{named[0]}")
+    return SyncClient(
+        options.get("home"),
+        options.get("group"),
+        options.get("sender"),
+        box=options.get("box"),
+        session=options.get("session"),
+        timeout_seconds=options.get("timeout", 10.0),
+    )
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise _Usage(f"standard input is not UTF-8 at byte {error.start}") from None
+
+
+def _payload(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise _Usage(f"PAYLOAD is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise _Usage('PAYLOAD must be a JSON object, as {"content": "..."}')
+    return value
+
+
+# -------------------------------------------------------------------------------------------------------------- output
+
+
+def _complain(message: str) -> None:
+    line = " ".join(message.split())
+    print(f"honeybadger-agent: {line}", file=sys.stderr)
+
+
+def _when(error: RequestFailed) -> str:
+    return "" if error.retry_after_seconds is None else f" (again in {error.retry_after_seconds:g} s)"
+
+
+def _print_json(value: Any) -> None:
+    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+def _print_text(text: str) -> None:
+    if text:
+        print(text, end="" if text.endswith("\n") else "\n")
+
+
+def _print_explanation(context: ContextResult) -> None:
+    rows = context.sections
+    title = max((len(row.title) for row in rows), default=0)
+    source = max((len(row.source) for row in rows), default=0)
+    for row in rows:
+        out = f"  without {row.left_out}" if row.left_out else ""
+        why = f" ({row.why})" if row.why else ""
+        print(f"{row.title:{title}}  {row.source:{source}}  {row.state:10}  {row.tokens:>6} tokens{out}{why}")
+    over = "  OVER: the parts that are never cut are too large" if context.is_over_budget else ""
+    limit = context.budget_tokens or "no limit"
+    print(f"{'':{title}}  {'whole':{source}}  {'':10}  {context.tokens:>6} tokens of {limit}{over}")
+
+
+if __name__ == "__main__":
+    main()
