@@ -1,0 +1,48 @@
+"""What the agent's package needs: not the host, not what the host needs, and no event loop before one is used."""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import honeybadger_agent
+
+MODULES = [
+    "honeybadger_agent",
+    *(f"honeybadger_agent.{module.name}" for module in pkgutil.iter_modules(honeybadger_agent.__path__)),
+]
+FOREIGN = ["honeybadger_host", "anyio", "pydantic_settings", "structlog", "typer", "watchdog"]
+
+
+def run(source: str) -> None:
+    """Run Python with warnings as errors; fails with what it printed."""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", source], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_package_imports_where_the_host_is_not_installed() -> None:
+    run(
+        "import sys, importlib\n"
+        f"sys.modules.update(dict.fromkeys({FOREIGN}))\n"
+        f"for name in {MODULES}:\n"
+        "    importlib.import_module(name)\n"
+        "assert 'asyncio' not in sys.modules, 'asyncio costs 60 ms that a program without a loop should not pay'\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["honeybadger_agent.mailbox", "honeybadger_agent.errors"])
+def test_mailbox_and_errors_need_nothing_but_the_standard_library(name: str) -> None:
+    """So that whoever speaks the protocol without our models can still take names and publishing from here."""
+    file = name.rpartition(".")[2]
+    run(
+        "import sys, runpy\n"
+        "sys.modules.update(dict.fromkeys(['pydantic', 'orjson', 'honeybadger_agent']))\n"
+        f"runpy.run_path({honeybadger_agent.__path__[0]!r} + '/{file}.py')\n"
+    )
+
+
+def test_what_the_package_exports_is_there() -> None:
+    assert all(hasattr(honeybadger_agent, name) for name in honeybadger_agent.__all__)

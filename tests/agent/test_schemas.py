@@ -1,0 +1,70 @@
+"""`docs/schemas/` is what the wire models say today."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent import wire
+from honeybadger_agent.schemas import DIALECT, schemas, write_schemas
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "schemas"
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.json")}
+
+
+def test_the_published_schemas_are_current(tmp_path: Path) -> None:
+    write_schemas(tmp_path)
+    assert files_of(tmp_path) == files_of(PUBLISHED), "run `make schemas`"
+
+
+def test_the_bytes_do_not_depend_on_the_process(tmp_path: Path) -> None:
+    for seed in ("1", "2"):
+        command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.schemas", str(tmp_path / seed)]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
+    assert files_of(tmp_path / "1") == files_of(tmp_path / "2") == dict(schemas())
+
+
+def test_envelope_reply_and_both_sides_of_every_type_are_there() -> None:
+    expected = {"envelope.json", "reply.json"}
+    for name in wire.REQUEST_TYPES:
+        expected |= {f"{name}.payload.json", f"{name}.result.json"}
+    assert set(schemas()) == expected
+
+
+@pytest.mark.parametrize("name", schemas())
+def test_a_schema_is_an_object_in_the_dialect_it_names(name: str) -> None:
+    data = schemas()[name]
+    schema = orjson.loads(data)
+    assert data.endswith(b"}\n")
+    assert schema["$schema"] == DIALECT
+    assert schema["type"] == "object"
+
+
+@pytest.mark.parametrize("name", wire.REQUEST_TYPES)
+def test_a_payload_is_closed_and_a_result_may_grow(name: str) -> None:
+    assert orjson.loads(schemas()[f"{name}.payload.json"])["additionalProperties"] is False
+    result = orjson.loads(schemas()[f"{name}.result.json"])
+    for model in [result, *result.get("$defs", {}).values()]:
+        assert "additionalProperties" not in model
+
+
+def test_schemas_of_types_that_are_gone_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("gone.payload.json", "gone.result.json", "package.json"):
+        (tmp_path / name).write_text("{}")
+    write_schemas(tmp_path)
+    assert set(files_of(tmp_path)) == {*schemas(), "package.json"}
+
+
+def test_the_command_wants_one_folder() -> None:
+    command = [sys.executable, "-m", "honeybadger_agent.schemas"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "usage: python -m honeybadger_agent.schemas FOLDER\n"
