@@ -7,11 +7,13 @@ file stays until its reply is written.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import os
 import stat
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -32,7 +34,41 @@ _MOST_OPEN: Final = 128
 """Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
 _SUFFIX: Final = ".json"
 _MOST_BURIED_BYTES: Final = 16 * 1024 * 1024
+_LONGEST_STEM_BYTES: Final = 200
+"""A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes."""
+_COARSEST_STAMP_SECONDS: Final = 3.0
+"""Some file systems keep time stamps to a second or two: a change within that may not show."""
 TMP_KEPT_SECONDS: Final = 86_400.0
+
+
+class Unchanged:
+    """A folder as it was listed: while its time stamps are the same it need not be listed again.
+
+    They are trusted once a listing took place well after they were first seen, by the clock of this machine: stamps may
+    be coarse, and another machine's. Its owner can set the mtime of a folder back, but not its ctime.
+    """
+
+    __slots__ = ("_is_trusted", "_since", "_stamp")
+
+    def __init__(self) -> None:
+        self._stamp: tuple[int, int, int] | None = None
+        self._since = 0.0
+        self._is_trusted = False
+
+    def holds(self, status: os.stat_result) -> bool:
+        """Return whether what was listed is still all there is."""
+        return self._is_trusted and _stamp_of(status) == self._stamp
+
+    def listed(self, status: os.stat_result, now: float) -> None:
+        """Note that the folder was listed now, in monotonic seconds; `status` is from before the listing."""
+        stamp = _stamp_of(status)
+        if stamp != self._stamp:
+            self._stamp, self._since = stamp, now
+        self._is_trusted = now - self._since >= _COARSEST_STAMP_SECONDS
+
+    def forget(self) -> None:
+        """List it again next time."""
+        self._is_trusted = False
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +80,8 @@ class Box:
         queued: names listed and not taken yet.
         inflight: names taken and not removed yet.
         waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
-        stuck: names that are done and cannot be removed.
+        stuck: name -> identity of files that are done and cannot be removed.
+        empty: holds while `requests/` is as it was when it was seen empty.
     """
 
     group: str
@@ -54,11 +91,10 @@ class Box:
     queued: set[str] = field(default_factory=set)
     inflight: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
-    stuck: set[str] = field(default_factory=set)
+    stuck: dict[str, tuple[int, int]] = field(default_factory=dict)
     complaint: str | None = None
     """Why the box is not served now; said once."""
-    empty_since: int | None = None
-    """Time stamp of `requests/` when it was seen empty."""
+    empty: Unchanged = field(default_factory=Unchanged)
 
     @property
     def requests(self) -> str:
@@ -96,7 +132,7 @@ class OpenBox:
         os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
 
     def remove(self, name: str) -> None:
-        """Remove a request that is done; a name that cannot be removed is kept in mind and never served again."""
+        """Remove a request that is done; one that cannot be removed is kept in mind and never served again."""
         try:
             os.unlink(name, dir_fd=self.requests_fd)
         except FileNotFoundError:
@@ -112,9 +148,10 @@ class OpenBox:
                         error=error.strerror,
                         now_what="it is done and will not be done again; remove it by hand",
                     )
-                self.box.stuck.add(name)
+                if (identity := _identity(name, self.requests_fd)) is not None:
+                    self.box.stuck[name] = identity
                 return
-        self.box.stuck.discard(name)
+        self.box.stuck.pop(name, None)
 
     def _remove_folder(self, name: str, error: OSError) -> bool:
         """Remove an empty folder where a file should be; a full one stays, and is not descended into."""
@@ -147,7 +184,7 @@ class Spool:
         self._queues: dict[str, list[tuple[str, Box]]] = {}
         self._turn = 0
         self._ignored: set[str] = set()
-        self._listings: dict[str, tuple[int, Sequence[str]]] = {}
+        self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
 
     @property
     def pending(self) -> int:
@@ -158,7 +195,7 @@ class Spool:
         """Forget which folders did not change: a file system may be wrong about its time stamps."""
         self._listings.clear()
         for box in self.boxes.values():
-            box.empty_since = None
+            box.empty.forget()
 
     def discover(self) -> None:
         """Find boxes that came and forget those that went."""
@@ -185,18 +222,21 @@ class Spool:
         if len(box.queued) > _LONG_QUEUE:
             return
         try:
-            stamp = os.stat(box.requests).st_mtime_ns
-            if stamp == box.empty_since:
+            status = os.stat(box.requests, follow_symlinks=False)
+            if box.empty.holds(status):
                 return
-            names = os.listdir(box.requests)
+            names = _list(box.requests)
+        except FileNotFoundError:
+            return
         except OSError as error:
-            if not isinstance(error, FileNotFoundError):
-                self.complain(box, f"requests/ cannot be listed: {error.strerror}")
+            self.complain(box, f"requests/ is a link, or cannot be listed: {error.strerror}")
             return
         if not names:
-            box.empty_since = stamp if _is_settled(stamp) else None
+            box.empty.listed(status, now)
             return
-        box.empty_since = None
+        box.empty.forget()
+        if box.stuck:
+            self._look_at_stuck(box)
         fresh = [
             name
             for name in names
@@ -285,21 +325,19 @@ class Spool:
         """
         folder = self._dead / box.group / box.sender
         make_folders(folder)
-        stem = os.fsencode(name.removesuffix(_SUFFIX)).decode("utf-8", "backslashreplace")
-        stem = "".join(c if c.isprintable() and c not in "/\\" else f"%{ord(c):02x}" for c in stem)[:150] or "%"
-        number = 1
-        while True:  # the same bytes again, as after a crash, are the same dead letter
-            path = folder / (f"{stem}.json" if number == 1 else f"{stem}.{number}.json")
-            reason_path = path.with_name(path.name.removesuffix(_SUFFIX) + ".reason.json")
-            with contextlib.suppress(OSError):
-                if reason_path.exists() and (not path.exists() if data is None else path.read_bytes() == data):
-                    return
-            if not path.exists() and not reason_path.exists():
-                break
-            number += 1
-        reason = {"at": at, "group": box.group, "sender": box.sender, "name": stem + _SUFFIX, "reason": why}
+        shown = _printable(name.removesuffix(_SUFFIX))
+        for stem in _dead_stems(shown, data):
+            path, reason_path = folder / f"{stem}.json", folder / f"{stem}.reason.json"
+            is_kept = data is not None and _has_bytes(path, data)
+            if not reason_path.exists():
+                if is_kept or not os.path.lexists(path):
+                    break
+            elif is_kept or (data is None and not os.path.lexists(path)):
+                return  # the same again, as after a crash, is the same dead letter
+        reason = {"at": at, "group": box.group, "sender": box.sender, "name": shown + _SUFFIX, "reason": why}
         if data is not None:
-            _write_new(path, data)
+            if not is_kept:
+                _write_new(path, data)
             reason["bytes"] = str(len(data))
             if size is not None and size > len(data):
                 reason["left_out"] = f"{size - len(data)} of {size} bytes"
@@ -311,13 +349,21 @@ class Spool:
 
     def retry_stuck(self) -> None:
         """Try again to remove what could not be removed."""
-        for box in self.boxes.values():
+        for box in list(self.boxes.values()):
             if box.stuck and (opened := self.open(box)) is not None:
+                self._look_at_stuck(box)
                 try:
                     for name in list(box.stuck):
                         opened.remove(name)
                 finally:
                     opened.close()
+
+    @staticmethod
+    def _look_at_stuck(box: Box) -> None:
+        """Forget what went, or gave its name to another file: that one is a request."""
+        for name, identity in list(box.stuck.items()):
+            if _identity(f"{box.requests}/{name}") != identity:
+                box.stuck.pop(name, None)
 
     def expire(self, reply_ttl_seconds: float) -> int:
         """Remove replies nobody took and temporary files nobody finished; return how many."""
@@ -329,24 +375,25 @@ class Spool:
 
     def _names_in(self, folder: str) -> Sequence[str]:
         """Return the folders that may be groups or senders; listed again only when the folder changed."""
+        now = time.monotonic()
+        unchanged, names = self._listings.get(folder, (Unchanged(), ()))
         try:
-            stamp = os.stat(folder).st_mtime_ns
-            known = self._listings.get(folder)
-            if known is not None and known[0] == stamp:
-                return known[1]
+            status = os.stat(folder)
+            if unchanged.holds(status):
+                return names
             with os.scandir(folder) as entries:
                 listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             self._listings.pop(folder, None)
             return ()
-        names: list[str] = []
+        names = []
         for name, is_folder in listed:
             if is_folder and NAME.fullmatch(name):
                 names.append(name)
             elif not name.startswith("."):
                 self._ignore(f"{folder}/{name}", "not a folder, or not a name the protocol allows")
-        if _is_settled(stamp):
-            self._listings[folder] = (stamp, names)
+        unchanged.listed(status, now)
+        self._listings[folder] = (unchanged, names)
         return names
 
     def _ignore(self, what: str, why: str) -> None:
@@ -355,9 +402,50 @@ class Spool:
             log.warning("box.ignored", what=ascii(what), why=why)
 
 
-def _is_settled(stamp_ns: int) -> bool:
-    """Return whether a folder's time stamp is so old that another change would show: some file systems keep 2 s."""
-    return time.time_ns() - stamp_ns > 2_500_000_000
+def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+    return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _identity(name: str, folder_fd: int | None = None) -> tuple[int, int] | None:
+    """Return inode and kind of a file, None when there is none."""
+    try:
+        status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+    except OSError:
+        return None
+    return (status.st_ino, stat.S_IFMT(status.st_mode))
+
+
+def _list(folder: str) -> list[str]:
+    """Return the names in a folder that is not a link. Raises OSError."""
+    fd = open_folder(folder)
+    try:
+        return os.listdir(fd)
+    finally:
+        os.close(fd)
+
+
+def _printable(name: str) -> str:
+    """Return a file name as text that every encoder and every terminal takes."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _dead_stems(shown: str, data: bytes | None) -> Iterator[str]:
+    """Yield what a dead letter may be called: never what could be the reason of another."""
+    stem = shown.replace("/", "%2f").replace("\\", "%5c").encode()[:_LONGEST_STEM_BYTES].decode("utf-8", "ignore")
+    if not stem or stem.endswith(".reason"):
+        stem += "%"
+    yield stem
+    digest = hashlib.sha256(data or b"").hexdigest()[:16]  # a flood of one name is not compared one by one
+    yield f"{stem}.{digest}"
+    yield from (f"{stem}.{digest}.{number}" for number in itertools.count(2))
+
+
+def _has_bytes(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False
 
 
 def _by_name(item: tuple[str, Box]) -> str:

@@ -1,0 +1,571 @@
+"""Boxes on real folders: what is found, in which order it is taken, what may be removed, what is kept of the dead."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from honeybadger_host.files import NotRegular
+from honeybadger_host.ipc import box as rooms
+from honeybadger_host.ipc.box import Box, OpenBox, Spool, Unchanged
+
+
+class Place:
+    """A spool with senders, as they are on disk."""
+
+    def __init__(self, root: Path, senders: dict[tuple[str, str], int | None] | None = None) -> None:
+        self.ipc = root / "ipc"
+        self.dead = root / "dead"
+        self.ipc.mkdir()
+        self.spool = Spool(self.ipc, self.dead, senders=senders)
+
+    def sender(self, group: str, sender: str, *names: str) -> Path:
+        """Make a box with requests; return its folder."""
+        root = self.ipc / group / sender
+        for folder in ("tmp", "requests", "replies"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (root / "requests" / name).write_bytes(b"{}")
+        return root
+
+    def sweep(self, now: float = 0.0) -> list[Box]:
+        """Find and list every box."""
+        self.spool.discover()
+        boxes = list(self.spool.boxes.values())
+        for box in boxes:
+            self.spool.scan(box, now)
+        return boxes
+
+    def take(self, most: int = 512) -> list[str]:
+        """Return `group/sender/name` of what is taken."""
+        return [f"{box.group}/{box.sender}/{name}" for name, box in self.spool.take(most)]
+
+    def open(self, box: Box) -> OpenBox:
+        opened = self.spool.open(box)
+        assert opened is not None
+        return opened
+
+    def buried(self) -> dict[str, dict[str, str]]:
+        """Return the reasons in `dead/`, by file name."""
+        return {path.name: json.loads(path.read_bytes()) for path in self.dead.glob("*/*/*.reason.json")}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------------- discovering
+
+
+def test_boxes_are_found_with_their_group_and_sender_and_forgotten_when_they_go(place: Place) -> None:
+    root = place.sender("main", "alice")
+    place.sender("main", "bob")
+    assert {(box.group, box.sender) for box in place.sweep()} == {("main", "alice"), ("main", "bob")}
+    for folder in root.iterdir():
+        folder.rmdir()
+    root.rmdir()
+    assert {(box.group, box.sender) for box in place.sweep()} == {("main", "bob")}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["-x", "_x", ".x", "a.b", "a b", "é", "а", "x" * 65, "a\n", "a\u202eb", b"\xff".decode(errors="surrogateescape")],
+)
+def test_a_folder_whose_name_the_protocol_does_not_allow_is_no_box(place: Place, name: str) -> None:
+    place.sender(name, "alice")
+    place.sender("main", name)
+    assert place.sweep() == []
+
+
+def test_a_link_or_a_file_is_no_box(place: Place, tmp_path: Path) -> None:
+    place.sender("main", "alice", "a.json")
+    (place.ipc / "main" / "link").symlink_to("alice")
+    (place.ipc / "linked-group").symlink_to("main")
+    (place.ipc / "main" / "file").write_text("x")
+    (place.ipc / "file").write_text("x")
+    assert [box.sender for box in place.sweep()] == ["alice"]
+
+
+def test_in_closed_mode_only_known_senders_are_found_and_the_list_may_change(tmp_path: Path) -> None:
+    place = Place(tmp_path, {("main", "alice"): 1001})
+    place.sender("main", "alice")
+    place.sender("main", "mallory")
+    (alice,) = place.sweep()
+    assert (alice.sender, alice.uid) == ("alice", 1001)
+    place.spool.senders = {("main", "alice"): 1002, ("main", "mallory"): None}
+    assert {(box.sender, box.uid) for box in place.sweep()} == {("alice", 1002), ("mallory", None)}
+    place.spool.senders = {}
+    assert place.sweep() == []
+
+
+def test_what_was_queued_of_a_box_that_went_is_not_taken(place: Place) -> None:
+    root = place.sender("main", "alice", "a.json", "b.json")
+    place.sender("main", "bob", "c.json")
+    place.sweep()
+    root.rename(place.ipc / ".alice")
+    place.sweep()
+    assert place.take() == ["main/bob/c.json"]
+    assert place.spool.pending == 0
+
+
+# -------------------------------------------------------------------------------------------------------------- listing
+
+
+def test_only_finished_names_are_requests(place: Place) -> None:
+    place.sender("main", "alice", "a.json", ".b.json", "c.JSON", "d.json.tmp", "e.json ", "f", ".json", "-g.json")
+    place.sweep()
+    assert place.take() == ["main/alice/-g.json", "main/alice/a.json"]
+
+
+def test_a_name_is_taken_once_until_it_is_removed(place: Place) -> None:
+    place.sender("main", "alice", "a.json")
+    (box,) = place.sweep()
+    assert place.take() == ["main/alice/a.json"]
+    place.sweep()
+    assert place.take() == []
+    box.inflight.discard("a.json")
+    place.sweep()
+    assert place.take() == ["main/alice/a.json"]
+
+
+def test_a_file_that_is_being_written_is_looked_at_again_when_its_time_comes(place: Place) -> None:
+    root = place.sender("main", "alice", "a.json")
+    (box,) = place.sweep(now=10.0)
+    place.take()
+    box.waiting["a.json"] = (10.0, 10.05)
+    box.inflight.discard("a.json")
+    place.sweep(now=10.04)
+    assert place.take() == []
+    place.sweep(now=10.05)
+    assert place.take() == ["main/alice/a.json"]
+    box.inflight.discard("a.json")
+    (root / "requests" / "a.json").rename(root / "requests" / "b.json")
+    place.sweep(now=10.06)
+    assert box.waiting == {}
+
+
+def test_a_long_queue_is_served_before_its_box_is_listed_again(place: Place) -> None:
+    root = place.sender("main", "alice", *(f"{number:04}.json" for number in range(300)))
+    place.sweep()
+    (root / "requests" / "new.json").write_bytes(b"{}")
+    place.sweep()
+    assert place.spool.pending == 300
+    place.take(200)
+    place.sweep()
+    assert place.spool.pending == 101
+
+
+def test_a_box_with_more_names_than_one_listing_takes_gives_the_first_in_order(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "_MOST_LISTED", 5)
+    place.sender("main", "alice", *(f"{number}.json" for number in range(9)))
+    place.sweep()
+    assert place.take() == [f"main/alice/{number}.json" for number in range(5)]
+    place.sweep()
+    assert place.take() == [f"main/alice/{number}.json" for number in range(5, 9)]
+
+
+def test_requests_that_is_a_link_is_refused_and_not_listed(place: Place, tmp_path: Path) -> None:
+    victim = place.sender("main", "victim", "secret.json")
+    root = place.sender("main", "mallory")
+    (root / "requests").rmdir()
+    (root / "requests").symlink_to(victim / "requests")
+    boxes = {box.sender: box for box in place.sweep()}
+    assert boxes["mallory"].queued == set()
+    assert "link" in (boxes["mallory"].complaint or "")
+    assert boxes["victim"].queued == {"secret.json"}
+
+
+def test_what_comes_into_an_empty_box_is_found_even_when_the_time_stamp_of_the_folder_is_set_back(
+    place: Place,
+) -> None:
+    root = place.sender("main", "alice")
+    place.sweep(now=0.0)
+    place.sweep(now=100.0)  # by now the time stamp is believed
+    before = (root / "requests").stat()
+    (root / "requests" / "a.json").write_bytes(b"{}")
+    os.utime(root / "requests", ns=(before.st_atime_ns, before.st_mtime_ns))
+    place.sweep(now=100.1)
+    assert place.take() == ["main/alice/a.json"]
+
+
+def _status(stamp_ns: int) -> os.stat_result:
+    values = list(os.stat("/"))
+    return os.stat_result((*values, 0.0, 0.0, 0.0, stamp_ns, stamp_ns, stamp_ns))
+
+
+def test_a_folder_is_listed_again_while_its_time_stamp_is_young_by_our_own_clock() -> None:
+    unchanged = Unchanged()
+    long_ago = _status(1)  # a file server whose clock is years behind
+    unchanged.listed(long_ago, 0.0)
+    assert not unchanged.holds(long_ago)
+    unchanged.listed(long_ago, 2.9)
+    assert not unchanged.holds(long_ago)  # a file may have come within the same two seconds of a coarse stamp
+    unchanged.listed(long_ago, 3.0)
+    assert unchanged.holds(long_ago)
+    assert not unchanged.holds(_status(2))
+    unchanged.forget()
+    assert not unchanged.holds(long_ago)
+    unchanged.listed(_status(2), 10.0)
+    assert not unchanged.holds(_status(2))
+
+
+def test_distrust_lists_everything_again(place: Place) -> None:
+    place.sender("main", "alice")
+    for now in (0.0, 100.0):
+        (box,) = place.sweep(now)
+    status = os.stat(box.requests)
+    assert box.empty.holds(status)
+    place.spool.distrust()
+    assert not box.empty.holds(status)
+
+
+# --------------------------------------------------------------------------------------------------------------- taking
+
+
+def test_within_a_group_requests_are_taken_in_the_order_of_names_over_its_senders(place: Place) -> None:
+    place.sender("main", "bob", "1.json", "4.json")
+    place.sender("main", "alice", "2.json", "3.json")
+    place.sweep()
+    assert place.take() == ["main/bob/1.json", "main/alice/2.json", "main/alice/3.json", "main/bob/4.json"]
+
+
+def test_what_came_later_is_put_in_its_place_of_the_queue(place: Place) -> None:
+    root = place.sender("main", "alice", "2.json", "4.json")
+    place.sweep()
+    (root / "requests" / "1.json").write_bytes(b"{}")
+    (root / "requests" / "3.json").write_bytes(b"{}")
+    place.sweep()
+    assert [name[-6] for name in place.take()] == ["1", "2", "3", "4"]
+
+
+def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None:
+    place.sender("flood", "a", *(f"{number:04}.json" for number in range(1000)))
+    for group in ("quiet-1", "quiet-2", "quiet-3"):
+        place.sender(group, "a", "x.json")
+    place.sweep()
+    taken = Counter(name.split("/")[0] for name in place.take(16))
+    assert taken == {"flood": 13, "quiet-1": 1, "quiet-2": 1, "quiet-3": 1}
+
+
+def test_groups_begin_in_turn_so_that_a_slice_smaller_than_their_number_reaches_all(place: Place) -> None:
+    for group in range(7):
+        place.sender(f"g{group}", "a", *(f"{number}.json" for number in range(50)))
+    place.sweep()
+    taken = Counter(name.split("/")[0] for _ in range(7) for name in place.take(2))
+    assert set(taken) == {f"g{group}" for group in range(7)}
+
+
+def test_a_slice_opens_a_bounded_number_of_boxes_and_the_rest_follows(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "_MOST_OPEN", 4)
+    for number in range(10):
+        place.sender("main", f"s{number}", f"{number}.json")
+    place.sweep()
+    slices = [place.take() for _ in range(3)]
+    assert [len(names) for names in slices] == [4, 4, 2]
+    assert [name for names in slices for name in names] == [f"main/s{number}/{number}.json" for number in range(10)]
+
+
+def test_a_group_may_be_left_out_for_a_slice(place: Place) -> None:
+    place.sender("busy", "a", "1.json")
+    place.sender("free", "a", "1.json")
+    place.sweep()
+    assert [box.group for _, box in place.spool.take(10, except_groups={"busy"})] == ["free"]
+    assert place.take() == ["busy/a/1.json"]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    waiting=st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 40), min_size=1),
+    most=st.integers(1, 50),
+)
+def test_every_request_is_taken_once_in_order_and_no_group_waits_for_another(
+    waiting: dict[str, int], most: int
+) -> None:
+    spool = Spool(Path("/nowhere"), Path("/nowhere"), senders=None)
+    expected: dict[str, list[str]] = {}
+    for group, count in waiting.items():
+        box = Box(group, "a", f"/nowhere/{group}")
+        names = [f"{number:02}.json" for number in range(count)]
+        box.queued.update(names)
+        spool._queues[group] = [(name, box) for name in reversed(names)]
+        expected[group] = names
+    left = {group: count for group, count in waiting.items() if count}
+    taken: dict[str, list[str]] = {group: [] for group in waiting}
+    while slice_ := spool.take(most):
+        got = Counter(box.group for _, box in slice_)
+        assert len(slice_) == min(most, sum(left.values()))
+        if most >= len(left):
+            share = most // len(left)
+            assert all(got[group] >= min(share, count) for group, count in left.items())
+        for name, box in slice_:
+            taken[box.group].append(name)
+            left[box.group] -= 1
+        left = {group: count for group, count in left.items() if count}
+    assert taken == expected
+
+
+# ---------------------------------------------------------------------------------------------------- opening, replying
+
+
+@pytest.mark.parametrize("folder", ["requests", "replies"])
+def test_a_box_with_a_link_among_its_folders_is_not_opened_and_that_is_said_once(
+    place: Place, tmp_path: Path, folder: str
+) -> None:
+    root = place.sender("main", "mallory")
+    (box,) = place.sweep()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (root / folder).rmdir()
+    (root / folder).symlink_to(elsewhere)
+    assert place.spool.open(box) is None
+    said = box.complaint
+    assert said is not None
+    assert place.spool.open(box) is None
+    (root / folder).unlink()
+    (root / folder).mkdir()
+    place.open(box).close()
+    assert box.complaint is None
+
+
+def test_a_box_that_is_a_link_by_now_is_not_opened(place: Place, tmp_path: Path) -> None:
+    root = place.sender("main", "mallory")
+    victim = place.sender("main", "victim", "secret.json")
+    boxes = {box.sender: box for box in place.sweep()}
+    root.rename(tmp_path / "away")
+    root.symlink_to(victim)
+    assert place.spool.open(boxes["mallory"]) is None
+
+
+def test_a_missing_replies_folder_is_made_for_its_owner_only(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (root / "replies").rmdir()
+    (box,) = place.sweep()
+    place.open(box).close()
+    assert stat.S_IMODE((root / "replies").stat().st_mode) == 0o700
+
+
+def test_a_reply_replaces_what_stands_there_and_follows_no_link(place: Place, tmp_path: Path) -> None:
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    (root / "replies" / "a.json").symlink_to(target)
+    opened = place.open(box)
+    opened.reply("a.json", b"first")
+    opened.reply("a.json", b"second")
+    opened.close()
+    assert target.read_text() == "precious"
+    assert not (root / "replies" / "a.json").is_symlink()
+    assert (root / "replies" / "a.json").read_bytes() == b"second"
+    assert os.listdir(root / "replies") == ["a.json"]
+
+
+def test_a_temporary_file_left_by_a_kill_does_not_stop_the_next_reply(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    opened = place.open(box)
+    (root / "replies" / "a.json").mkdir()
+    with pytest.raises(OSError):
+        opened.reply("a.json", b"in the way")
+    assert len(os.listdir(root / "replies")) == 2
+    (root / "replies" / "a.json").rmdir()
+    opened.reply("a.json", b"now")
+    opened.close()
+    assert (root / "replies" / "a.json").read_bytes() == b"now"
+    assert os.listdir(root / "replies") == ["a.json"]
+
+
+def test_reading_tells_links_and_folders_from_files(place: Place) -> None:
+    root = place.sender("main", "alice", "file.json")
+    (root / "requests" / "link.json").symlink_to("file.json")
+    (root / "requests" / "folder.json").mkdir()
+    (box,) = place.sweep()
+    opened = place.open(box)
+    assert opened.read("file.json", 100).data == b"{}"
+    with pytest.raises(NotRegular, match="a link"):
+        opened.read("link.json", 100)
+    with pytest.raises(NotRegular, match="a folder"):
+        opened.read("folder.json", 100)
+    opened.close()
+
+
+# ------------------------------------------------------------------------------------------------------------- removing
+
+
+def test_an_empty_folder_is_removed_and_a_full_one_stays_untouched_and_is_not_served_again(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (root / "requests" / "empty.json").mkdir()
+    (root / "requests" / "full.json").mkdir()
+    (root / "requests" / "full.json" / "kept").write_text("x")
+    (box,) = place.sweep()
+    place.take()
+    opened = place.open(box)
+    for name in ("empty.json", "full.json", "gone.json"):
+        opened.remove(name)
+        box.inflight.discard(name)
+    opened.close()
+    assert os.listdir(root / "requests") == ["full.json"]
+    assert os.listdir(root / "requests" / "full.json") == ["kept"]
+    place.sweep()
+    assert place.take() == []
+    (root / "requests" / "full.json" / "kept").unlink()
+    place.spool.retry_stuck()
+    assert os.listdir(root / "requests") == []
+    assert not box.stuck
+
+
+def test_a_request_that_took_the_name_of_something_stuck_is_served_and_not_removed(place: Place) -> None:
+    root = place.sender("main", "alice")
+    folder = root / "requests" / "a.json"
+    folder.mkdir()
+    (folder / "kept").write_text("x")
+    (box,) = place.sweep()
+    opened = place.open(box)
+    opened.remove("a.json")
+    opened.close()
+    folder.rename(root / "aside")
+    folder.write_bytes(b"{}")
+    place.spool.retry_stuck()
+    assert folder.read_bytes() == b"{}"
+    place.sweep()
+    assert place.take() == ["main/alice/a.json"]
+
+
+# ------------------------------------------------------------------------------------------------------------- expiring
+
+
+def _age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then), follow_symlinks=False)
+
+
+def test_old_replies_and_very_old_temporary_files_expire_and_nothing_else(place: Place, tmp_path: Path) -> None:
+    root = place.sender("main", "alice", "waiting.json")
+    precious = tmp_path / "precious"
+    precious.write_text("x")
+    for folder in ("replies", "tmp"):
+        (root / folder / "old").write_text("x")
+        (root / folder / "young").write_text("x")
+        (root / folder / "folder").mkdir()
+        (root / folder / "link").symlink_to(precious)
+        for name in ("old", "folder", "link"):
+            _age(root / folder / name, 4000)
+    _age(root / "requests" / "waiting.json", 10**6)
+    _age(precious, 10**6)
+    place.sweep()
+    assert place.spool.expire(3600) == 1
+    assert sorted(os.listdir(root / "replies")) == ["folder", "link", "young"]
+    assert "old" in os.listdir(root / "tmp")
+    _age(root / "tmp" / "old", 90_000)
+    assert place.spool.expire(3600) == 1
+    assert sorted(os.listdir(root / "tmp")) == ["folder", "link", "young"]
+    assert precious.exists()
+    assert os.listdir(root / "requests") == ["waiting.json"]
+
+
+def test_expiry_does_not_follow_a_folder_that_became_a_link(place: Place, tmp_path: Path) -> None:
+    root = place.sender("main", "mallory")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "old").write_text("x")
+    _age(elsewhere / "old", 10**6)
+    place.sweep()
+    for folder in ("replies", "tmp"):
+        (root / folder).rmdir()
+        (root / folder).symlink_to(elsewhere)
+    assert place.spool.expire(1) == 0
+    assert (elsewhere / "old").exists()
+
+
+# -------------------------------------------------------------------------------------------------------------- burying
+
+
+def _bury(place: Place, name: str, data: bytes | None = b"bytes", why: str = "because", **more: int) -> None:
+    place.spool.bury(Box("main", "alice", "/nowhere"), name, data, why, "2026-01-01T00:00:00Z", **more)
+
+
+def test_a_dead_letter_is_its_bytes_with_a_reason_that_can_be_read(place: Place) -> None:
+    _bury(place, "x.json", b"\xff\x00")
+    folder = place.dead / "main" / "alice"
+    assert (folder / "x.json").read_bytes() == b"\xff\x00"
+    assert json.loads((folder / "x.reason.json").read_text()) == {
+        "at": "2026-01-01T00:00:00Z",
+        "group": "main",
+        "sender": "alice",
+        "name": "x.json",
+        "reason": "because",
+        "bytes": "2",
+    }
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+
+
+def test_a_dead_letter_that_was_no_file_has_only_a_reason(place: Place) -> None:
+    _bury(place, "x.json", None)
+    _bury(place, "x.json", None)
+    assert os.listdir(place.dead / "main" / "alice") == ["x.reason.json"]
+
+
+def test_a_dead_letter_of_which_only_the_beginning_is_kept_says_so(place: Place) -> None:
+    _bury(place, "x.json", b"12345", size=100)
+    assert place.buried()["x.reason.json"]["left_out"] == "95 of 100 bytes"
+
+
+def test_the_same_bytes_are_buried_once_and_other_bytes_beside_them(place: Place) -> None:
+    for data in (b"one", b"one", b"two", None, b"two", b"one", b"three", None):
+        _bury(place, "x.json", data)
+    reasons = place.buried()
+    assert len(reasons) == 4
+    assert {reason["name"] for reason in reasons.values()} == {"x.json"}
+    kept = sorted(path.read_bytes() for path in place.dead.glob("*/*/*") if ".reason" not in path.name)
+    assert kept == [b"one", b"three", b"two"]
+
+
+def test_bytes_left_without_a_reason_by_a_kill_are_given_one(place: Place) -> None:
+    folder = place.dead / "main" / "alice"
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_bytes(b"bytes")
+    (folder / "torn.json").write_bytes(b"by")
+    _bury(place, "x.json")
+    assert sorted(os.listdir(folder)) == ["torn.json", "x.json", "x.reason.json"]
+    _bury(place, "torn.json")
+    _bury(place, "torn.json")
+    assert len(place.buried()) == 2
+    assert (folder / "torn.json").read_bytes() == b"by"
+
+
+@pytest.mark.parametrize("name", ["x.reason.json", "x.reason.reason.json", ".reason.json", ".json"])
+def test_no_dead_letter_can_be_taken_for_the_reason_of_another(place: Place, name: str) -> None:
+    _bury(place, name, b"[]")
+    _bury(place, "x.json", b"{}")
+    _bury(place, "x.json", None)
+    reasons = place.buried()
+    assert sorted(reason["name"] for reason in reasons.values()) == sorted([name, "x.json", "x.json"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["𝔘" * 62, "蜂" * 83, "é" * 125, "a" * 250, "\udcff" * 250, "\n" * 250, "\u202e" * 80, "\\" * 250, "%2f" * 80],
+)
+def test_a_dead_letter_of_any_name_can_be_kept(place: Place, name: str) -> None:
+    assert len(os.fsencode(name)) <= 250
+    for data in (b"one", b"two", b"one"):
+        _bury(place, name + ".json", data)
+    reasons = place.buried()
+    assert len(reasons) == 2
+    for file, reason in reasons.items():
+        assert file.isprintable()
+        assert reason["name"].isprintable()
