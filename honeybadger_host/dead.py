@@ -11,8 +11,9 @@ from typing import Any
 
 import orjson
 
-from honeybadger_agent.mailbox import NAME, REQUEST_ID, BadName, Mailbox
+from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.files import open_folder
 
 _REASON = ".reason.json"
 
@@ -50,18 +51,49 @@ def find_dead(home: Path, name: str) -> DeadLetter:
 
 def retry_dead(home: Path, letter: DeadLetter) -> None:
     """Put a dead letter back into its box, then forget it. Raises HostError."""
-    group, sender, stem = letter.name.split("/", 2)
+    group, sender, _ = letter.name.split("/", 2)
+    stem = str(letter.reason.get("name")).removesuffix(".json")
     if letter.data is None or not REQUEST_ID.fullmatch(stem):
         raise HostError(f"{letter.name} cannot be tried again: it was no file, or its name is no request id")
+    if "left_out" in letter.reason:
+        raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
     try:
-        mailbox = Mailbox.of(home, group, sender)
-        owner = os.stat(mailbox.root / "requests")
-        mailbox.publish(stem, letter.data)
-        if owner.st_uid != os.geteuid():
-            os.chown(mailbox.path("requests", stem), owner.st_uid, -1, follow_symlinks=False)
+        _put_back(Mailbox.of(home, group, sender), f"{stem}.json", letter.data)
     except (BadName, OSError) as error:
         raise HostError(f"cannot put {letter.name} back: {error}") from None
     drop_dead(letter)
+
+
+def _put_back(mailbox: Mailbox, name: str, data: bytes) -> None:
+    """Write a request as its sender would: its folders are the sender's, so nothing there is followed or reused."""
+    root = open_folder(mailbox.root)
+    try:
+        requests = open_folder(REQUESTS, within=root)
+    finally:
+        os.close(root)
+    try:
+        temporary = f".{new_id()}.tmp"
+        fd = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=requests
+        )
+        try:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(fd, view) :]
+                owner = os.fstat(requests).st_uid
+                if owner != os.geteuid():
+                    os.fchown(fd, owner, -1)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, name, src_dir_fd=requests, dst_dir_fd=requests)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=requests)
+            raise
+    finally:
+        os.close(requests)
 
 
 def drop_dead(letter: DeadLetter) -> None:
@@ -80,6 +112,8 @@ def _load(home: Path, reason_path: Path) -> DeadLetter:
     try:
         reason = orjson.loads(reason_path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
+        reason = None
+    if not isinstance(reason, dict):
         reason = {"reason": "unknown: the reason file is damaged"}
     try:
         data = (reason_path.with_name(stem + ".json")).read_bytes()
