@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +13,7 @@ import orjson
 
 from honeybadger_agent.mailbox import FOLDERS, NAME, BadName, Mailbox
 from honeybadger_host.errors import HomeError, SettingsError
-from honeybadger_host.files import make_folders, replace
+from honeybadger_host.files import make_folders, open_folder, replace
 
 SENDERS_FILE: Final = "config/senders.json"
 
@@ -40,6 +42,8 @@ def load_senders(home: Path) -> dict[tuple[str, str], int | None]:
 def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     """Make a sender's folders, owned by `uid` (0700), below folders of the host's, and enter it in the file.
 
+    Folders that a sender of open mode made are taken over; a link among them is refused.
+
     Returns: the sender's folder.
     Raises HomeError: a name is not allowed, or the folders cannot be made or given to `uid` (that needs root).
     """
@@ -50,23 +54,45 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     senders = load_senders(home)
     try:
         make_folders(mailbox.root)
+        host_uid = os.stat(home / "data").st_uid
         if uid is not None and uid != os.geteuid():
-            for folder in (mailbox.root, mailbox.root.parent, home / "data" / "ipc", home / "data"):
-                os.chmod(folder, 0o711)  # its owner must get through; what lies there stays hidden  # noqa: S103
+            for folder in (home / "data", home / "data" / "ipc", mailbox.root.parent, mailbox.root):
+                _hand_over(folder, host_uid, 0o711)  # its owner must get through; what lies there stays hidden
         for name in FOLDERS:
             folder = mailbox.root / name
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if uid is not None:
-                os.chown(folder, uid, -1)
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            _hand_over(folder, uid, 0o700)
         senders[group, sender] = uid
         tree = {f"{key[0]}/{key[1]}": {"uid": value} for key, value in sorted(senders.items())}
         make_folders((home / SENDERS_FILE).parent)
         replace(home / SENDERS_FILE, orjson.dumps(tree, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        if os.geteuid() == 0:
+            os.chown(home / SENDERS_FILE, host_uid, -1, follow_symlinks=False)  # the host must read it
     except PermissionError as error:
         raise HomeError(f"cannot make {error.filename} for uid {uid}: {error.strerror}; run it as root") from None
     except OSError as error:
         raise HomeError(f"cannot make {error.filename}: {error.strerror}") from None
     return mailbox.root
+
+
+def _hand_over(folder: Path, uid: int | None, mode: int) -> None:
+    """Set mode and owner of a folder that is not a link (a link would give away what it points to). Raises OSError."""
+    try:
+        fd = open_folder(folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise OSError(error.errno, "a link or no folder is in its place: remove that", str(folder)) from None
+        raise
+    try:
+        if os.fstat(fd).st_uid == os.geteuid() or os.geteuid() == 0:
+            os.fchmod(fd, mode)
+        if uid is not None and os.fstat(fd).st_uid != uid:
+            os.fchown(fd, uid, -1)
+    except PermissionError as error:
+        raise PermissionError(error.errno, error.strerror, str(folder)) from None
+    finally:
+        os.close(fd)
 
 
 class SenderList:
