@@ -7,10 +7,12 @@ with three system calls of whoever may write below it (docs/decisions/003-watchi
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
+import stat
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
@@ -33,6 +35,11 @@ except ImportError:  # macOS; or a watchdog that moved it: the observer serves
 log = structlog.get_logger()
 
 _RETRY_SECONDS: Final = 60.0
+_LIMITS: Final = (errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""What the kernel has no more of; any other error is one folder's own."""
+
+_Identity: TypeAlias = tuple[int, int, int]
+"""Device, inode and kind: a folder made in place of a link gets the link's inode at once."""
 
 
 class _Backend(Protocol):
@@ -70,8 +77,9 @@ class Watcher:
     def __init__(self, hint: Callable[[str, str], None]) -> None:
         self._hint = hint
         self._backend: _Backend | None = None
-        self._watched: dict[str, tuple[tuple[int, int], Any]] = {}
+        self._watched: dict[str, tuple[_Identity, Any]] = {}
         self._failed_until = 0.0
+        self._refused: dict[str, tuple[_Identity, float]] = {}
         self.rebuilds = 0
         self.unwatched = 0
         """Folders that only the sweep finds."""
@@ -99,6 +107,8 @@ class Watcher:
                 return
         for folder in [known for known in self._watched if known not in folders]:
             self._remove(folder)
+        for folder in [known for known in self._refused if known not in folders]:
+            del self._refused[folder]
         dropped = self._backend.dropped
         failed = 0
         for folder, removals in folders.items():
@@ -110,16 +120,21 @@ class Watcher:
                 self._remove(folder)
             if identity is None:
                 continue
-            if now < self._failed_until:
+            refused = self._refused.get(folder)
+            if now < self._failed_until or (refused is not None and refused[0] == identity and now < refused[1]):
                 failed += 1
                 continue
             try:
                 token = self._backend.add(folder, functools.partial(self._hint, folder), removals=removals)
             except OSError as error:
                 failed += 1
-                self._failed_until = now + _RETRY_SECONDS
+                if error.errno in _LIMITS:
+                    self._failed_until = now + _RETRY_SECONDS
+                elif error.errno != errno.ENOENT:  # an agent put a link there: that concerns nobody else
+                    self._refused[folder] = (identity, now + _RETRY_SECONDS)
                 log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
                 continue
+            self._refused.pop(folder, None)
             self._watched[folder] = (identity, token)
             self._hint(folder, "")  # what came before the watch
         self.unwatched = failed
@@ -235,9 +250,9 @@ class _ObserverBackend:
         self._observer.join(2)
 
 
-def _identity(folder: str) -> tuple[int, int] | None:
+def _identity(folder: str) -> _Identity | None:
     try:
         status = os.stat(folder, follow_symlinks=False)
     except OSError:
         return None
-    return (status.st_dev, status.st_ino)
+    return (status.st_dev, status.st_ino, stat.S_IFMT(status.st_mode))

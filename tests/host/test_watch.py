@@ -1,0 +1,257 @@
+"""Watching real folders, with both ways to get events. The sweep is elsewhere: nothing here may be needed for truth."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host import watch
+from honeybadger_host.watch import Watcher
+from tests.hosting import wait_for
+
+backends = pytest.mark.parametrize("backend", ["inotify", "observer"])
+
+
+class Watched:
+    """A watcher and what it hinted."""
+
+    def __init__(self) -> None:
+        self.hints: list[tuple[str, str]] = []
+        self.watcher = Watcher(lambda folder, name: self.hints.append((folder, name)))
+        self.now = 0.0
+
+    def ensure(self, *folders: Path, removals: bool = False, after: float = 1.0) -> None:
+        """Go on in time and watch these folders."""
+        self.now += after
+        self.watcher.ensure({str(folder): removals for folder in folders}, self.now)
+
+    def has(self, folder: Path, name: str) -> bool:
+        return (str(folder), name) in self.hints
+
+    def sees(self, folder: Path, name: str) -> None:
+        """Make a file by renaming and wait for its hint."""
+        temporary = folder.parent / f"{name}.tmp"
+        temporary.write_text("x")
+        temporary.rename(folder / name)
+        wait_for(lambda: self.has(folder, name), what=f"hint for {folder / name}")
+
+
+@pytest.fixture
+def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("backend") == "observer":
+        monkeypatch.setattr(watch, "HAS_INOTIFY", False)
+    elif not watch.HAS_INOTIFY:
+        pytest.skip("no inotify here")
+    made = Watched()
+    yield made
+    made.watcher.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "requests"
+    made.mkdir()
+    return made
+
+
+@backends
+def test_a_rename_into_a_watched_folder_is_hinted_with_its_name(watched: Watched, folder: Path, backend: str) -> None:
+    watched.ensure(folder)
+    watched.sees(folder, "a.json")
+
+
+@backends
+def test_a_file_written_in_place_is_hinted(watched: Watched, folder: Path, backend: str) -> None:
+    watched.ensure(folder)
+    (folder / "a.json").write_text("x")
+    wait_for(lambda: watched.has(folder, "a.json"))
+
+
+@backends
+def test_a_name_that_is_no_utf8_is_hinted_and_does_not_end_the_watch(
+    watched: Watched, folder: Path, backend: str
+) -> None:
+    watched.ensure(folder)
+    name = b"\xff\xfe.json".decode(errors="surrogateescape")
+    watched.sees(folder, name)
+    watched.sees(folder, "after.json")
+    assert watched.watcher.is_alive()
+
+
+@backends
+def test_a_folder_that_is_new_is_hinted_as_a_whole_for_what_came_before_the_watch(
+    watched: Watched, folder: Path, backend: str
+) -> None:
+    (folder / "early.json").write_text("x")
+    watched.ensure(folder)
+    assert watched.has(folder, "")
+
+
+@backends
+def test_a_folder_that_is_no_longer_wanted_is_not_watched(watched: Watched, tmp_path: Path, backend: str) -> None:
+    kept, left = tmp_path / "kept", tmp_path / "left"
+    kept.mkdir()
+    left.mkdir()
+    watched.ensure(kept, left)
+    watched.sees(left, "a.json")
+    watched.ensure(kept)
+    (left / "b.json").write_text("x")
+    watched.sees(kept, "after.json")
+    assert not watched.has(left, "b.json")
+
+
+@backends
+def test_a_folder_replaced_by_another_is_watched_anew(watched: Watched, folder: Path, backend: str) -> None:
+    watched.ensure(folder)
+    folder.rename(folder.with_name("aside"))
+    folder.mkdir()
+    watched.ensure(folder)
+    watched.sees(folder, "a.json")
+
+
+def test_a_folder_removed_and_made_again_is_watched_anew_even_with_the_same_inode(
+    watched: Watched, folder: Path
+) -> None:
+    watched.ensure(folder)
+    for number in range(5):
+        folder.rmdir()
+        folder.mkdir()
+        name = f"{number}.json"
+
+        def seen(name: str = name) -> bool:
+            watched.ensure(folder)
+            (folder / name).write_text("x")
+            return watched.has(folder, name)
+
+        wait_for(seen)
+        (folder / name).unlink()
+
+
+@backends
+def test_a_missing_folder_is_watched_once_it_is_there(watched: Watched, tmp_path: Path, backend: str) -> None:
+    folder = tmp_path / "later"
+    watched.ensure(folder)
+    assert watched.watcher.is_alive()
+    folder.mkdir()
+    watched.ensure(folder)
+    watched.sees(folder, "a.json")
+
+
+def test_removals_are_told_only_where_they_are_asked_for(watched: Watched, tmp_path: Path) -> None:
+    told, untold = tmp_path / "told", tmp_path / "untold"
+    for folder in (told, untold):
+        folder.mkdir()
+    watched.watcher.ensure({str(told): True, str(untold): False}, 1.0)
+    for folder in (untold, told):
+        watched.sees(folder, "a.json")
+    wait_for(lambda: watched.hints.count((str(untold), "a.json")) == watched.hints.count((str(told), "a.json")))
+    before = len(watched.hints)
+    for folder in (untold, told):
+        (folder / "a.json").unlink()
+    wait_for(lambda: len(watched.hints) > before)
+    watched.sees(untold, "b.json")
+    assert [hint for hint in watched.hints[before:] if hint[1] == "a.json"] == [(str(told), "a.json")]
+
+
+def test_a_watcher_whose_thread_died_is_rebuilt_and_everything_is_looked_at(
+    watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.ensure(folder)
+    backend = watched.watcher._backend
+    assert isinstance(backend, watch._InotifyBackend)
+    backend._reader.stop()  # the thread ends, as it does after an exception in it
+    backend._reader.join(5)
+    assert not watched.watcher.is_alive()
+    watched.ensure(folder)
+    assert (watched.watcher.rebuilds, watched.watcher.is_alive()) == (1, True)
+    assert ("", "") in watched.hints
+    watched.sees(folder, "a.json")
+
+
+def test_lost_events_are_hinted_as_look_everywhere(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder)
+    backend = watched.watcher._backend
+    assert isinstance(backend, watch._InotifyBackend)
+    backend.overflowed()
+    assert watched.hints[-1] == ("", "")
+
+
+@pytest.mark.parametrize("what", ["link", "file"])
+def test_something_else_in_place_of_one_folder_does_not_keep_others_from_being_watched(
+    watched: Watched, tmp_path: Path, folder: Path, what: str
+) -> None:
+    bad, other = tmp_path / "bad", tmp_path / "other"
+    other.mkdir()
+    if what == "link":
+        bad.symlink_to(other)
+    else:
+        bad.write_text("x")
+    watched.ensure(bad, folder)
+    watched.ensure(bad, folder, other)
+    assert watched.watcher.unwatched == 1
+    watched.sees(folder, "a.json")
+    watched.sees(other, "b.json")
+    assert not any(where == str(bad) for where, _ in watched.hints)
+    bad.unlink()
+    bad.mkdir()
+    watched.ensure(bad, folder, other)
+    watched.sees(bad, "c.json")
+    assert watched.watcher.unwatched == 0
+
+
+def test_when_the_kernel_has_no_more_watches_the_rest_is_left_to_the_sweep_for_a_minute(
+    watched: Watched, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [tmp_path / name for name in "abc"]
+    for other in others:
+        other.mkdir()
+    watched.ensure(folder)
+    asked: list[str] = []
+
+    def full(self: object, path: str, hint: Callable[[str], None], *, removals: bool) -> object:
+        asked.append(path)
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(watch._InotifyBackend, "add", full)
+        watched.ensure(folder, *others)
+        watched.ensure(folder, *others)
+        assert asked == [str(others[0])]
+        assert watched.watcher.unwatched == 3
+    watched.sees(folder, "still.json")
+    watched.ensure(folder, *others, after=61.0)
+    assert watched.watcher.unwatched == 0
+    watched.sees(others[2], "a.json")
+
+
+def test_a_kernel_without_instances_left_is_asked_again_after_a_minute(
+    watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def __init__(self) -> None:
+            raise OSError(errno.EMFILE, "inotify instance limit reached")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(watch, "InotifyFD", Full)
+        watched.ensure(folder)
+        assert not watched.watcher.is_alive()
+    watched.ensure(folder)
+    assert not watched.watcher.is_alive()
+    watched.ensure(folder, after=61.0)
+    watched.sees(folder, "a.json")
+
+
+@backends
+def test_closing_ends_the_threads_and_leaves_no_descriptor_open(watched: Watched, folder: Path, backend: str) -> None:
+    before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
+    for _ in range(3):
+        watched.ensure(folder)
+        watched.sees(folder, f"{watched.now}.json")
+        watched.watcher.close()
+        assert not watched.watcher.is_alive()
+    if before:
+        wait_for(lambda: len(os.listdir("/proc/self/fd")) <= len(before))
