@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
@@ -20,6 +21,8 @@ from honeybadger_host.settings import CONFIG_FILE, render_toml
 
 LOCK_FILE: Final = "data/host.lock"
 JOURNAL_FILE: Final = "data/journal.db"
+_LOCK_ATTEMPTS: Final = 20
+"""`status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each."""
 
 
 def make_home(home: Path, group: str = "main") -> list[Path]:
@@ -93,11 +96,16 @@ class HomeLock:
     def __init__(self, home: Path) -> None:
         """Take the lock. Raises HomeLocked, HomeError."""
         path = home / LOCK_FILE
-        self.previous = read_holder(home)
         try:
             fd = try_lock(path)
+            for _ in range(_LOCK_ATTEMPTS):
+                if fd is not None:
+                    break
+                time.sleep(0.01)
+                fd = try_lock(path)
         except OSError as error:
             raise HomeError(f"cannot lock {path}: {error.strerror}") from error
+        self.previous = read_holder(home)
         if fd is None:
             raise HomeLocked(
                 f"{home} is served by {self.previous}: use that one, stop it, or give this host a home of its own"
