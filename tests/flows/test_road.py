@@ -18,7 +18,7 @@ from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_
 MakeClient = Callable[..., SyncClient]
 
 
-# ------------------------------------------------------------------------------------------------- every request type
+# --------------------------------------------------------------------------------------------------- every request type
 
 
 def test_ping_says_which_host_and_protocol(host: HostProcess, client: MakeClient) -> None:
@@ -151,7 +151,7 @@ def test_text_in_any_script_is_kept_byte_for_byte(host: HostProcess, client: Mak
     assert f"- {text}\n" in stranger.memory_text()
 
 
-# --------------------------------------------------------------------------------------------- order and many senders
+# ----------------------------------------------------------------------------------------------- order and many senders
 
 
 def test_a_group_is_served_in_the_order_of_file_names_over_all_its_senders(
