@@ -11,9 +11,9 @@ import os
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,9 @@ log = structlog.get_logger()
 _BLOCK: Final = 64 * 1024
 _LONGEST_TAIL: Final = 32 * 1024 * 1024
 """How far back a window is looked for: past that much garbage it is as good as empty."""
+_IN_USE_SECONDS: Final = 10.0
+"""A session used so recently stays, whatever the limits: a request between its loading and its decision needs it."""
+_NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
 
 
 def turns_file(group: str, session: str) -> str:
@@ -58,12 +61,13 @@ def dump_turn(turn: Turn, request_id: str) -> bytes:
 
 
 def parse_turn(line: bytes) -> Turn:
-    """Return the turn of one line. Raises ValueError (KeyError, TypeError become it) when it is none."""
+    """Return the turn of one line; a time without a zone is UTC. Raises ValueError when it is no turn."""
     try:
         value = orjson.loads(line)
+        at = datetime.fromisoformat(value["at"])
         turn = Turn(
             number=value["turn"],
-            at=datetime.fromisoformat(value["at"]),
+            at=at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC),
             role=value["role"],
             sender=value["sender"],
             by=value["by"],
@@ -73,7 +77,7 @@ def parse_turn(line: bytes) -> Turn:
             input_tokens=value.get("input_tokens"),
             output_tokens=value.get("output_tokens"),
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"no turn: {error}") from None
     if not (
         type(turn.number) is int
@@ -115,12 +119,16 @@ def read_window(path: Path, size: int) -> Window:
         turns: list[Turn] = []
         skipped = 0
         start = status.st_size
-        rest = b""
+        rest: list[bytes] = []  # of a line that begins in a block before, last part first
         while start > 0 and len(turns) < size and status.st_size - start < _LONGEST_TAIL:
             length = min(_BLOCK, start)
             start -= length
-            lines = (os.pread(fd, length, start) + rest).split(b"\n")
-            rest = lines.pop(0) if start > 0 else b""  # may begin in the block before
+            block = os.pread(fd, length, start)
+            if start > 0 and b"\n" not in block:
+                rest.append(block)
+                continue
+            lines = (block + b"".join(reversed(rest))).split(b"\n")
+            rest = [lines.pop(0)] if start > 0 else []
             for line in reversed(lines):
                 if len(turns) == size:
                     break
@@ -153,6 +161,7 @@ class Conversations:
     Args:
         window_turns: turns kept of each session.
         idle_seconds: a session not used for so long leaves memory; its log stays.
+        max_sessions: beyond it the least recently used leave.
         clock: monotonic seconds.
     """
 
@@ -180,8 +189,7 @@ class Conversations:
         with self._lock:
             held = self._sessions.get(key)
             if held is not None and held.window.signature == _signature_of(path):
-                held.used = self._clock()
-                self._sessions.move_to_end(key)
+                self._use(key, held)
                 return held.window
             try:
                 window = read_window(path, self._window_turns)
@@ -191,11 +199,17 @@ class Conversations:
                 ) from error
             if window.skipped:
                 log.warning("conversation.skipped", file=turns_file(group, session), lines=window.skipped)
-            if held is not None:
-                held.window, held.used = window, self._clock()
-            else:
-                self._sessions[key] = _Session(window, self._clock())
+            if held is None:
+                self._sessions[key] = held = _Session(window, 0.0)
+            held.window = window
+            self._use(key, held)
+            if len(self._sessions) > self._max_sessions:
+                self._evict()
             return window
+
+    def _use(self, key: tuple[str, str], held: _Session) -> None:
+        held.used = self._clock()
+        self._sessions.move_to_end(key)
 
     def next_number(self, group: str, session: str) -> int:
         """Return the number of the next turn. The session must be loaded."""
@@ -214,28 +228,46 @@ class Conversations:
         with self._lock:
             for change in foreseen:
                 self._sessions[change.group, change.session].ahead -= 1
-            by_session: dict[tuple[str, str], list[Turn]] = {}
+            by_session: dict[tuple[str, str], list[TurnAdded]] = {}
             for change in written:
-                by_session.setdefault((change.group, change.session), []).append(change.turn)
-            for key, turns in by_session.items():
+                by_session.setdefault((change.group, change.session), []).append(change)
+            for key, changes in by_session.items():
                 held = self._sessions[key]
-                kept = (held.window.turns + tuple(turns))[-self._window_turns :]
-                signature = _signature_of(self._home / turns_file(*key))
-                held.window = Window(kept, turns[-1].number, held.window.skipped, signature)
-                held.used = self._clock()
+                held.window = self._grown(held.window, changes)
+                self._use(key, held)
+
+    def _grown(self, window: Window, changes: Sequence[TurnAdded]) -> Window:
+        """Return the window with turns that were just appended to its log."""
+        turns = [change.turn for change in changes]
+        if window.last_number >= turns[0].number:  # a query has read the log since they were written to it
+            there = {(turn.number, turn.sender, turn.content) for turn in window.turns}
+            turns = [turn for turn in turns if (turn.number, turn.sender, turn.content) not in there]
+        last_number = max(window.last_number, changes[-1].turn.number)
+        signature = _signature_of(self._home / changes[0].file)
+        if signature is not None and window.signature is not None:
+            expected = window.signature.size + sum(len(change.data) for change in changes)
+            if signature.inode != window.signature.inode or signature.size > expected:
+                signature = _NEVER_SEEN  # somebody else changed it, too: the next `load` reads it
+        return Window((*window.turns, *turns)[-self._window_turns :], last_number, window.skipped, signature)
 
     def evict(self) -> int:
         """Drop sessions that were idle too long, and the least recently used ones over the limit; return how many."""
-        limit = self._clock() - self._idle_seconds
         with self._lock:
-            idle = [key for key, held in self._sessions.items() if held.used < limit and not held.ahead]
-            over = len(self._sessions) - len(idle) - self._max_sessions
-            if over > 0:
-                rest = [key for key in self._sessions if key not in set(idle) and not self._sessions[key].ahead]
-                idle += rest[:over]
-            for key in idle:
-                del self._sessions[key]
-        return len(idle)
+            return self._evict()
+
+    def _evict(self) -> int:
+        now = self._clock()
+        over = len(self._sessions) - self._max_sessions
+        gone: list[tuple[str, str]] = []
+        for key, held in self._sessions.items():  # the least recently used first
+            unused = now - held.used
+            if unused < _IN_USE_SECONDS or (unused <= self._idle_seconds and len(gone) >= over):
+                break
+            if not held.ahead:
+                gone.append(key)
+        for key in gone:
+            del self._sessions[key]
+        return len(gone)
 
 
 def _signature_of(path: Path) -> Signature | None:
