@@ -1,0 +1,37 @@
+"""Fixtures of the crash suite: the shim, compiled once, and the nursery of hosts."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.crash.hosts import Nursery, build_shim
+
+IS_LONG: Final = os.environ.get("HB_CRASH_LONG", "") not in ("", "0")
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled `faults.c`."""
+    built = build_shim(tmp_path_factory.mktemp("shim"))
+    if isinstance(built, str):
+        pytest.skip(built)
+    return built
+
+
+@pytest.fixture(scope="session")
+def nursery(shim: Path) -> Iterator[Nursery]:
+    """Starts hosts under the shim."""
+    with Nursery(shim) as nursery:
+        yield nursery
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    """Randomness that the seed of the run repeats."""
+    return random.Random(random.getrandbits(64))

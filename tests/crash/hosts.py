@@ -1,0 +1,290 @@
+"""Hosts under faults: the shim, and a nursery that starts them quickly."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from tests.crash.story import Editor, Story, read
+from tests.hosting import frozen_environment
+
+LAUNCH: Final = Path(__file__).with_name("launch.py")
+SHIM: Final = Path(__file__).with_name("faults.c")
+_LONGEST_SECONDS: Final = 30.0
+
+QUICK: Final[Mapping[str, object]] = {
+    "ipc.sweep_seconds": 0.01,
+    "ipc.watch": False,
+    "ipc.batch_requests": 6,
+    "memory.settle_seconds": 0,
+    "life.status_seconds": 60,
+}
+"""Three commits where there could be one, and everything settled at the next checkpoint."""
+
+When = Literal["before", "after", "torn"]
+
+
+def build_shim(folder: Path) -> Path | str:
+    """Compile the shim; return the library, or why there is none."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if sys.platform != "linux":
+        return "LD_PRELOAD faults need Linux"
+    if compiler is None:
+        return "LD_PRELOAD faults need a C compiler"
+    library = folder / "faults.so"
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SHIM), "-ldl"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        return f"LD_PRELOAD faults need glibc: {made.stderr[-500:]}"
+    return library
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Where a host dies: at the n-th call of some kinds on some paths; see `faults.c`."""
+
+    at: int
+    when: When = "before"
+    kind: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.when} call {self.at}"
+            + (f" of {self.kind}" if self.kind else "")
+            + (f" on {self.path}" if self.path else "")
+        )
+
+
+class Child:
+    """A host that the nursery started."""
+
+    def __init__(self, nursery: Nursery, pid: int, stderr: Path) -> None:
+        self._nursery = nursery
+        self.pid = pid
+        self.stderr = stderr
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while it runs."""
+        if self._code is None:
+            self._code = self._nursery.ask({"poll": self.pid})["code"]
+        return self._code
+
+    def signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)  # the nursery reaps it only when asked: the number is still its own
+
+    def wait(self, timeout: float = _LONGEST_SECONDS) -> int:
+        """Return the exit code once it has ended."""
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            assert time.monotonic() < deadline, f"host {self.pid} does not end:\n{self.tail()}"
+            time.sleep(0.001)
+        return code
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def tail(self) -> str:
+        """Return the end of what it printed."""
+        return read(self.stderr).decode(errors="replace")[-3000:]
+
+
+class Nursery:
+    """A process with the shim loaded, from which hosts are forked; any thread may use it."""
+
+    def __init__(self, shim: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", str(LAUNCH), "--nursery"],
+            env=frozen_environment(LD_PRELOAD=str(shim)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(10)
+
+    def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            answer = json.loads(self._process.stdout.readline())
+        assert isinstance(answer, dict)
+        return answer
+
+    def start(
+        self,
+        home: Path,
+        settings: Mapping[str, object] | None = None,
+        *,
+        faults: Sequence[str] = (),
+        kill: Kill | None = None,
+        shadow: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start a host.
+
+        Args:
+            faults: arguments of `launch.py`.
+            shadow: what a power cut cannot take goes here.
+            env: more variables of `faults.c`.
+        """
+        stderr = home.parent / f"{home.name}.stderr"
+        variables = {"HB_FAULT_HOME": str(home), "HB_FAULT_LOG": str(struck_file(home)), **(env or {})}
+        if kill is not None:
+            variables |= {
+                "HB_KILL_AT": str(kill.at),
+                "HB_KILL_WHEN": kill.when,
+                "HB_KILL_KIND": kill.kind,
+                "HB_KILL_PATH": kill.path,
+            }
+        if shadow is not None:
+            variables["HB_SHADOW"] = str(shadow)
+        arguments = [*faults, "run", "--home", str(home)]
+        for name, value in {**QUICK, **(settings or {})}.items():
+            arguments += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+        answer = self.ask({"start": arguments, "env": variables, "stderr": str(stderr)})
+        return Child(self, answer["pid"], stderr)
+
+
+def struck_file(home: Path) -> Path:
+    """Return the file that names the calls at which a host was struck."""
+    return home.parent / f"{home.name}.struck"
+
+
+def struck(home: Path) -> str:
+    """Return the last call at which a host was struck: number, kind, path."""
+    lines = read(struck_file(home)).decode(errors="replace").splitlines()
+    return lines[-1] if lines else "nowhere"
+
+
+def is_up(host: Child, home: Path) -> bool:
+    """Return whether the host has come so far that it hears a signal."""
+    try:
+        return bool(json.loads(read(home / "data" / "status.json"))["pid"] == host.pid)
+    except ValueError:
+        return False
+
+
+def attend(story: Story, host: Child, editor: Editor | None = None) -> int:
+    """Watch a host until it dies, or has answered everything and stopped when asked to; return its exit code."""
+    deadline = time.monotonic() + _LONGEST_SECONDS
+    is_ready = is_stopping = False
+    while True:
+        code = host.poll()
+        story.look()
+        if code is not None:
+            if editor is not None:
+                # over what was torn a person writes what they please; the host can only add
+                editor.finish(may_save="write groups" not in struck(story.home))
+            return code
+        if not is_stopping:
+            is_ready = is_ready or is_up(host, story.home)
+            if editor is not None and is_ready:  # before, it would open what recovery is about to mend
+                editor.step()
+            if is_ready and not story.is_waiting():
+                is_stopping = True
+                if editor is not None:
+                    editor.finish()
+                host.signal(signal.SIGTERM)
+        assert time.monotonic() < deadline, f"the host does not get on with it:\n{host.tail()}"
+        time.sleep(0.001)
+
+
+def cut_power(story: Story, shadow: Path, rng: random.Random, *, is_mixed: bool) -> None:
+    """Leave of the home of a killed host what a power cut would leave.
+
+    Every file has the bytes of its last sync: none when it never had one. Names are durable at once, but a part of the
+    removed requests comes back, and a part of the replies has no name yet. What a producer published is synced.
+
+    Args:
+        is_mixed: the kernel had written a part of what was not synced.
+    """
+    for path in sorted((story.home / "data").rglob("*")) + sorted((story.home / "groups").rglob("*")):
+        if not path.is_file() or path.parent.name in ("requests", "tmp") or path.name == "CLAUDE.md":
+            continue
+        kept = shadow / f"{path.stat().st_dev:x}-{path.stat().st_ino:x}"
+        synced, current = read(kept), path.read_bytes()
+        if path.name.endswith("-shm"):
+            left = b""
+        elif path.parent.name == "replies" and rng.random() < 0.3:
+            path.unlink()
+            kept.unlink(missing_ok=True)
+            continue
+        elif not is_mixed:
+            left = synced
+        elif path.name.startswith("journal.db"):
+            left = _mix_blocks(synced, current, rng)
+        else:
+            left = _mix_tail(synced, current, rng)
+        if left != current:
+            path.write_bytes(left)
+        kept.write_bytes(left)  # what is on the disk when the power comes back is durable
+    story.bring_back(rng, 0.3)
+
+
+def keep_all(home: Path, shadow: Path) -> None:
+    """Begin a simulation: all that is on the disk is durable."""
+    shadow.mkdir(exist_ok=True)
+    for path in home.rglob("*"):
+        if path.is_file():
+            (shadow / f"{path.stat().st_dev:x}-{path.stat().st_ino:x}").write_bytes(path.read_bytes())
+
+
+def _mix_blocks(synced: bytes, current: bytes, rng: random.Random) -> bytes:
+    """Take every sector from before or after."""
+    size = rng.choice(
+        (len(synced), len(current), rng.randint(min(len(synced), len(current)), max(len(synced), len(current))))
+    )
+    blocks: list[bytes] = []
+    for at in range(0, size, 512):
+        part = rng.choice((synced, current))[at : at + 512]
+        blocks.append(part.ljust(512, b"\0"))
+    return b"".join(blocks)[:size]
+
+
+def _mix_tail(synced: bytes, current: bytes, rng: random.Random) -> bytes:
+    """Take a part of what was appended, perhaps with zeros for the rest; a replaced file as it was or is."""
+    if not current.startswith(synced):
+        return rng.choice((synced, current))
+    cut = rng.randint(len(synced), len(current))
+    return current[:cut] + bytes(rng.choice((0, len(current) - cut)))
+
+
+@contextlib.contextmanager
+def ended(host: Child):  # type: ignore[no-untyped-def]
+    """End a host with the block, whatever happened."""
+    try:
+        yield host
+    finally:
+        if host.poll() is None:
+            host.kill()

@@ -1,0 +1,361 @@
+"""What producers dropped and saw, and whether the files tell the same story in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import orjson
+
+from honeybadger_agent.mailbox import Mailbox, new_id
+
+BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
+_ENTRY: Final = re.compile(
+    rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One request as its sender knows it."""
+
+    group: str
+    sender: str
+    request_id: str
+    kind: Literal["note", "turn"]
+    content: str
+    data: bytes
+
+    @property
+    def name(self) -> str:
+        return f"{self.group}/{self.sender}/{self.request_id} ({self.content[:30]!r})"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the check found; all empty: every request stands exactly once where it belongs."""
+
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.lost or self.doubled or self.wrong)
+
+    def add(self, other: Verdict) -> None:
+        self.lost += other.lost
+        self.doubled += other.doubled
+        self.wrong += other.wrong
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{kind} {len(found)}: " + "; ".join(found[:5])
+            for kind, found in (("lost", self.lost), ("doubled", self.doubled), ("wrong", self.wrong))
+            if found
+        )
+
+
+class Story:
+    """Requests dropped into a home and the replies seen so far.
+
+    Args:
+        session: turns of a group go to this session of it.
+    """
+
+    def __init__(self, home: Path, *, session: str = "talk") -> None:
+        self.home = home
+        self.session = session
+        self.sent: list[Sent] = []
+        self.acknowledged: dict[str, bytes] = {}
+        """Request id -> bytes of the reply with ok:true; from then on a power cut must not take it."""
+        self.refused: dict[str, bytes] = {}
+        self.kept_lines: defaultdict[str, list[bytes]] = defaultdict(list)
+        """Group -> lines an editor added to MEMORY.md."""
+        self.gone: set[str] = set()
+        """Requests whose removal is durable."""
+        self._boxes = {box: Mailbox.of(home, *box) for box in BOXES}
+        for mailbox in self._boxes.values():
+            mailbox.create()
+
+    def memory(self, group: str) -> Path:
+        return self.home / "groups" / group / "MEMORY.md"
+
+    def log(self, group: str) -> Path:
+        return self.home / "data" / "sessions" / group / f"{self.session}.jsonl"
+
+    # ---------------------------------------------------------------------------------------------------- producers
+
+    def drop(self, box: tuple[str, str], kind: Literal["note", "turn"], content: str) -> Sent:
+        """Publish one request as `Mailbox` does: written, fsynced, renamed."""
+        request_id = new_id()
+        request: dict[str, Any] = {"v": 1, "id": request_id}
+        if kind == "note":
+            request |= {"type": "update_memory", "payload": {"content": content}}
+        else:
+            payload = {"role": "user", "content": content}
+            request |= {"type": "append_turn", "session": self.session, "payload": payload}
+        sent = Sent(*box, request_id, kind, content, orjson.dumps(request))
+        self.sent.append(sent)
+        self._boxes[box].publish(request_id, sent.data)
+        return sent
+
+    def drop_some(self, rounds: int) -> None:
+        """Drop a note and a turn of every sender in each round: some identical, some of several lines."""
+        for number in range(rounds):
+            for box in BOXES:
+                text = "The same again." if number % 2 else f"{box[1]} says {number} in {box[0]}"
+                self.drop(box, "note", text + ("\nand a second line" if number % 3 == 2 else ""))
+                self.drop(box, "turn", f"{box[1]} asks {number}")
+
+    def look(self) -> None:
+        """See the replies that came. One that cannot be read yet is none (a power cut may leave it empty)."""
+        for mailbox in self._boxes.values():
+            try:
+                names = os.listdir(mailbox.root / "replies")
+            except FileNotFoundError:
+                continue
+            for name in names:
+                request_id = name.removesuffix(".json")
+                if not name.endswith(".json") or request_id in self.acknowledged or request_id in self.refused:
+                    continue
+                data = mailbox.reply(request_id)
+                if data is not None and is_reply(data):
+                    (self.acknowledged if orjson.loads(data)["ok"] else self.refused)[request_id] = data
+
+    def is_waiting(self) -> bool:
+        """Return whether a request still lies in a box."""
+        return any(os.listdir(mailbox.root / "requests") for mailbox in self._boxes.values())
+
+    def retry(self) -> None:
+        """Ask again, with the same bytes, for what has no reply and is not in its box: as the protocol allows."""
+        for sent in self.sent:
+            if sent.request_id not in self.acknowledged:
+                mailbox = self._boxes[sent.group, sent.sender]
+                if not mailbox.is_waiting(sent.request_id):
+                    mailbox.publish(sent.request_id, sent.data)
+
+    def bring_back(self, rng: random.Random, share: float) -> int:
+        """Put a part of the removed requests back, as a power cut does that took the removal."""
+        count = 0
+        for sent in self.sent:
+            mailbox = self._boxes[sent.group, sent.sender]
+            if sent.request_id in self.gone or mailbox.is_waiting(sent.request_id):
+                continue
+            if rng.random() < share:
+                mailbox.publish(sent.request_id, sent.data)
+                count += 1
+            else:
+                self.gone.add(sent.request_id)
+        return count
+
+    # -------------------------------------------------------------------------------------------------------- check
+
+    def check(self, *, is_ordered: bool = True, may_replies_vanish: bool = False) -> Verdict:
+        """Compare all files with what was sent.
+
+        Args:
+            is_ordered: the notes of a sender stand in the order it sent them (an editor's save may break that).
+            may_replies_vanish: the host wrote each reply, and a power cut may have taken it.
+        """
+        verdict = Verdict()
+        for group in sorted({sent.group for sent in self.sent} | set(self.kept_lines)):
+            self._check_notes(group, verdict, is_ordered=is_ordered)
+            self._check_turns(group, verdict)
+        self._check_replies(verdict, may_vanish=may_replies_vanish)
+        self._check_journal(verdict)
+        if self.is_waiting():
+            verdict.wrong.append("a request was left in its box")
+        dead = [str(path) for path in (self.home / "data" / "dead").rglob("*") if path.is_file()]
+        verdict.wrong += [f"buried: {path}" for path in dead]
+        return verdict
+
+    def _check_notes(self, group: str, verdict: Verdict, *, is_ordered: bool) -> None:
+        wanted = [
+            (sent.sender, sent.content.replace("\n", "\n  "))
+            for sent in self.sent
+            if sent.kind == "note" and sent.group == group
+        ]
+        found, lines = parse_memory(read(self.memory(group)), self.kept_lines[group], verdict.wrong)
+        _count(f"{group}: note", wanted, found, verdict)
+        for line, count in Counter(lines).items():
+            if count != 1:
+                verdict.doubled.append(f"{group}: line of the editor {line!r}: {count} times")
+        verdict.wrong += [
+            f"{group}: line of the editor lost: {line!r}" for line in self.kept_lines[group] if line not in lines
+        ]
+        if is_ordered and Counter(found) == Counter(wanted):
+            _check_order(f"{group}: notes", wanted, found, verdict)
+
+    def _check_turns(self, group: str, verdict: Verdict) -> None:
+        sent_turns = {sent.request_id: sent for sent in self.sent if sent.kind == "turn" and sent.group == group}
+        wanted = [(sent.sender, sent.request_id) for sent in sent_turns.values()]
+        found: list[tuple[str, str]] = []
+        numbers: list[int] = []
+        text = read(self.log(group))
+        if text and not text.endswith(b"\n"):
+            verdict.wrong.append(f"{group}: the log does not end in a line end")
+        for line in text.splitlines():
+            try:
+                turn = orjson.loads(line)
+                sent = sent_turns[turn["request"]]
+            except (orjson.JSONDecodeError, KeyError):
+                verdict.wrong.append(f"{group}: torn or foreign line {line[:80]!r}")
+                continue
+            numbers.append(turn["turn"])
+            found.append((turn["by"], turn["request"]))
+            if turn["content"] != sent.content:
+                verdict.wrong.append(f"{group}: turn {turn['turn']} has another text")
+            reply = self.acknowledged.get(sent.request_id)
+            if reply is not None and orjson.loads(reply)["result"]["turn"] != turn["turn"]:
+                verdict.wrong.append(f"{group}: {sent.name} was told another number than {turn['turn']}")
+        _count(f"{group}: turn", wanted, found, verdict)
+        if numbers != list(range(1, len(numbers) + 1)):
+            verdict.wrong.append(f"{group}: turns are numbered {numbers}")
+        if Counter(found) == Counter(wanted):
+            _check_order(f"{group}: turns", wanted, found, verdict)
+
+    def _check_replies(self, verdict: Verdict, *, may_vanish: bool) -> None:
+        sequence: list[int] = []
+        for sent in self.sent:
+            seen = self.acknowledged.get(sent.request_id)
+            data = self._boxes[sent.group, sent.sender].reply(sent.request_id)
+            if sent.request_id in self.refused:
+                verdict.wrong.append(f"{sent.name} was refused: {self.refused[sent.request_id]!r}")
+            elif seen is None or (data is None and not may_vanish):
+                verdict.wrong.append(f"{sent.name} has no reply")
+            elif data is not None and data != seen and (is_reply(data) or not may_vanish):
+                verdict.wrong.append(f"{sent.name} was answered twice: {seen!r}, then {data!r}")
+            if seen is not None:
+                sequence.append(orjson.loads(seen)["seq"])
+        if len(set(sequence)) != len(sequence):
+            verdict.wrong.append("two replies have one seq")
+
+    def _check_journal(self, verdict: Verdict) -> None:
+        try:
+            with contextlib.closing(sqlite3.connect(f"file:{self.home}/data/journal.db?mode=ro", uri=True)) as journal:
+                receipts = {row[0]: row[1] for row in journal.execute("SELECT request, reply FROM receipts")}
+                changes = [row[0] for row in journal.execute("SELECT request FROM changes")]
+                problems = journal.execute("PRAGMA integrity_check").fetchone()[0]
+        except sqlite3.Error as error:
+            verdict.wrong.append(f"journal: {error}")
+            return
+        if problems != "ok":
+            verdict.wrong.append(f"journal: {problems}")
+        for request_id, reply in self.acknowledged.items():
+            if receipts.get(request_id) != reply:
+                verdict.wrong.append(f"the receipt of {request_id} is not what its sender was told")
+        verdict.doubled += [
+            f"journal: {name} changed {count} times" for name, count in Counter(changes).items() if count > 1
+        ]
+
+
+def read(path: Path) -> bytes:
+    """Return the bytes of a file; of one that is not there, none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def is_reply(data: bytes) -> bool:
+    """Return whether it is a whole reply: a power cut may leave an empty file, or a part of one."""
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return data.endswith(b"\n")
+
+
+def parse_memory(
+    text: bytes, kept_lines: Sequence[bytes], torn: list[str]
+) -> tuple[list[tuple[str, str]], list[bytes]]:
+    """Return the notes as (author, body) and the editor's lines; what is neither goes to `torn`."""
+    notes: list[tuple[str, str]] = []
+    lines: list[bytes] = []
+    at = 0
+    while at < len(text):
+        if match := _ENTRY.match(text, at):
+            notes.append((match["by"].decode(), match["body"].decode()))
+            at = match.end()
+            continue
+        end = text.find(b"\n", at) + 1 or len(text)
+        line = text[at:end]
+        if line.strip() in kept_lines:
+            lines.append(line.strip())
+        else:
+            end = text.find(b"\n## ", at + 1)
+            end = len(text) if end < 0 else end
+            torn.append(f"torn: {text[at:end][:120]!r}")
+        at = end
+    return notes, lines
+
+
+def _count(what: str, wanted: Iterable[tuple[str, str]], found: Iterable[tuple[str, str]], verdict: Verdict) -> None:
+    expected, there = Counter(wanted), Counter(found)
+    verdict.lost += [f"{what} of {by}: {text[:60]!r}" for by, text in (expected - there).elements()]
+    verdict.doubled += [f"{what} of {by}: {text[:60]!r}" for by, text in (there - expected).elements()]
+
+
+def _check_order(
+    what: str, wanted: Sequence[tuple[str, str]], found: Sequence[tuple[str, str]], verdict: Verdict
+) -> None:
+    for sender in {by for by, _ in wanted}:
+        if [item for item in found if item[0] == sender] != [item for item in wanted if item[0] == sender]:
+            verdict.wrong.append(f"{what} of {sender} are out of order")
+
+
+class Editor:
+    """Somebody who reads MEMORY.md, thinks, and saves it with one line more by replacing the file."""
+
+    def __init__(self, story: Story, group: str, rng: random.Random, *, edits: int, copies: Path) -> None:
+        """Begin.
+
+        Args:
+            copies: a folder that keeps the replaced files, so that no inode number is used again.
+        """
+        self._story = story
+        self._group = group
+        self._rng = rng
+        self._left = edits
+        self._copies = copies
+        self._text: bytes | None = None
+        self._patience = 0
+
+    def step(self) -> None:
+        """Do a little: open the file, think, or save it."""
+        if self._text is None:
+            if self._left and self._rng.random() < 0.3:
+                self._text = read(self._story.memory(self._group)) or None
+                self._patience = self._rng.randrange(8)
+        elif self._patience:
+            self._patience -= 1
+        else:
+            self._save(self._text)
+
+    def finish(self, *, may_save: bool = True) -> None:
+        """Save what is open, or not."""
+        if self._text is not None and may_save and self._rng.random() < 0.7:
+            self._save(self._text)
+        self._text = None
+
+    def _save(self, text: bytes) -> None:
+        self._text = None
+        self._left -= 1
+        path = self._story.memory(self._group)
+        line = b"An editor wrote line %d." % self._left
+        self._story.kept_lines[self._group].append(line)
+        new = line + b"\n" + text if self._rng.random() < 0.5 else text + line + b"\n"
+        temporary = path.with_name(".MEMORY.md.swp")
+        temporary.write_bytes(new)
+        with contextlib.suppress(FileNotFoundError):
+            os.link(path, self._copies / f"{self._group}-{self._left}-{self._rng.randrange(1 << 30)}")
+        temporary.rename(path)
