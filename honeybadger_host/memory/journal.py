@@ -182,6 +182,7 @@ class Journal:
 
     def mark_projected(self, seq: int) -> None:
         """Keep that every change up to `seq` stands durably in its file: recovery begins behind it."""
+        seq = min(seq, self.committed_seq)  # a number decided and not committed is given again after a restart
         if seq <= self.projected_seq:
             return
         with self._transaction() as connection:

@@ -1,0 +1,125 @@
+"""The journal after a crash, a power cut or an accident: it goes on, or refuses with words that help."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.daemon import build
+from honeybadger_host.errors import JournalError
+from honeybadger_host.home import JOURNAL_FILE, LOCK_FILE
+from honeybadger_host.memory.journal import Journal, Receipt, Row
+from honeybadger_host.settings import load_settings
+
+
+def commit(journal: Journal, count: int, *, note: bytes = b"\n## Notes (ann, 2026-11-21 06:00)\n- Tea.\n") -> None:
+    """Commit one change after the other."""
+    for _ in range(count):
+        seq = journal.next_seq
+        journal.next_seq += 1
+        row = Row(seq, 0, "main", "ann", f"r{seq}", "note", "groups/main/MEMORY.md", 0, note)
+        journal.commit([row], [Receipt(seq, 0, "main", "ann", f"r{seq}", b"d", b"reply")])
+
+
+def start_and_end(home: Path) -> None:
+    """Build a host and end it."""
+    build(home, load_settings(home).settings).close()
+
+
+@pytest.fixture
+def served(home: Path) -> Path:
+    """A home that had a host, with a journal of some size."""
+    host = build(home, load_settings(home).settings)
+    commit(host.journal, 100)
+    host.close()
+    return home
+
+
+def test_a_first_start_that_was_cut_short_is_begun_again(home: Path) -> None:
+    """SQLite writes its header before our tables are committed."""
+    with closing(sqlite3.connect(home / JOURNAL_FILE)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    assert (home / JOURNAL_FILE).stat().st_size > 0
+    start_and_end(home)
+
+
+def test_a_missing_journal_is_not_replaced_by_a_new_one(served: Path) -> None:
+    (served / JOURNAL_FILE).unlink()
+    with pytest.raises(JournalError, match=r"is missing.*[Rr]estore.*host\.lock"):
+        start_and_end(served)
+    assert not (served / JOURNAL_FILE).exists()
+
+
+def test_an_emptied_journal_is_not_taken_for_a_new_one(served: Path) -> None:
+    (served / JOURNAL_FILE).write_bytes(b"")
+    with pytest.raises(JournalError, match=r"is empty.*[Rr]estore.*host\.lock"):
+        start_and_end(served)
+    (served / JOURNAL_FILE).unlink()
+    with closing(sqlite3.connect(served / JOURNAL_FILE)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    with pytest.raises(JournalError, match=r"is empty.*[Rr]estore.*host\.lock"):
+        start_and_end(served)
+
+
+def test_after_the_lock_file_is_removed_as_the_error_says_a_new_journal_is_made(served: Path) -> None:
+    (served / JOURNAL_FILE).unlink()
+    (served / LOCK_FILE).unlink()
+    start_and_end(served)
+
+
+def test_a_journal_of_zeros_is_refused_with_what_to_do(served: Path) -> None:
+    size = (served / JOURNAL_FILE).stat().st_size
+    (served / JOURNAL_FILE).write_bytes(bytes(size))
+    with pytest.raises(JournalError, match=r"damaged.*backup"):
+        start_and_end(served)
+    assert (served / JOURNAL_FILE).read_bytes() == bytes(size)
+
+
+def test_another_home_s_journal_is_refused(served: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    Journal.open(other).close()
+    (served / JOURNAL_FILE).write_bytes(other.read_bytes())
+    with pytest.raises(JournalError, match="another home"):
+        start_and_end(served)
+
+
+def test_a_torn_end_of_the_journal_costs_only_what_was_not_committed(home: Path, tmp_path: Path) -> None:
+    """What the log of SQLite holds up to the tear is there; the rest was never acknowledged."""
+    journal = Journal.open(tmp_path / "journal.db")
+    sizes: list[int] = []
+    for _ in range(6):
+        commit(journal, 1)
+        sizes.append((tmp_path / "journal.db-wal").stat().st_size)
+    database = (tmp_path / "journal.db").read_bytes()
+    wal = (tmp_path / "journal.db-wal").read_bytes()
+    journal.close()
+    for torn in [wal[:size] for size in range(0, len(wal), 997)] + [
+        wal[:size] + b"\0" * (len(wal) - size) for size in range(4096, len(wal), 1499)
+    ]:
+        whole = sum(1 for size in sizes if wal[:size] == torn[:size])
+        folder = tmp_path / "torn"
+        folder.mkdir(exist_ok=True)
+        for name, data in (("", database), ("-wal", torn)):
+            (folder / f"journal.db{name}").write_bytes(data)
+        (folder / "journal.db-shm").unlink(missing_ok=True)
+        again = Journal.open(folder / "journal.db")
+        assert again.committed_seq == whole
+        assert len(list(again.unprojected())) == whole
+        commit(again, 1)
+        again.close()
+
+
+def test_numbers_that_were_decided_and_not_committed_are_never_called_projected(home: Path) -> None:
+    """They are given again after a restart, and what gets them must be recovered after a crash."""
+    journal = Journal.open(home / JOURNAL_FILE)
+    commit(journal, 2)
+    journal.next_seq += 3  # a batch that found the disk full
+    journal.mark_projected(journal.next_seq - 1)
+    journal.close()
+    journal = Journal.open(home / JOURNAL_FILE)
+    commit(journal, 1)
+    assert [row.seq for row in journal.unprojected()] == [3]
+    journal.close()
