@@ -217,10 +217,10 @@ class Journal:
             Row._make, self._writer.execute("SELECT * FROM changes WHERE seq > ? ORDER BY seq", (self.projected_seq,))
         )
 
-    def count_projected(self, file: str, data: bytes) -> int:
-        """Return how many changes that are projected for good appended just `data` to `file`. Scans; for repairs."""
-        query = "SELECT count(*) FROM changes WHERE seq <= ? AND file = ? AND data = ?"
-        return int(self._writer.execute(query, (self.projected_seq, file, data)).fetchone()[0])
+    def count_projected(self, file: str, data: bytes, before: int) -> int:
+        """Return how many changes before the seq `before` appended just `data` to `file`. Scans; for repairs."""
+        query = "SELECT count(*) FROM changes WHERE seq < ? AND file = ? AND data = ?"
+        return int(self._writer.execute(query, (before, file, data)).fetchone()[0])
 
     def prune_receipts(self, before: int, *, most: int = 5000) -> int:
         """Forget at most `most` receipts older than `before` (milliseconds since the epoch); return how many."""
