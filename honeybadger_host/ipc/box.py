@@ -325,7 +325,7 @@ class Spool:
         """
         folder = self._dead / box.group / box.sender
         make_folders(folder)
-        shown = _printable(name.removesuffix(_SUFFIX))
+        shown = printable(name.removesuffix(_SUFFIX))
         for stem in _dead_stems(shown, data):
             path, reason_path = folder / f"{stem}.json", folder / f"{stem}.reason.json"
             is_kept = data is not None and _has_bytes(path, data)
@@ -424,7 +424,7 @@ def _list(folder: str) -> list[str]:
         os.close(fd)
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
     """Return a file name as text that every encoder and every terminal takes."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

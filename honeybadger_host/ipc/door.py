@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import os
 import threading
 import time
 from collections import Counter, defaultdict
@@ -34,7 +33,7 @@ from honeybadger_agent.wire import NotARequest, Refusal
 from honeybadger_host.domain import Asked, Change, ChangeHandler, Handler, QueryHandler, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files import NotRegular
-from honeybadger_host.ipc.box import Box, OpenBox, Spool
+from honeybadger_host.ipc.box import Box, OpenBox, Spool, printable
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.journal import Journal, Receipt, Row
 from honeybadger_host.memory.projections import Projections
@@ -256,7 +255,7 @@ class Door:
         """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
         box = opened.box
         stem = name[:-5]
-        letter = Letter(box, name, _printable(stem), now)
+        letter = Letter(box, name, printable(stem), now)
         first_seen = box.waiting.pop(name, (now, 0.0))[0] if box.waiting else now
         try:
             incoming = opened.read(name, self._limits.max_request_bytes)
@@ -564,8 +563,3 @@ class Door:
         finally:
             opened.close()
         self._request_log.flush()
-
-
-def _printable(stem: str) -> str:
-    """Return a file name's stem as text that every encoder takes."""
-    return stem if stem.isascii() else os.fsencode(stem).decode("utf-8", "backslashreplace")
