@@ -97,7 +97,7 @@ class Journal:
         Args:
             expected_identity: identity of the journal this home had before; then it must be there.
         Raises:
-            JournalError: it is missing, damaged, another home's, or of another version.
+            JournalError: it is missing, damaged, another home's, of another version, or cannot be opened.
         """
         try:
             size = path.stat().st_size
@@ -114,6 +114,10 @@ class Journal:
                 raise
         except sqlite3.Error as error:
             raise _translated(error, path) from error
+        except OSError as error:
+            raise JournalError(
+                f"{path} cannot be opened ({error.strerror}): the host needs a plain file there"
+            ) from None
 
     @classmethod
     def _from(cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None) -> Journal:
@@ -122,6 +126,7 @@ class Journal:
             # new; or the first start was cut short after SQLite wrote its header and before our tables were committed
             if expected_identity is not None:
                 raise _gone(path, "is empty", expected_identity)
+            _use_wal(writer)
             writer.execute("BEGIN IMMEDIATE")
             for statement in _SCHEMA.split(";\n"):
                 if statement.strip():
@@ -140,6 +145,7 @@ class Journal:
             raise JournalError(
                 f"{path} has schema {version}, this host knows {SCHEMA_VERSION}: run the version that made it"
             )
+        _use_wal(writer)
         meta = dict(writer.execute("SELECT key, value FROM meta"))
         if expected_identity is not None and meta["identity"] != expected_identity:
             raise JournalError(
@@ -213,14 +219,19 @@ class Journal:
 
     def unprojected(self) -> Iterator[Row]:
         """Return the changes that may not stand in their files, oldest first."""
-        yield from map(
-            Row._make, self._writer.execute("SELECT * FROM changes WHERE seq > ? ORDER BY seq", (self.projected_seq,))
-        )
+        query = "SELECT * FROM changes WHERE seq > ? ORDER BY seq"
+        try:
+            yield from map(Row._make, self._writer.execute(query, (self.projected_seq,)))
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
 
     def count_projected(self, file: str, data: bytes, before: int) -> int:
         """Return how many changes before the seq `before` appended just `data` to `file`. Scans; for repairs."""
         query = "SELECT count(*) FROM changes WHERE seq < ? AND file = ? AND data = ?"
-        return int(self._writer.execute(query, (before, file, data)).fetchone()[0])
+        try:
+            return int(self._writer.execute(query, (before, file, data)).fetchone()[0])
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
 
     def prune_receipts(self, before: int, *, most: int = 5000) -> int:
         """Forget at most `most` receipts older than `before` (milliseconds since the epoch); return how many."""
@@ -281,7 +292,7 @@ class _Transaction:
 def read_log(path: Path, group: str, limit: int) -> list[Row]:
     """Return the newest changes of a group, newest first, from a journal a host may have open. Raises JournalError."""
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
         try:
             query = "SELECT * FROM changes WHERE grp = ? ORDER BY seq DESC LIMIT ?"
             return [Row._make(row) for row in connection.execute(query, (group, limit))]
@@ -295,11 +306,19 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open one connection; the file is made 0600. Statements run outside a transaction unless BEGIN was said."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
-    connection.execute("PRAGMA foreign_keys = OFF")
+    try:
+        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
+        connection.execute("PRAGMA foreign_keys = OFF")
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the WAL, which the file remembers: only for a database that is known to be a journal, or new."""
+    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _gone(path: Path, state: str, identity: str) -> JournalError:

@@ -1,0 +1,398 @@
+"""The journal: all of a batch or none of it, receipts, and refusing to start on something that is not it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.memory.journal import APPLICATION_ID, SCHEMA_VERSION, Journal, Receipt, Row, read_log
+
+FILE = "groups/main/MEMORY.md"
+
+
+def row(seq: int, *, group: str = "main", request: str = "", data: bytes = b"", file: str = FILE) -> Row:
+    data = data or b"\n- note %d\n" % seq
+    return Row(seq, 1000 + seq, group, "user", request or f"r{seq}", "note", file, seq * 10, data)
+
+
+def receipt(seq: int, *, group: str = "main", sender: str = "user", request: str = "", at: int = 0) -> Receipt:
+    request = request or f"r{seq}"
+    return Receipt(seq, at or 1000 + seq, group, sender, request, hashlib.sha256(b"x").digest(), b"reply %d" % seq)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data" / "journal.db"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    opened = Journal.open(path)
+    yield opened
+    opened.close()
+
+
+def reopened(path: Path, identity: str | None = None) -> Journal:
+    return Journal.open(path, expected_identity=identity)
+
+
+def content(path: Path) -> tuple[list[int], list[int]]:
+    """Return the seqs of changes and of receipts, as another program reads them."""
+    connection = sqlite3.connect(path)
+    try:
+        changes = [found for (found,) in connection.execute("SELECT seq FROM changes ORDER BY seq")]
+        return changes, [found for (found,) in connection.execute("SELECT seq FROM receipts ORDER BY seq")]
+    finally:
+        connection.close()
+
+
+# -------------------------------------------------------------------------------------------------------------- commits
+
+
+def test_what_was_committed_is_there_after_a_restart(path: Path) -> None:
+    first = Journal.open(path)
+    assert (first.next_seq, first.committed_seq, first.projected_seq) == (1, 0, 0)
+    first.commit([row(1), row(2)], [receipt(1), receipt(2)])
+    assert first.committed_seq == 2
+    first.close()
+
+    second = reopened(path, first.identity)
+    assert second.identity == first.identity
+    assert (second.next_seq, second.committed_seq, second.last_at) == (3, 2, 1002)
+    assert list(second.unprojected()) == [row(1), row(2)]
+    second.close()
+
+
+def test_a_reader_sees_what_is_committed_and_nothing_else(journal: Journal, path: Path) -> None:
+    journal._writer.execute("BEGIN IMMEDIATE")
+    journal._writer.execute("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipt(1))
+    assert journal.receipts_of("main", "user", ["r1"]) == {}
+    assert content(path) == ([], [])
+    journal._writer.execute("ROLLBACK")
+    journal.commit([row(1)], [receipt(1)])
+    assert journal.receipts_of("main", "user", ["r1"]) == {"r1": (hashlib.sha256(b"x").digest(), b"reply 1")}
+    assert content(path) == ([1], [1])
+
+
+def test_a_batch_with_a_receipt_that_is_there_already_changes_nothing(journal: Journal, path: Path) -> None:
+    journal.commit([row(1)], [receipt(1)])
+    with pytest.raises(JournalError):
+        journal.commit([row(2), row(3)], [receipt(2), receipt(3, request="r1")])
+    assert content(path) == ([1], [1])
+    assert journal.committed_seq == 1
+    journal.commit([row(2)], [receipt(2)])
+    assert content(path) == ([1, 2], [1, 2])
+
+
+def test_a_commit_is_synced_before_it_returns(journal: Journal) -> None:
+    for connection in (journal._writer, journal._reader):
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_only_its_owner_reads_it_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal = Journal.open(path)
+        journal.commit([row(1)], [receipt(1)])
+        modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+        journal.close()
+    finally:
+        os.umask(before)
+    assert modes == {"journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600}
+
+
+# ------------------------------------------------------------------------------------------------------------- receipts
+
+
+def test_receipts_belong_to_one_sender_of_one_group(journal: Journal) -> None:
+    journal.commit([row(1)], [receipt(1, request="same")])
+    assert journal.receipts_of("main", "user", ["same", "other"]).keys() == {"same"}
+    assert journal.receipts_of("main", "agent", ["same"]) == {}
+    assert journal.receipts_of("kitchen", "user", ["same"]) == {}
+    journal.commit(
+        [row(2), row(3)], [receipt(2, sender="agent", request="same"), receipt(3, group="k", request="same")]
+    )
+    assert journal.receipts_of("main", "agent", ["same"])["same"][1] == b"reply 2"
+    assert journal.receipts_of("k", "user", ["same"])["same"][1] == b"reply 3"
+
+
+@pytest.mark.parametrize("asks_first", [True, False])
+def test_ids_in_any_order_are_found_however_new_ids_sort(path: Path, asks_first: bool) -> None:
+    ids = ["m", "a", "z", "Z", "0", "m.1", "m-1", "m_1", "019", "zz", "zzz"]
+    first = Journal.open(path)
+    for number, request in enumerate(ids, 1):
+        if asks_first:
+            assert first.receipts_of("main", "user", [request]) == {}
+        first.commit([row(number)], [receipt(number, request=request)])
+        assert first.receipts_of("main", "user", ids).keys() == set(ids[:number])
+    first.close()
+    second = reopened(path)
+    assert second.receipts_of("main", "user", [*ids, "absent"]).keys() == set(ids)
+    second.close()
+
+
+def test_a_full_slice_of_ids_is_looked_up_at_once(journal: Journal) -> None:
+    journal.commit([row(1)], [receipt(number, request=f"r{number}") for number in range(1, 513)])
+    assert len(journal.receipts_of("main", "user", [f"r{number}" for number in range(1, 513)])) == 512
+
+
+def test_receipts_are_looked_up_while_another_thread_commits(journal: Journal) -> None:
+    failures: list[BaseException] = []
+
+    def commit() -> None:
+        try:
+            for seq in range(1, 60):
+                journal.commit([row(seq)], [receipt(seq)])
+        except BaseException as error:  # noqa: BLE001  shown by the test
+            failures.append(error)
+
+    thread = threading.Thread(target=commit)
+    thread.start()
+    while thread.is_alive():
+        done = len(journal.receipts_of("main", "user", [f"r{seq}" for seq in range(1, 60)]))
+        assert done <= journal.committed_seq + 1
+    thread.join()
+    assert failures == []
+    assert len(journal.receipts_of("main", "user", [f"r{seq}" for seq in range(1, 60)])) == 59
+
+
+def test_old_receipts_are_forgotten_in_portions_and_changes_never(journal: Journal, path: Path) -> None:
+    journal.commit([row(seq) for seq in range(1, 11)], [receipt(seq) for seq in range(1, 11)])
+    assert journal.prune_receipts(1000) == 0
+    assert journal.prune_receipts(1008, most=5) == 5
+    assert journal.prune_receipts(1008, most=5) == 2
+    assert journal.prune_receipts(1008, most=5) == 0
+    assert content(path) == (list(range(1, 11)), [8, 9, 10])
+    assert journal.receipts_of("main", "user", ["r7", "r8"]).keys() == {"r8"}
+    journal.commit([row(11)], [receipt(11, request="r1")])  # after its receipt, an old id is a new request
+    assert journal.receipts_of("main", "user", ["r1"]).keys() == {"r1"}
+
+
+# ---------------------------------------------------------------------------------------------------------- projections
+
+
+def test_recovery_begins_behind_what_is_projected(journal: Journal) -> None:
+    journal.commit([row(seq) for seq in range(1, 6)], [receipt(5)])
+    journal.mark_projected(3)
+    assert [found.seq for found in journal.unprojected()] == [4, 5]
+    journal.mark_projected(2)
+    assert journal.projected_seq == 3
+
+
+def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.commit([row(1)], [receipt(1)])
+    journal.mark_projected(7)
+    journal.commit([row(2)], [receipt(2)])
+    journal.close()
+    again = reopened(path)
+    assert [found.seq for found in again.unprojected()] == [2]
+    again.close()
+
+
+def test_identical_entries_are_counted_by_file_and_bytes(journal: Journal) -> None:
+    journal.commit(
+        [row(1, data=b"x"), row(2, data=b"x"), row(3, data=b"y"), row(4, data=b"x", file="other"), row(5, data=b"x")],
+        [receipt(5)],
+    )
+    assert journal.count_projected(FILE, b"x", 5) == 2
+    assert journal.count_projected(FILE, b"x", 6) == 3
+    assert journal.count_projected(FILE, b"z", 6) == 0
+
+
+# ------------------------------------------------------------------------------------------------------------------ log
+
+
+def test_the_log_of_a_group_is_read_newest_first_while_a_host_has_it_open(journal: Journal, path: Path) -> None:
+    journal.commit([row(1), row(2, group="kitchen"), row(3), row(4)], [receipt(4)])
+    assert read_log(path, "main", 2) == [row(4), row(3)]
+    assert read_log(path, "main", 100) == [row(4), row(3), row(1)]
+    assert read_log(path, "nobody", 100) == []
+
+
+def test_the_log_is_read_from_a_folder_with_an_odd_name(tmp_path: Path) -> None:
+    folder = tmp_path / "50% off? #1 &mode=rwc"
+    folder.mkdir()
+    journal = Journal.open(folder / "journal.db")
+    journal.commit([row(1)], [receipt(1)])
+    assert read_log(folder / "journal.db", "main", 5) == [row(1)]
+    journal.close()
+
+
+def test_reading_the_log_makes_no_journal(path: Path) -> None:
+    with pytest.raises(JournalError, match=r"cannot read .*journal\.db"):
+        read_log(path, "main", 5)
+    assert list(path.parent.iterdir()) == []
+
+
+# --------------------------------------------------------------------------------------------------- refusing to start
+
+
+def refused(path: Path, identity: str | None = None) -> str:
+    """Return why a journal is not opened; nothing may have changed."""
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(JournalError) as caught:
+        Journal.open(path, expected_identity=identity)
+    assert (path.read_bytes() if path.is_file() else None) == before
+    assert str(path) in str(caught.value)
+    assert caught.value.exit_code == 6
+    return str(caught.value)
+
+
+def test_a_missing_journal_of_a_home_that_had_one_is_not_replaced(path: Path) -> None:
+    why = refused(path, "0123abcd")
+    assert "is missing, but this home had a journal (0123abcd)" in why
+    assert "Restore it from a backup" in why
+    assert not path.exists()
+
+
+def test_an_empty_journal_of_a_home_that_had_one_is_not_filled(path: Path) -> None:
+    path.touch()
+    assert "is empty, but this home had a journal" in refused(path, "0123abcd")
+
+
+def test_an_empty_file_in_a_new_home_becomes_the_journal(path: Path) -> None:
+    path.touch()  # a first start that was cut short
+    Journal.open(path).close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\0" * 8192, os.urandom(8192), b"SQLite format 3\0" + b"\0" * 4080, b"hello\n"],
+    ids=["zeroed", "random", "header", "text"],
+)
+@pytest.mark.parametrize("identity", [None, "0123abcd"])
+def test_garbage_is_refused_and_not_touched(path: Path, data: bytes, identity: str | None) -> None:
+    path.write_bytes(data)
+    assert refused(path, identity)
+
+
+def test_a_journal_cut_short_is_refused(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.commit([row(seq, data=os.urandom(2000)) for seq in range(1, 50)], [receipt(49)])
+    journal.close()
+    os.truncate(path, 3 * 4096)
+    assert "damaged" in refused(path, journal.identity)
+
+
+def test_damage_in_the_middle_is_found_when_it_is_read(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.commit([row(seq, data=os.urandom(2000)) for seq in range(1, 50)], [receipt(49)])
+    journal.close()
+    with path.open("r+b") as file:
+        file.seek(5 * 4096)
+        file.write(os.urandom(20 * 4096))
+    looks: list[Callable[[Journal], object]] = [
+        lambda again: list(again.unprojected()),
+        lambda again: again.count_projected(FILE, b"x", 50),
+    ]
+    for look in looks:
+        with pytest.raises(JournalError, match="damaged"), contextlib.closing(reopened(path)) as again:
+            look(again)
+
+
+def test_another_programs_database_is_refused_and_not_touched(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE recipes (name)")
+    connection.commit()
+    connection.close()
+    assert "not a Honeybadger journal: move it away" in refused(path)
+    assert [each.name for each in path.parent.iterdir()] == ["journal.db"]
+
+
+def test_the_journal_of_another_home_is_refused(path: Path) -> None:
+    mine = Journal.open(path)
+    mine.close()
+    assert f"is the journal of another home ({mine.identity}, expected 0123abcd)" in refused(path, "0123abcd")
+
+
+def test_a_journal_of_another_version_is_refused(path: Path) -> None:
+    Journal.open(path).close()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    connection.close()
+    assert f"has schema {SCHEMA_VERSION + 1}, this host knows {SCHEMA_VERSION}" in refused(path)
+
+
+def test_a_folder_or_a_link_in_its_place_is_refused(path: Path, tmp_path: Path) -> None:
+    path.mkdir()
+    assert "cannot be opened" in refused(path)
+    path.rmdir()
+    Journal.open(tmp_path / "elsewhere.db").close()
+    path.symlink_to(tmp_path / "elsewhere.db")
+    assert "cannot be opened" in refused(path)
+
+
+# ------------------------------------------------------------------------------------------------ when the world fails
+
+
+def test_a_full_disk_changes_nothing_and_the_same_call_succeeds_later(journal: Journal, path: Path) -> None:
+    journal.commit([row(1)], [receipt(1)])
+    pages = journal._writer.execute("PRAGMA page_count").fetchone()[0]
+    journal._writer.execute(f"PRAGMA max_page_count = {pages}")
+    batch = [row(2), row(3, data=b"x" * 100_000)], [receipt(2), receipt(3)]
+    for _ in range(2):
+        with pytest.raises(WorldFailed, match="no space"):
+            journal.commit(*batch)
+        assert journal.committed_seq == 1
+        assert content(path) == ([1], [1])
+    journal._writer.execute("PRAGMA max_page_count = 1000000")
+    journal.commit(*batch)
+    assert content(path) == ([1, 2, 3], [1, 2, 3])
+
+
+def test_a_journal_another_program_locks_is_met_again(journal: Journal, path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    journal._writer.execute("PRAGMA busy_timeout = 20")
+    try:
+        with pytest.raises(WorldFailed, match="is locked by another program"):
+            journal.commit([row(1)], [receipt(1)])
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    journal.commit([row(1)], [receipt(1)])
+
+
+def test_a_disk_that_cannot_be_written_ends_it(journal: Journal, path: Path) -> None:
+    journal._writer.execute("PRAGMA query_only = ON")  # SQLite answers as on a read-only disk
+    with pytest.raises(StorageFailed, match="nothing more can be acknowledged"):
+        journal.commit([row(1)], [receipt(1)])
+    assert journal.committed_seq == 0
+
+
+def test_a_checkpoint_folds_the_wal_in_and_may_run_beside_a_reader(journal: Journal, path: Path) -> None:
+    for seq in range(1, 20):
+        journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
+    before = path.stat().st_size
+    journal.checkpoint()
+    assert path.stat().st_size > before
+    assert content(path)[0] == list(range(1, 20))
+
+
+def test_what_was_committed_survives_a_process_that_just_ends(path: Path) -> None:
+    script = """
+import os, sys, pathlib
+from tests.host.test_journal import Journal, receipt, row
+journal = Journal.open(pathlib.Path(sys.argv[1]))
+journal.commit([row(1)], [receipt(1)])
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, cwd=Path(__file__).parents[2])
+    again = Journal.open(path)
+    assert again.committed_seq == 1
+    assert again.receipts_of("main", "user", ["r1"]).keys() == {"r1"}
+    again.close()
