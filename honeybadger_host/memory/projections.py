@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import structlog
@@ -300,7 +301,27 @@ def _not_where_they_belong(fd: int, rows: Sequence[Row]) -> list[Row]:
                     missing.append(row)
                 at += len(row.data)
         start = end
+    if any(later.offset < row.offset + len(row.data) for row, later in pairwise(rows)):
+        return _with_overwritten(rows, missing)
     return missing
+
+
+def _with_overwritten(rows: Sequence[Row], missing: Sequence[Row]) -> list[Row]:
+    """Return `missing` and the rows in whose place a later one was written: the file had been cut between the two.
+
+    The later one may be identical, or begin with the same bytes, so the earlier one looks as if it stood there.
+    """
+    lacking = {row.seq for row in missing}
+    lowest, highest = sys.maxsize, 0
+    for row in reversed(rows):
+        end = row.offset + len(row.data)
+        if row.seq in lacking:
+            continue
+        if row.offset < highest and end > lowest:
+            lacking.add(row.seq)
+        else:
+            lowest, highest = min(lowest, row.offset), max(highest, end)
+    return [row for row in rows if row.seq in lacking]
 
 
 def _complete_torn_tail(fd: int, rows: Sequence[Row], first: Row) -> bool:
