@@ -1,0 +1,230 @@
+"""File events make the host quick; the sweep makes it right: losing events costs latency, never a request."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from honeybadger_agent import SyncClient
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, patched, request, wait_for
+
+MakeClient = Callable[..., SyncClient]
+
+
+def _status(home: Path) -> dict[str, Any]:
+    try:
+        value = json.loads((home / "data" / "status.json").read_bytes())
+    except FileNotFoundError:
+        return {}
+    assert isinstance(value, dict)
+    return value
+
+
+def _ask(sender: RawSender, number: int) -> float:
+    """Have a note answered; return the seconds it took."""
+    began = time.monotonic()
+    stem = f"{sender.sender}-{number:05}"
+    assert sender.ask(stem, request(stem, content=f"{sender.sender} {number}"))["ok"] is True
+    return time.monotonic() - began
+
+
+def test_events_answer_long_before_the_next_sweep(make_host: HostFactory, stranger: RawSender) -> None:
+    make_host({"ipc.sweep_seconds": 2, "life.status_seconds": 0.1}).start()
+    _ask(stranger, 0)
+    wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
+    took = [_ask(stranger, number) for number in range(1, 9)]
+    assert statistics.median(took) < 0.5, took
+
+
+def test_without_events_the_sweep_finds_everything(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host({"ipc.watch": False, "life.status_seconds": 0.1}).start()
+    client("first").update_memory("one")
+    client("second", "garden").update_memory("two")
+    client("first").append_turn("user", "three")
+    assert client("first").get_history().text == "[user]: three\n"
+    assert _status(host.home)["watcher"] == {"is_alive": False, "rebuilds": 0, "folders_without_events": 0}
+
+
+def test_an_edit_of_a_group_file_is_seen_at_once_without_events(make_host: HostFactory, stranger: RawSender) -> None:
+    make_host({"ipc.watch": False}).start()
+    persona = stranger.memory.parent / "CLAUDE.md"
+    for number in range(20):
+        text = f"persona {number % 10} of the same size\n"
+        if number % 2:
+            persona.write_text(text)
+        else:
+            persona.with_name("new").write_text(text)
+            persona.with_name("new").rename(persona)
+        stem = f"q{number}"
+        assert stranger.ask(stem, request(stem, "read_group_files"))["result"]["persona"] == text
+
+
+DYING = """
+from pathlib import Path
+from honeybadger_host import watch
+was = watch._Callback.on_event
+def on_event(self, event):
+    if event.name and event.name.startswith(b"poison"):
+        raise RuntimeError("the thread dies, for a test")
+    was(self, event)
+watch._Callback.on_event = on_event
+import threading
+threading.excepthook = lambda _: None
+"""
+
+
+def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host({"life.status_seconds": 0.1}, launcher=patched(DYING)).start()
+    _ask(stranger, 0)
+    wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
+    for number in range(3):
+
+        def died(number: int = number) -> bool:
+            (stranger.requests / "poison").write_text("x")  # no request: its name does not end in .json
+            (stranger.requests / "poison").unlink()
+            _ask(stranger, 1000 * (number + 1) + time.monotonic_ns() % 1000)
+            return len(host.events("watch.rebuilt")) > number
+
+        wait_for(died)
+        wait_for(lambda: _status(stranger.home)["watcher"]["is_alive"])
+    answered = [line for line in host.events("request.answered") if line["sender"] == "stranger"]
+    assert stranger.memory_text().count("- stranger") == len(answered)
+    wait_for(lambda: _status(stranger.home)["watcher"]["rebuilds"] >= 3)
+
+
+def test_folders_deleted_and_made_again_are_served_and_watched_again(host: HostProcess, stranger: RawSender) -> None:
+    for number in range(4):
+        _ask(stranger, number)
+        shutil.rmtree((stranger.requests, stranger.replies, stranger.root, stranger.root.parent)[number])
+        stranger.make()
+    _ask(stranger, 4)
+    assert stranger.memory_text().count("- stranger") == 5
+    assert host.log_lines()
+
+
+def test_a_folder_that_comes_with_files_in_it_is_served_whole(host: HostProcess, home: Path) -> None:
+    outside = RawSender(home / "data", "x", "late")
+    prepared = home / "data" / "prepared"
+    for number in range(3):
+        (prepared / "late" / "requests").mkdir(parents=True, exist_ok=True)
+        (prepared / "late" / "requests" / f"{number}.json").write_bytes(request(str(number), content=f"late {number}"))
+    prepared.rename(home / "data" / "ipc" / "arrived")
+    arrived = RawSender(home, "arrived", outside.sender)
+    assert [arrived.reply(str(number))["ok"] for number in range(3)] == [True] * 3
+    assert [line for line in arrived.memory_text().splitlines() if line.startswith("-")] == [
+        f"- late {number}" for number in range(3)
+    ]
+
+
+def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host({"life.status_seconds": 0.1}).start()
+    honest = RawSender(stranger.home, "quiet", "honest").make()
+    _ask(honest, 0)
+    wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
+    over = threading.Event()
+    rng = random.Random(20_240_607)
+
+    def upside_down() -> None:
+        places = [stranger.root / name for name in ("tmp", "requests", "replies", "turns", "aside", "requests/sub")]
+        while not over.is_set():
+            one, other = rng.sample(places, 2)
+            with contextlib.suppress(OSError):
+                match rng.randrange(6):
+                    case 0:
+                        one.mkdir()
+                    case 1:
+                        one.rmdir()
+                    case 2:
+                        one.rename(other)
+                    case 3:
+                        one.symlink_to(other)
+                    case 4:
+                        one.unlink()
+                    case 5:
+                        (one / f"{rng.randrange(9)}.json").write_bytes(b"[]")
+
+    thread = threading.Thread(target=upside_down)
+    thread.start()
+    try:
+        until = time.monotonic() + 2
+        took: list[float] = []
+        while time.monotonic() < until:
+            took.append(_ask(honest, len(took) + 1))
+    finally:
+        over.set()
+        thread.join()
+    assert len(took) > 10
+    assert max(took) < 1.5
+    assert host.events("watch.rebuilt") == []
+    assert honest.memory_text().count("- honest") == len(took) + 1
+    wait_for(lambda: _status(stranger.home)["watcher"]["is_alive"])
+    shutil.rmtree(stranger.root, ignore_errors=True)
+    if stranger.root.exists() or stranger.root.is_symlink():
+        stranger.root.unlink()
+    stranger.make()
+    _ask(stranger, 1)
+
+
+def test_a_groups_files_may_be_removed_while_it_is_served(
+    make_host: HostFactory, client: MakeClient, stranger: RawSender
+) -> None:
+    host = make_host({"life.status_seconds": 0.1, "memory.settle_seconds": 0}).start()
+    agent = client()
+    agent.update_memory("before")
+    agent.append_turn("user", "hello")
+    # until a change has settled, a file that lost it is taken for an editor's slip and mended
+    wait_for(lambda: _status(stranger.home).get("journal", {}).get("projected_seq") == 2)
+    shutil.rmtree(stranger.memory.parent)
+    shutil.rmtree(stranger.home / "data" / "sessions" / "main")
+    files = agent.read_group_files()
+    assert (files.persona, files.memory) == (None, None)
+    assert agent.get_history().text == ""
+    agent.update_memory("after")
+    agent.append_turn("user", "again")
+    assert "- after" in stranger.memory_text()
+    host.restart()
+    assert [line for line in stranger.memory_text().splitlines() if line.startswith("-")] == ["- after"]
+    assert [message.content for message in agent.get_history().messages] == ["again"]
+
+
+def test_a_groups_boxes_may_be_removed_while_it_is_served(host: HostProcess, client: MakeClient) -> None:
+    gone = RawSender(host.home, "gone", "a").make()
+    _ask(gone, 0)
+    for number in range(50):
+        gone.note(f"x{number}", "perhaps")
+    shutil.rmtree(gone.root.parent, ignore_errors=True)
+    if gone.root.parent.exists():  # the host made a replies/ in between
+        shutil.rmtree(gone.root.parent)
+    client().update_memory("others are served")
+    gone.make()
+    _ask(gone, 1)
+
+
+def test_what_came_while_the_host_was_stopped_by_a_signal_is_found_when_it_goes_on(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    _ask(stranger, 0)
+    host.send_signal(signal.SIGSTOP)
+    try:
+        for number in range(2000):
+            stranger.note(f"z{number:05}", f"z {number}")
+    finally:
+        host.send_signal(signal.SIGCONT)
+    wait_for(lambda: not os.listdir(stranger.requests))
+    assert stranger.memory_text().count("- z ") == 2000
+    assert len(os.listdir(stranger.replies)) == 2001
