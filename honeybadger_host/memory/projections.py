@@ -249,20 +249,35 @@ class Projections:
                 missing = _not_where_they_belong(fd, rows)
             if not missing:
                 return
-            missing = self._not_anywhere(fd, file, unsettled, missing)
+            text = _read_all(fd)
+            missing = self._not_anywhere(text, file, unsettled, missing)
             if missing:
-                append(fd, _lead(fd, file) + b"".join(row.data for row in missing))
+                self._append_missing(fd, file, text, missing)
                 log.warning("projection.repaired", file=file, rows=len(missing), first_seq=missing[0].seq)
         finally:
             os.close(fd)
         self._changed(file)
 
-    def _not_anywhere(self, fd: int, file: str, unsettled: Sequence[Row], missing: Sequence[Row]) -> list[Row]:
+    def _append_missing(self, fd: int, file: str, text: bytes, missing: Sequence[Row]) -> None:
+        """Append rows to a file that somebody changed; where an earlier try was torn, go on from there.
+
+        Args:
+            text: what the file holds.
+        """
+        data = b"".join(row.data for row in missing)
+        kept = text.rstrip(b"\0")
+        torn = next((size for size in range(len(missing[0].data) - 1, 1, -1) if kept.endswith(data[:size])), 0)
+        if torn and self._count_projected(file, data[:torn].rstrip(b"\n") + b"\n", missing[0].seq + 1):
+            torn = 0  # an entry that this one begins with
+        if len(kept) < len(text):
+            os.ftruncate(fd, len(kept))
+        append(fd, data[torn:] if torn else _lead(fd, file) + data)
+
+    def _not_anywhere(self, text: bytes, file: str, unsettled: Sequence[Row], missing: Sequence[Row]) -> list[Row]:
         """Return those of `missing` that stand nowhere in the file; identical ones are counted.
 
         A person may have moved an entry, or changed the blank lines around it.
         """
-        text = _read_all(fd)
         lines = set(text.replace(b"\r", b"").split(b"\n"))
         wanted = Counter(row.data for row in unsettled)
         lacking: Counter[bytes] = Counter()

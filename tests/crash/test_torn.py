@@ -139,6 +139,21 @@ def test_what_somebody_wrote_behind_a_torn_note_stays(home: Path, recovered: Rec
         assert [after.count(entry) for entry in entries] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("file", "theirs", "entry"),
+    [(MEMORY, note("Likes tea.") + b"An editor's line.\n", note("Likes cake.")), (LOG, turn(7), turn(2))],
+    ids=["note", "turn"],
+)
+def test_an_entry_that_is_torn_once_more_while_it_is_put_back_is_completed(
+    home: Path, recovered: Recovered, file: str, theirs: bytes, entry: bytes
+) -> None:
+    """An old save dropped it, and the host died while it appended it again, not where it was placed at first."""
+    commit(home, file, [entry], is_projected=False)
+    for cut in range(2, len(entry) - 1):
+        for zeros in {0, len(entry) - cut}:
+            assert recovered(file, theirs + entry[:cut] + bytes(zeros)) == theirs + entry
+
+
 @pytest.mark.parametrize("there", range(4))
 def test_of_identical_notes_as_many_are_added_as_are_missing(home: Path, recovered: Recovered, there: int) -> None:
     same = note("Likes tea.")
