@@ -69,6 +69,17 @@ class Kill:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Where a host dies: at the n-th passage of a named point of the road."""
+
+    name: str
+    passage: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, passage {self.passage}"
+
+
 class Child:
     """A host that the nursery started."""
 
@@ -147,7 +158,7 @@ class Nursery:
         settings: Mapping[str, object] | None = None,
         *,
         faults: Sequence[str] = (),
-        kill: Kill | None = None,
+        kill: Kill | Point | None = None,
         shadow: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Child:
@@ -160,7 +171,9 @@ class Nursery:
         """
         stderr = home.parent / f"{home.name}.stderr"
         variables = {"HB_FAULT_HOME": str(home), "HB_FAULT_LOG": str(struck_file(home)), **(env or {})}
-        if kill is not None:
+        if isinstance(kill, Point):
+            faults = (*faults, "--kill-at", f"{kill.name}:{kill.passage}")
+        elif kill is not None:
             variables |= {
                 "HB_KILL_AT": str(kill.at),
                 "HB_KILL_WHEN": kill.when,

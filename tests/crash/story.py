@@ -351,11 +351,12 @@ class Editor:
         self._text = None
         self._left -= 1
         path = self._story.memory(self._group)
-        line = b"An editor wrote line %d." % self._left
-        self._story.kept_lines[self._group].append(line)
+        lines = self._story.kept_lines[self._group]
+        line = b"An editor wrote line %d." % len(lines)
+        lines.append(line)
         new = line + b"\n" + text if self._rng.random() < 0.5 else text + line + b"\n"
         temporary = path.with_name(".MEMORY.md.swp")
         temporary.write_bytes(new)
         with contextlib.suppress(FileNotFoundError):
-            os.link(path, self._copies / f"{self._group}-{self._left}-{self._rng.randrange(1 << 30)}")
+            os.link(path, self._copies / f"{self._group}-{len(lines)}")
         temporary.rename(path)

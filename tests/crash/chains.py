@@ -1,0 +1,134 @@
+"""One home through several deaths: dropped into, killed or cut from power again and again, served to the end."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.home import make_home
+from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck, struck_file
+from tests.crash.story import Editor, Story, Verdict, read
+
+_QUICK_CHECKPOINTS: Final = ("--checkpoint-seconds", "0.003")
+_KILLED: Final = -9
+
+
+@dataclass(slots=True)
+class Figures:
+    """What chains came to."""
+
+    chains: int = 0
+    kills: int = 0
+    cuts: int = 0
+    acknowledged: int = 0
+    verdict: Verdict = field(default_factory=Verdict)
+    bad: list[str] = field(default_factory=list)
+    """Where each chain was struck that ended badly, and what was wrong."""
+
+    def add(self, other: Figures) -> None:
+        self.chains += other.chains
+        self.kills += other.kills
+        self.cuts += other.cuts
+        self.acknowledged += other.acknowledged
+        self.verdict.add(other.verdict)
+        self.bad += other.bad
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.chains} chains, {self.kills} kills, {self.cuts} power cuts: {len(self.verdict.lost)} lost, "
+            f"{len(self.verdict.doubled)} doubled, {len(self.verdict.wrong)} wrong"
+        )
+        return "\n".join([head, *self.bad[:5]])
+
+
+@dataclass(slots=True)
+class Chain:
+    """How a chain goes.
+
+    Args:
+        first: where the first host dies; None: it does not.
+        then: where the next ones do.
+        faults: of every host; see `launch.py`.
+        is_mixed: see `cut_power`.
+    """
+
+    nursery: Nursery
+    folder: Path
+    first: Kill | Point | None
+    then: Sequence[Kill | Point] = ()
+    faults: Sequence[str] = ()
+    editor: random.Random | None = None
+    cuts: random.Random | None = None
+    is_mixed: bool = False
+    rounds: int = 2
+    is_over: bool = False
+    """The first host finished before it came to the call where it was to die."""
+
+    def run(self) -> Figures:
+        """Go through the deaths, then to the end; the folder is removed when all is well."""
+        figures = Figures(chains=1)
+        home = self.folder / "home"
+        make_home(home)
+        story = Story(home)
+        shadow = self.folder / "shadow" if self.cuts else None
+        if shadow is not None:
+            keep_all(home, shadow)
+        story.drop_some(self.rounds)
+        for number, kill in enumerate((self.first, *self.then)):
+            code = self._live(story, shadow, kill)
+            figures.kills += code == _KILLED
+            self.is_over |= number == 0 and code == 0
+            if code not in (0, _KILLED):
+                return self._failed(figures, story, code)
+            if shadow is not None and self.cuts is not None:
+                cut_power(story, shadow, self.cuts, is_mixed=self.is_mixed)
+                figures.cuts += 1
+                story.retry()
+        if (code := self._live(story, shadow, None)) != 0:
+            return self._failed(figures, story, code)
+        figures.acknowledged = len(story.acknowledged)
+        figures.verdict = story.check(is_ordered=not (self.editor or self.cuts), may_replies_vanish=bool(self.cuts))
+        if figures.verdict.is_good:
+            shutil.rmtree(self.folder)
+        else:
+            figures.bad.append(f"{self.first}, {self._struck(home)}\n{figures.verdict}\n({self.folder})")
+        return figures
+
+    def _live(self, story: Story, shadow: Path | None, kill: Kill | Point | None) -> int:
+        """Run one host until it dies or is done; return its exit code."""
+        copies = self.folder / "copies"
+        copies.mkdir(exist_ok=True)
+        editor = Editor(story, "alpha", self.editor, edits=2, copies=copies) if self.editor else None
+        settings = {"memory.settle_seconds": 2} if editor else {}
+        faults = (*_QUICK_CHECKPOINTS, *self.faults)
+        with ended(self.nursery.start(story.home, settings, faults=faults, kill=kill, shadow=shadow)) as host:
+            return attend(story, host, editor)
+
+    def _failed(self, figures: Figures, story: Story, code: int) -> Figures:
+        figures.verdict.wrong.append(f"a host ended with exit code {code}")
+        log = read(story.home.parent / "home.stderr").decode(errors="replace")[-1500:]
+        figures.bad.append(f"{self.first}, {self._struck(story.home)}: exit code {code}\n{log}")
+        return figures
+
+    def _struck(self, home: Path) -> str:
+        return "struck at " + ", ".join(read(struck_file(home)).decode(errors="replace").splitlines() or [struck(home)])
+
+
+def kills_in_recovery(rng: random.Random, count: int = 2) -> list[Kill]:
+    """Return random places for the next hosts of a chain to die, most of them while they recover."""
+    whens: tuple[When, ...] = ("before", "after", "torn")
+    return [Kill(rng.randint(1, 45), rng.choice(whens)) for _ in range(count)]
+
+
+def until_over(chains: Iterable[Chain]) -> Figures:
+    """Run chains whose first death is later and later, until a host is done before it."""
+    figures = Figures()
+    for chain in chains:
+        figures.add(chain.run())
+        if chain.is_over:
+            return figures
+    raise AssertionError("the work never ended")

@@ -1,0 +1,133 @@
+"""SIGKILL at the n-th call that changes the disk, and at every named point of the road, three times in a row."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.crash.chains import Chain, Figures, kills_in_recovery, until_over
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Kill, Nursery, Point, When
+
+POINTS: Final = ("placed", "committed", "projected", "replied", "unlinked")
+WAYS: Final[Sequence[tuple[When, bool]]] = (
+    ("before", False),
+    ("after", True),
+    ("torn", False),
+    ("torn", True),
+    ("before", True),
+    ("after", False),
+)
+"""When a host dies, and whether an editor is at work in MEMORY.md."""
+_LEAST_KILLS: Final = int(os.environ.get("HB_CRASH_KILLS", "10000"))
+
+
+def chains(
+    nursery: Nursery,
+    folder: Path,
+    when: When,
+    has_editor: bool,
+    rng: random.Random,
+    *,
+    first: int,
+    stride: int,
+    faults: Sequence[str] = (),
+) -> Iterator[Chain]:
+    """Yield chains whose first host dies at the calls `first`, `first + stride`, …"""
+    for at in itertools.count(first, stride):
+        kill = Kill(at, when, kind="write" if when == "torn" else "")
+        editor = random.Random(rng.getrandbits(64)) if has_editor else None
+        then = kills_in_recovery(rng)
+        yield Chain(nursery, _made(folder / f"{when}-{at}"), kill, then, faults=faults, editor=editor)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("when", "has_editor", "stride"),
+    [("before", False, 19), ("after", True, 23), ("torn", False, 9), ("torn", True, 11)],
+)
+def test_killed_at_a_call_and_twice_in_recovery_nothing_is_lost_or_doubled(
+    nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, has_editor: bool, stride: int
+) -> None:
+    first = rng.randint(1, stride)
+    figures = until_over(chains(nursery, tmp_path, when, has_editor, rng, first=first, stride=stride))
+    assert figures.kills > figures.chains
+    assert figures.verdict.is_good, figures
+
+
+@pytest.mark.parametrize("passage", [1, 3])
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_three_times_at_a_named_point_nothing_is_lost_or_doubled(
+    nursery: Nursery, tmp_path: Path, point: str, passage: int
+) -> None:
+    figures = at_point(nursery, tmp_path, point, passage)
+    assert figures.kills >= (3 if passage == 1 else 1)
+    assert figures.verdict.is_good, figures
+
+
+def at_point(nursery: Nursery, folder: Path, point: str, passage: int, faults: Sequence[str] = ()) -> Figures:
+    """Kill three hosts at a named point, then serve to the end."""
+    death = Point(point, passage)
+    return Chain(nursery, _made(folder / f"{point}-{passage}"), death, [death, death], faults=faults).run()
+
+
+@pytest.mark.parametrize("point", ["committed", "projected", "replied"])
+def test_a_host_that_forgets_receipts_doubles_what_it_is_killed_over(
+    nursery: Nursery, tmp_path: Path, point: str
+) -> None:
+    """The control: the same check sees what receipts are for."""
+    figures = at_point(nursery, tmp_path, point, 1, faults=("--without-receipts",))
+    assert figures.verdict.doubled, figures
+
+
+def test_a_host_that_forgets_receipts_doubles_something_at_some_call(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    """The control of the kills at calls."""
+    for chain in chains(nursery, tmp_path, "before", False, rng, first=31, stride=10, faults=("--without-receipts",)):
+        if (figures := chain.run()).verdict.doubled:
+            return
+        assert not chain.is_over, figures
+
+
+@pytest.mark.skipif(not IS_LONG, reason="the long form: HB_CRASH_LONG=1")
+@pytest.mark.timeout(4 * 3600)
+def test_killed_at_every_call_again_and_again_nothing_is_lost_or_doubled(
+    nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
+) -> None:
+    total = Figures()
+    for number in itertools.count():
+        if total.kills >= _LEAST_KILLS:
+            break
+        with ThreadPoolExecutor(len(WAYS)) as threads:
+            rounds = [
+                threads.submit(
+                    until_over,
+                    chains(
+                        nursery,
+                        tmp_path / f"{number}-{way}",
+                        when,
+                        has_editor,
+                        random.Random(rng.getrandbits(64)),
+                        first=1,
+                        stride=1,
+                    ),
+                )
+                for way, (when, has_editor) in enumerate(WAYS)
+            ]
+        for round_ in rounds:
+            total.add(round_.result())
+        with capsys.disabled():
+            print(f"\nround {number + 1}: {total}")
+        assert total.verdict.is_good, total

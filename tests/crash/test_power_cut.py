@@ -1,0 +1,159 @@
+"""The power goes: of every file only what was synced is left, or a part of the rest; removed requests come back."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from honeybadger_host.home import make_home
+from tests.crash.chains import Chain, Figures, kills_in_recovery, until_over
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Kill, Nursery, When, attend, cut_power, ended, keep_all
+from tests.crash.story import BOXES, Story
+
+_LEAST_CUTS: Final = int(os.environ.get("HB_CRASH_CUTS", "3000"))
+
+
+def chains(
+    nursery: Nursery,
+    folder: Path,
+    when: When,
+    rng: random.Random,
+    *,
+    is_mixed: bool,
+    first: int = 1,
+    stride: int = 1,
+    faults: Sequence[str] = (),
+    path: str = "",
+) -> Iterator[Chain]:
+    """Yield chains whose power is cut at the calls `first`, `first + stride`, …, and twice in recovery."""
+    for at in itertools.count(first, stride):
+        chain_folder = folder / f"{when}-{at}-{is_mixed}"
+        chain_folder.mkdir(parents=True)
+        kill = Kill(at, when, kind="write" if when == "torn" else "", path=path)
+        cuts = random.Random(rng.getrandbits(64))
+        yield Chain(nursery, chain_folder, kill, kills_in_recovery(rng), faults=faults, cuts=cuts, is_mixed=is_mixed)
+
+
+@pytest.mark.parametrize(
+    ("when", "is_mixed", "stride"), [("before", False, 47), ("after", True, 53), ("torn", True, 29)]
+)
+def test_a_power_cut_at_a_call_takes_nothing_that_was_acknowledged(
+    nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, is_mixed: bool, stride: int
+) -> None:
+    first = rng.randint(1, stride)
+    figures = until_over(chains(nursery, tmp_path, when, rng, is_mixed=is_mixed, first=first, stride=stride))
+    assert figures.cuts > figures.chains
+    assert figures.acknowledged
+    assert figures.verdict.is_good, figures
+
+
+def test_a_power_cut_while_the_journal_is_made_does_not_keep_the_next_start_from_making_it(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    figures = Figures()
+    for is_mixed in (False, True):
+        all_chains = chains(
+            nursery, tmp_path, "after", rng, is_mixed=is_mixed, first=rng.randint(1, 3), stride=5, path="journal.db"
+        )
+        for chain in itertools.islice(all_chains, 5):  # its first 24 calls make the journal
+            chain.rounds = 1
+            figures.add(chain.run())
+    assert figures.verdict.is_good, figures
+
+
+def test_a_power_cut_in_a_checkpoint_takes_nothing_that_was_acknowledged(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    """Calls on the database itself, beside its log, are those of a checkpoint."""
+    figures = Figures()
+    for at in range(4, 24, 6):
+        folder = tmp_path / f"at-{at}"
+        folder.mkdir()
+        kill = Kill(at, "after", kind="write,sync,truncate", path="data/journal.db")
+        figures.add(Chain(nursery, folder, kill, [kill], cuts=random.Random(at), is_mixed=at % 4 == 0).run())
+    assert figures.verdict.is_good, figures
+
+
+def test_power_cuts_under_live_producers_take_nothing_that_was_acknowledged(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    story = cut_under_load(nursery, tmp_path, rng, cuts=12 if IS_LONG else 3)
+    verdict = story.check(is_ordered=False, may_replies_vanish=True)
+    assert len(story.acknowledged) == len(story.sent)
+    assert verdict.is_good, verdict
+
+
+def cut_under_load(nursery: Nursery, folder: Path, rng: random.Random, *, cuts: int) -> Story:
+    """Cut the power at random moments while producers drop, then serve what is left to the end."""
+    home, shadow = folder / "home", folder / "shadow"
+    make_home(home)
+    story = Story(home)
+    keep_all(home, shadow)
+    faults = ("--checkpoint-seconds", "0.02")
+    for cut in range(cuts):
+        is_dark = threading.Event()
+        producers = [
+            threading.Thread(target=_produce, args=(story, box, f"cut {cut}", is_dark), daemon=True) for box in BOXES
+        ]
+        with ended(nursery.start(home, {"ipc.batch_requests": 512}, faults=faults, shadow=shadow)) as host:
+            for producer in producers:
+                producer.start()
+            lights_out = time.monotonic() + rng.uniform(0.05, 0.4)
+            while time.monotonic() < lights_out:
+                story.look()
+            host.kill()
+        is_dark.set()
+        for producer in producers:
+            producer.join()
+        story.look()
+        cut_power(story, shadow, rng, is_mixed=bool(cut % 2))
+        story.retry()
+    with ended(nursery.start(home, {"ipc.batch_requests": 512}, faults=faults, shadow=shadow)) as host:
+        assert attend(story, host) == 0, host.tail()
+    return story
+
+
+def _produce(story: Story, box: tuple[str, str], words: str, is_dark: threading.Event) -> None:
+    for number in itertools.count():
+        if is_dark.wait(0.002):
+            return
+        story.drop(box, "turn" if number % 3 == 0 else "note", f"{box[1]} in {words}, {number // 2}")
+
+
+def test_a_host_that_does_not_sync_loses_what_it_acknowledged(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    """The control: the same check sees what syncs are for."""
+    all_chains = chains(
+        nursery, tmp_path, "before", rng, is_mixed=False, first=100, stride=30, faults=("--without-sync",)
+    )
+    for chain in all_chains:
+        figures = chain.run()
+        if figures.verdict.lost:
+            return
+        assert not chain.is_over, figures
+
+
+@pytest.mark.skipif(not IS_LONG, reason="the long form: HB_CRASH_LONG=1")
+@pytest.mark.timeout(4 * 3600)
+def test_power_cuts_at_every_call_take_nothing_that_was_acknowledged(
+    nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
+) -> None:
+    total = Figures()
+    ways: tuple[tuple[When, bool], ...] = (("before", False), ("after", True), ("torn", True), ("before", True))
+    for number, (when, is_mixed) in enumerate(itertools.cycle(ways)):
+        if total.cuts >= _LEAST_CUTS:
+            break
+        total.add(until_over(chains(nursery, tmp_path / str(number), when, rng, is_mixed=is_mixed)))
+        with capsys.disabled():
+            print(f"\nround {number + 1}: {total}")
+        assert total.verdict.is_good, total

@@ -1,0 +1,68 @@
+"""SIGKILL at random moments: the command as it is installed, producers that never stop, an editor in MEMORY.md."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.crash.conftest import IS_LONG
+from tests.crash.story import BOXES, Editor, Story
+from tests.hosting import HostProcess, wait_for
+
+SETTINGS = {"ipc.sweep_seconds": 0.02, "log.requests": False}
+_KILLS = 75 if IS_LONG else 4
+_PAUSE_SECONDS = 0.004
+
+
+@pytest.mark.timeout(1200 if IS_LONG else 120)
+@pytest.mark.parametrize("has_editor", [False, True], ids=["alone", "with an editor"])
+def test_killed_at_random_under_live_producers_nothing_is_lost_or_doubled(
+    home: Path, tmp_path: Path, rng: random.Random, has_editor: bool
+) -> None:
+    story = Story(home)
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    is_over = threading.Event()
+    producers = [threading.Thread(target=_produce, args=(story, box, is_over), daemon=True) for box in BOXES]
+    for producer in producers:
+        producer.start()
+    try:
+        with HostProcess(home, SETTINGS) as host:
+            for kill in range(_KILLS):
+                answered = len(story.acknowledged)
+                host.start()
+                editor = Editor(story, "alpha", random.Random(kill), edits=3, copies=copies) if has_editor else None
+                death = time.monotonic() + rng.uniform(0.0, 0.4)
+                while time.monotonic() < death or len(story.acknowledged) == answered:
+                    story.look()
+                    if editor is not None:
+                        editor.step()
+                    time.sleep(0.002)
+                host.kill()
+                if editor is not None:
+                    editor.finish()
+                story.look()
+            is_over.set()
+            for producer in producers:
+                producer.join()
+            host.start()
+            wait_for(lambda: not story.is_waiting(), 60, what="every box empty")
+            host.stop()
+    finally:
+        is_over.set()
+    story.look()
+    verdict = story.check(is_ordered=not has_editor)
+    assert len(story.acknowledged) == len(story.sent)
+    assert verdict.is_good, verdict
+
+
+def _produce(story: Story, box: tuple[str, str], is_over: threading.Event) -> None:
+    for number in itertools.count():
+        if is_over.wait(_PAUSE_SECONDS):
+            return
+        story.drop(box, "turn" if number % 4 == 0 else "note", f"{box[1]} says {number // 2}")
