@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -26,7 +26,7 @@ _NOT_SETTINGS: Final = ("HOME", "GROUP", "SENDER", "SESSION", "BOX")
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Ipc(_Section):
@@ -51,7 +51,10 @@ class Ipc(_Section):
     )
     reply_ttl_seconds: float = Field(3600, ge=1, description="Seconds after which a reply nobody removed is removed.")
     receipt_days: float = Field(
-        7, ge=0.01, description="Days for which a request asked again gets its first reply; longer ago it is a new one."
+        7,
+        ge=0.01,
+        le=36_500,
+        description="Days for which a request asked again gets its first reply; longer ago it is a new one.",
     )
     full_disk_seconds: float = Field(
         5, ge=0, description="Seconds a batch waits for space on a full disk before it is answered with unavailable."
@@ -168,7 +171,8 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
         if name not in origins:
             raise _unknown(name, str(path))
         origins[name] = str(path)
-    for variable in os.environ:
+    from_environment: dict[str, str] = {}
+    for variable, value in os.environ.items():
         if not variable.upper().startswith(_PREFIX):
             continue
         rest = variable[len(_PREFIX) :]
@@ -177,14 +181,14 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
         name = rest.lower().replace("__", ".", 1)
         if name not in origins:
             raise _unknown(name, f"environment variable {variable}", environment=True)
+        from_environment[name] = value
         origins[name] = f"environment {variable}"
     for name in flags or {}:
         if name not in origins:
             raise _unknown(name, "flag")
         origins[name] = "flag"
     try:
-        environment = Settings().model_dump(exclude_unset=True)  # what only the environment says
-        merged = _merge(_merge(from_file, environment), _nest(flags or {}))
+        merged = _merge(_merge(from_file, _nest(from_environment)), _nest(flags or {}))
         settings = Settings.model_validate(merged)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -248,7 +252,7 @@ def _names() -> list[str]:
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and (value or not prefix):
             flat |= _flatten(value, f"{prefix}{name}.")
         else:
             flat[f"{prefix}{name}"] = value
@@ -282,15 +286,14 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} cannot be read: {error}") from None
     for name, value in tree.items():
         if name not in Settings.model_fields:
-            raise _unknown(name, str(path))
+            raise _unknown(name, str(path), [*Settings.model_fields, *_names()])
         if not isinstance(value, dict):
             raise SettingsError(f"{path}: {name} is a section: write [{name}] and its settings below")
     return tree
 
 
-def _unknown(name: str, where: str, *, environment: bool = False) -> SettingsError:
-    known = [*Settings.model_fields, *_names()]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+def _unknown(name: str, where: str, known: Sequence[str] | None = None, *, environment: bool = False) -> SettingsError:
+    near = difflib.get_close_matches(name, known or _names(), n=1, cutoff=0.4)
     shown = near[0] if near else ""
     if environment and shown:
         shown = _PREFIX + shown.upper().replace(".", "__")

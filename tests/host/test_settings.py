@@ -1,0 +1,305 @@
+"""Settings: which one wins, and an error for everything that is not just right."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_host.errors import SettingsError
+from honeybadger_host.settings import (
+    CONFIG_FILE,
+    Settings,
+    environment_home,
+    load_settings,
+    notify_socket,
+    render_toml,
+    values,
+    watchdog_seconds,
+)
+
+ROOT = Path(__file__).parents[2]
+DEFAULTS = dict(values(Settings()))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "config").mkdir()
+    return tmp_path
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / CONFIG_FILE
+    path.write_text(text)
+    return path
+
+
+def refused(folder: Path, flags: dict[str, Any] | None = None) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(folder, flags)
+    assert caught.value.exit_code == 3
+    return str(caught.value)
+
+
+# ----------------------------------------------------------------------------------------------------------- precedence
+
+
+def test_a_home_without_a_file_has_the_defaults(tmp_path: Path) -> None:
+    loaded = load_settings(tmp_path)
+    assert dict(values(loaded.settings)) == DEFAULTS
+    assert set(loaded.origins.values()) == {"default"}
+    assert list(loaded.origins) == list(DEFAULTS)
+
+
+def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_default(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(folder, "[ipc]\nsweep_seconds = 1\nbatch_requests = 2\nqueries_at_once = 3\n")
+    monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "10")
+    monkeypatch.setenv("HONEYBADGER_IPC__BATCH_REQUESTS", "20")
+    loaded = load_settings(folder, {"ipc.sweep_seconds": "0.5"})
+    ipc = loaded.settings.ipc
+    assert (ipc.sweep_seconds, ipc.batch_requests, ipc.queries_at_once, ipc.closed) == (0.5, 20, 3, False)
+    assert [
+        loaded.origins[f"ipc.{name}"] for name in ("sweep_seconds", "batch_requests", "queries_at_once", "closed")
+    ] == [
+        "flag",
+        "environment HONEYBADGER_IPC__BATCH_REQUESTS",
+        str(path),
+        "default",
+    ]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    section, _, leaf = name.partition(".")
+    match DEFAULTS[name]:
+        case bool(default):
+            other: Any = not default
+        case str(default):
+            other = {"auto": "json", "info": "error"}[default]
+        case default:
+            other = 256 if name == "ipc.batch_requests" else default * 2
+    written = str(other).lower() if isinstance(other, bool) else str(other)
+
+    def value(flags: dict[str, Any] | None = None) -> Any:
+        return dict(values(load_settings(folder, flags).settings))[name]
+
+    assert value({name: written}) == other
+    monkeypatch.setenv(f"HONEYBADGER_{section}__{leaf}".upper(), written)
+    assert value() == other
+    monkeypatch.undo()
+    write(folder, f"[{section}]\n{leaf} = " + (f'"{other}"' if isinstance(other, str) else written))
+    assert value() == other
+
+
+def test_a_wrong_value_that_something_else_overrides_does_no_harm(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(folder, "[ipc]\nsweep_seconds = 'often'\n")
+    monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "seldom")
+    assert load_settings(folder, {"ipc.sweep_seconds": 2}).settings.ipc.sweep_seconds == 2
+
+
+def test_variables_of_the_clients_are_no_settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "GROUP", "SENDER", "SESSION", "BOX"):
+        monkeypatch.setenv(f"HONEYBADGER_{name}", "x")
+    assert dict(values(load_settings(folder).settings)) == DEFAULTS
+
+
+# -------------------------------------------------------------------------------------------------------- unknown names
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[icp]\nclosed = true", "there is no setting icp; did you mean ipc?"),
+        ("[ipc]\nsweep_secnds = 1", "there is no setting ipc.sweep_secnds; did you mean ipc.sweep_seconds?"),
+        ("sweep_seconds = 1", "there is no setting sweep_seconds; did you mean ipc.sweep_seconds?"),
+        ("[context]\nbudget = 1", "there is no setting context.budget; did you mean context.budget_tokens?"),
+        ("[ipc.closed]\nyes = 1", "there is no setting ipc.closed.yes; did you mean ipc.closed?"),
+        ("[ipc.extra]", "there is no setting ipc.extra; did you mean ipc."),
+        ("[zzz]\nx = 1", "there is no setting zzz; sections: ipc, memory, conversation, history, context, log, life"),
+        ("ipc = 1", "ipc is a section: write [ipc] and its settings below"),
+        ("[[ipc]]\nclosed = true", "ipc is a section"),
+    ],
+)
+def test_an_unknown_name_in_the_file_is_an_error_that_names_the_nearest(folder: Path, text: str, says: str) -> None:
+    path = write(folder, text)
+    message = refused(folder)
+    assert message.startswith(str(path))
+    assert says in message
+
+
+@pytest.mark.parametrize(
+    ("variable", "says"),
+    [
+        ("HONEYBADGER_IPC__SWEEP", "there is no setting ipc.sweep; did you mean HONEYBADGER_IPC__SWEEP_SECONDS?"),
+        ("HONEYBADGER_SWEEP_SECONDS", "did you mean HONEYBADGER_IPC__SWEEP_SECONDS?"),
+        ("HONEYBADGER_LOG_LEVEL", "did you mean HONEYBADGER_LOG__LEVEL?"),
+        ("HONEYBADGER_IPC", "did you mean HONEYBADGER_IPC__"),
+        ("HONEYBADGER_HISTORY__BUDGET__TOKENS", "did you mean HONEYBADGER_HISTORY__BUDGET_TOKENS?"),
+        ("honeybadger_ipc__close", "did you mean HONEYBADGER_IPC__CLOSED?"),
+    ],
+)
+def test_an_unknown_variable_is_an_error_that_names_the_nearest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str, says: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    message = refused(folder)
+    assert message.startswith(f"environment variable {variable}: ")
+    assert says in message
+
+
+@pytest.mark.parametrize(("name", "near"), [("log.levl", "log.level"), ("sweep", "ipc.sweep_seconds"), ("ipc", "ipc.")])
+def test_an_unknown_flag_is_an_error_that_names_the_nearest(folder: Path, name: str, near: str) -> None:
+    message = refused(folder, {name: "1"})
+    assert message.startswith(f"flag: there is no setting {name}; did you mean {near}")
+
+
+# --------------------------------------------------------------------------------------------------------- wrong values
+
+
+def test_a_wrong_value_in_the_file_names_setting_file_and_value(folder: Path) -> None:
+    path = write(folder, "[ipc]\nsweep_seconds = 0\n")
+    assert refused(folder) == (
+        f"setting ipc.sweep_seconds ({path}) is 0: Input should be greater than or equal to 0.01"
+    )
+
+
+def test_a_wrong_value_in_the_environment_names_the_variable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, "[log]\nlevel = 'debug'\n")
+    monkeypatch.setenv("HONEYBADGER_LOG__LEVEL", "loud")
+    message = refused(folder)
+    assert message.startswith("setting log.level (environment HONEYBADGER_LOG__LEVEL) is 'loud': ")
+    assert "'debug', 'info', 'warning' or 'error'" in message
+
+
+def test_a_wrong_value_of_a_flag_names_the_flag(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONEYBADGER_IPC__CLOSED", "true")
+    assert refused(folder, {"ipc.closed": "perhaps"}).startswith("setting ipc.closed (flag) is 'perhaps': ")
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "1e400"])
+@pytest.mark.parametrize(
+    "name",
+    [name for name, value in DEFAULTS.items() if isinstance(value, (int, float)) and not isinstance(value, bool)],
+)
+def test_no_number_is_endless_or_none(folder: Path, name: str, value: str) -> None:
+    assert f"setting {name} (flag) is" in refused(folder, {name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ipc.batch_requests", 513),
+        ("ipc.batch_requests", 0),
+        ("ipc.batch_requests", 1.5),
+        ("ipc.receipt_days", 10**9),
+        ("ipc.max_request_bytes", 10),
+        ("ipc.queries_at_once", -1),
+        ("conversation.window_turns", 0),
+        ("history.budget_tokens", -1),
+        ("context.budget_tokens", ""),
+        ("memory.max_cache_bytes", None),
+        ("life.grace_seconds", [1]),
+    ],
+)
+def test_values_out_of_range_or_of_another_kind_are_refused(folder: Path, name: str, value: object) -> None:
+    assert f"setting {name} (flag) is {value!r}: " in refused(folder, {name: value})
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [(b"[ipc\n", "is not TOML: "), (b"[ipc]\nclosed = maybe\n", "is not TOML: "), (b"# \xe4\n", "cannot be read: ")],
+)
+def test_a_file_that_is_no_toml_is_an_error_that_says_where(folder: Path, data: bytes, says: str) -> None:
+    (folder / CONFIG_FILE).write_bytes(data)
+    assert refused(folder).startswith(f"{folder / CONFIG_FILE} {says}")
+
+
+def test_a_folder_in_place_of_the_file_is_an_error(folder: Path) -> None:
+    (folder / CONFIG_FILE).mkdir()
+    assert "cannot be read: " in refused(folder)
+
+
+def test_settings_cannot_be_changed_once_they_are_read(folder: Path) -> None:
+    settings = load_settings(folder).settings
+    with pytest.raises(ValueError, match="frozen"):
+        settings.ipc.closed = True  # type: ignore[misc]
+
+
+# ------------------------------------------------------------------------------------------------------------- the file
+
+
+def test_the_file_of_this_repository_is_the_rendered_one() -> None:
+    assert (ROOT / CONFIG_FILE).read_text() == render_toml()
+
+
+def test_the_rendered_file_sets_nothing_until_a_line_is_uncommented(folder: Path) -> None:
+    write(folder, render_toml())
+    assert set(load_settings(folder).origins.values()) == {"default"}
+    uncommented = re.sub(r"^#(\w+ = )", r"\1", render_toml(), flags=re.MULTILINE)
+    flat = {
+        f"{section}.{name}": value
+        for section, tree in tomllib.loads(uncommented).items()
+        for name, value in tree.items()
+    }
+    assert flat == DEFAULTS
+    path = write(folder, uncommented)
+    loaded = load_settings(folder)
+    assert set(loaded.origins.values()) == {str(path)}
+    assert dict(values(loaded.settings)) == DEFAULTS
+
+
+def test_every_setting_says_what_it_is_and_in_which_unit() -> None:
+    lines = render_toml().splitlines()
+    units = {"_seconds": "second", "_bytes": "byte", "_days": "day", "_tokens": "token", "_turns": "turn"}
+    for name, default in DEFAULTS.items():
+        leaf = name.partition(".")[2]
+        (number,) = [
+            number
+            for number, line in enumerate(lines)
+            if line.startswith(f"#{leaf} = ") and f"[{name.partition('.')[0]}]" in _sections_above(lines, number)
+        ]
+        description = lines[number - 1]
+        assert description.startswith("# ")
+        assert len(description) > 20
+        for suffix, unit in units.items():
+            if leaf.endswith(suffix):
+                assert unit in description.lower(), name
+        if isinstance(default, float):
+            assert math.isfinite(default)
+
+
+def _sections_above(lines: list[str], number: int) -> str:
+    return next(line for line in reversed(lines[:number]) if line.startswith("["))
+
+
+def test_every_setting_that_a_document_names_is_known() -> None:
+    sections = "|".join(Settings.model_fields)
+    source = "".join(path.read_text() for path in (ROOT / "honeybadger_host").rglob("*.py"))
+    events = set(re.findall(r"\blog\.\w+\(\s*\"([a-z_.]+)\"", source))
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        named = re.findall(rf"`((?:{sections})\.[a-z_]+)`", page.read_text())
+        assert [name for name in named if name not in DEFAULTS and name not in events] == [], page
+
+
+# ------------------------------------------------------------------------------------------------------ the environment
+
+
+def test_what_else_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (environment_home(), notify_socket(), watchdog_seconds()) == (None, None, None)
+    monkeypatch.setenv("HONEYBADGER_HOME", "/srv/badger")
+    monkeypatch.setenv("NOTIFY_SOCKET", "@socket")
+    monkeypatch.setenv("WATCHDOG_USEC", "2500000")
+    assert (environment_home(), notify_socket(), watchdog_seconds()) == (Path("/srv/badger"), "@socket", 2.5)
+    for empty, wrong in (("HONEYBADGER_HOME", ""), ("NOTIFY_SOCKET", ""), ("WATCHDOG_USEC", "0")):
+        monkeypatch.setenv(empty, wrong)
+    assert (environment_home(), notify_socket(), watchdog_seconds()) == (None, None, None)
+    monkeypatch.setenv("WATCHDOG_USEC", "soon")
+    assert watchdog_seconds() is None
