@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import operator
 import os
 import stat
 import threading
@@ -33,6 +34,7 @@ _LONG_QUEUE: Final = 256
 _MOST_OPEN: Final = 128
 """Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
 _SUFFIX: Final = ".json"
+
 _MOST_BURIED_BYTES: Final = 16 * 1024 * 1024
 _LONGEST_STEM_BYTES: Final = 200
 """A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes."""
@@ -124,6 +126,8 @@ class OpenBox:
             fd = os.open(temporary, flags, 0o600, dir_fd=self.replies_fd)
         try:
             written = os.write(fd, data)
+            if self.box.uid is not None and self.box.uid != os.geteuid():
+                os.fchown(fd, self.box.uid, -1)  # a host that serves other users' boxes writes for them
         finally:
             os.close(fd)
         if written != len(data):
@@ -184,6 +188,7 @@ class Spool:
         self._queues: dict[str, list[tuple[str, Box]]] = {}
         self._turn = 0
         self._ignored: set[str] = set()
+        self._seen: list[object] = []
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
 
     @property
@@ -193,15 +198,22 @@ class Spool:
 
     def distrust(self) -> None:
         """Forget which folders did not change: a file system may be wrong about its time stamps."""
-        self._listings.clear()
+        for unchanged, _ in self._listings.values():
+            unchanged.forget()
         for box in self.boxes.values():
             box.empty.forget()
 
     def discover(self) -> None:
         """Find boxes that came and forget those that went."""
+        groups = self._names_in(self._ipc)
+        listings = [self._names_in(f"{self._ipc}/{group}") for group in groups]
+        seen = [groups, *listings, self.senders]
+        if len(seen) == len(self._seen) and all(map(operator.is_, seen, self._seen)):
+            return  # the same lists as last time
+        self._seen = seen
         found: dict[str, tuple[str, str]] = {}
-        for group in self._names_in(self._ipc):
-            for sender in self._names_in(f"{self._ipc}/{group}"):
+        for group, senders in zip(groups, listings, strict=True):
+            for sender in senders:
                 if self.senders is not None and (group, sender) not in self.senders:
                     self._ignore(f"{group}/{sender}", "the host runs closed and does not know this sender")
                     continue
@@ -393,6 +405,9 @@ class Spool:
             elif not name.startswith("."):
                 self._ignore(f"{folder}/{name}", "not a folder, or not a name the protocol allows")
         unchanged.listed(status, now)
+        known = self._listings.get(folder)
+        if known is not None and known[1] == names:
+            names = known[1]  # the same list while it says the same: see `discover`
         self._listings[folder] = (unchanged, names)
         return names
 
