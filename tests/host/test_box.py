@@ -569,3 +569,22 @@ def test_a_dead_letter_of_any_name_can_be_kept(place: Place, name: str) -> None:
     for file, reason in reasons.items():
         assert file.isprintable()
         assert reason["name"].isprintable()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write for another user")
+def test_a_reply_belongs_to_the_owner_of_its_box(tmp_path: Path) -> None:
+    place = Place(tmp_path, senders={("main", "alice"): 12_345})
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    opened = place.open(box)
+    opened.reply("x.json", b"{}")
+    opened.close()
+    assert (root / "replies" / "x.json").stat().st_uid == 12_345
+
+
+def test_a_sender_that_the_operator_adds_is_found_though_no_folder_changed(tmp_path: Path) -> None:
+    place = Place(tmp_path, senders={})
+    place.sender("main", "alice")
+    assert place.sweep() == []
+    place.spool.senders = {("main", "alice"): None}
+    assert [box.sender for box in place.sweep()] == ["alice"]
