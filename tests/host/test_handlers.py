@@ -335,7 +335,7 @@ def test_a_budget_of_the_request_counts_and_zero_means_no_limit(room: Room) -> N
     assert room.ask("get_context", budget_tokens=1)["is_over_budget"] is True
 
 
-def test_fifty_long_messages_then_one_more_the_debug_log_shows_the_history_cut_to_about_8000_tokens(room: Room) -> None:
+def test_after_fifty_long_messages_and_one_more_the_debug_log_shows_the_cut_to_about_8000(room: Room) -> None:
     for number in range(50):
         room.change("append_turn", role="user", content=f"message {number} " + "long " * 400)
     room.change("append_turn", role="user", content="and one more")

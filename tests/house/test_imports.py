@@ -1,0 +1,177 @@
+"""The rooms of the house: who knows whom, who reads the environment, and that importing does nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOST, AGENT = "honeybadger_host", "honeybadger_agent"
+
+FORBIDDEN = {
+    "text": ["domain", "files", "memory", "ipc", "handlers", "settings", "home", "observe", "daemon", "cli"],
+    "errors": ["text", "domain", "files", "memory", "ipc", "handlers", "settings", "home", "observe", "daemon", "cli"],
+    "domain": ["files", "memory", "ipc", "handlers", "settings", "home", "observe", "daemon", "cli"],
+    "files": ["domain", "text", "memory", "ipc", "handlers", "settings", "home", "observe", "daemon", "cli"],
+    "settings": ["memory", "ipc", "handlers", "home", "observe", "daemon", "cli"],
+    "memory": ["ipc", "handlers", "settings", "home", "observe", "senders", "watch", "daemon", "cli"],
+    "ipc": ["handlers", "settings", "home", "daemon", "cli"],
+    "handlers": ["ipc", "home", "observe", "senders", "watch", "daemon", "cli"],
+    "daemon": ["cli"],
+}
+"""Room -> rooms above it or beside it, which it must not know."""
+
+FROM_AGENT = {"wire", "mailbox", "orchestrator", "prompt", "model"}
+"""What the host may take from the agents' package."""
+
+PURE = ["text", "domain", "memory.notes", "memory.budget", "memory.context"]
+WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}
+
+
+def modules(package: str) -> dict[str, ast.Module]:
+    """Return module name, without the package's -> syntax tree."""
+    found = {}
+    for path in sorted((ROOT / package).rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT / package).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+        found[name] = ast.parse(path.read_text())
+    return found
+
+
+def imported(tree: ast.Module, known: dict[str, set[str]]) -> Iterator[str]:
+    """Yield the full name of every imported module, wherever the import stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports say the whole name"
+            module = node.module or ""
+            package, _, rest = module.partition(".")
+            for alias in node.names:
+                inner = f"{rest}.{alias.name}".lstrip(".")
+                yield f"{package}.{inner}" if inner in known.get(package, ()) else module
+
+
+@pytest.fixture(scope="module")
+def edges() -> dict[str, set[str]]:
+    """Full module name -> full names of what it imports."""
+    trees = {package: modules(package) for package in (HOST, AGENT)}
+    known = {package: set(found) for package, found in trees.items()}
+    return {
+        f"{package}.{name}".rstrip("."): set(imported(tree, known))
+        for package, found in trees.items()
+        for name, tree in found.items()
+    }
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_no_room_knows_what_is_above_it_or_beside_it(edges: dict[str, set[str]]) -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, others in edges.items()
+        for other in others
+        if module.startswith(HOST) and other.startswith(HOST) and room_of(other) in FORBIDDEN.get(room_of(module), [])
+    ]
+    assert wrong == []
+
+
+def test_only_the_entry_points_know_the_command_line_and_only_it_knows_the_daemon(edges: dict[str, set[str]]) -> None:
+    assert {module for module, others in edges.items() if f"{HOST}.cli" in others} <= {f"{HOST}.__main__"}
+    assert {module for module, others in edges.items() if f"{HOST}.daemon" in others} <= {f"{HOST}.cli"}
+
+
+def test_imports_go_in_no_circle(edges: dict[str, set[str]]) -> None:
+    finished: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join([*path, module])
+        if module not in finished:
+            for other in edges.get(module, ()):
+                visit(other, (*path, module))
+            finished.add(module)
+
+    for module in edges:
+        visit(module, ())
+
+
+def test_the_agents_package_never_imports_the_host(edges: dict[str, set[str]]) -> None:
+    assert [
+        module
+        for module, others in edges.items()
+        if module.startswith(AGENT) and any(other.startswith(HOST) for other in others)
+    ] == []
+
+
+def test_the_host_takes_from_the_agents_package_only_what_both_speak(edges: dict[str, set[str]]) -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, others in edges.items()
+        for other in others
+        if module.startswith(HOST) and other.split(".")[0] == AGENT and room_of(other) not in FROM_AGENT
+    ]
+    assert wrong == []
+
+
+def test_what_is_pure_imports_nothing_that_reaches_the_world(edges: dict[str, set[str]]) -> None:
+    for name in PURE:
+        reached = {other.split(".")[0] for other in edges[f"{HOST}.{name}"]} & WORLDLY
+        assert reached == set(), name
+
+
+def test_only_the_settings_read_the_environment() -> None:
+    readers = set()
+    for name, tree in modules(HOST).items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in ("environ", "environb", "getenv", "getenvb"):
+                readers.add(name)
+            if isinstance(node, ast.ImportFrom) and node.module == "os":
+                readers |= {name for alias in node.names if "env" in alias.name}
+    assert readers == {"settings"}
+
+
+def test_importing_does_nothing(tmp_path: Path) -> None:
+    script = f"""
+import importlib, os, pkgutil, signal, sys, threading
+
+did = []
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+def watch(event, arguments):
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & WRITES:
+        did.append((event, arguments))
+    if event.startswith(("os.mkdir", "os.remove", "os.rename", "os.putenv", "socket.", "sqlite3.", "subprocess.")):
+        if event not in ("socket.__new__", "socket.gethostname", "sqlite3.enable_load_extension"):
+            did.append((event, arguments))
+
+signals = {{number: signal.getsignal(number) for number in signal.valid_signals()}}
+environment = dict(os.environ)
+sys.addaudithook(watch)
+for package in ({HOST!r}, {AGENT!r}):
+    path = importlib.import_module(package).__path__
+    for module in pkgutil.walk_packages(path, package + "."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+assert did == [], did
+assert threading.enumerate() == [threading.main_thread()], threading.enumerate()
+assert {{number: signal.getsignal(number) for number in signal.valid_signals()}} == signals
+assert dict(os.environ) == environment
+print("done")
+"""
+    run = subprocess.run(
+        [sys.executable, "-B", "-W", "error", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "", "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert (run.stdout, run.stderr) == ("done\n", "")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,183 @@
+"""Every row of what was asked for has a test, by name; a test that goes away takes its row with it, loudly."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Final, get_args
+
+import pytest
+
+from honeybadger_agent.wire import REQUEST_TYPES, ErrorCode
+
+TESTS: Final = Path(__file__).parents[1]
+
+ROWS: Final[dict[str, list[str]]] = {
+    "HB1 tool update_memory, its description, its payload": [
+        "agent/test_tools.py::test_update_memory_tool_writes_ipc_file_with_correct_payload",
+        "agent/test_tools.py::test_the_description_tells_the_model_when_to_remember",
+    ],
+    "HB1 the tool answers after the durable receipt": [
+        "flows/test_road.py::test_an_accepted_note_has_a_position_in_the_journal_and_a_query_has_none",
+        "crash/test_kill_points.py::test_killed_three_times_at_a_named_point_nothing_is_lost_or_doubled",
+        "crash/test_power_cut.py::test_a_power_cut_at_a_call_takes_nothing_that_was_acknowledged",
+    ],
+    "HB2 the note, byte for byte, with its author": [
+        "host/test_text.py::test_a_note_of_one_line_is_byte_for_byte_what_the_seed_asks_for",
+        "host/test_handlers.py::test_update_memory_creates_memory_md_and_appends_with_attribution",
+        "flows/test_road.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
+    ],
+    "HB2 content can never forge a heading": [
+        "host/test_text.py::test_no_note_forges_another_or_takes_one_in",
+        "flows/test_hostile.py::test_no_text_forges_a_note_or_its_author",
+        "flows/test_hostile.py::test_no_section_forges_a_note_or_its_author",
+    ],
+    "HB2 blank content is refused with a warning, as an error reply": [
+        "host/test_handlers.py::test_a_blank_note_is_refused_with_a_warning_and_changes_nothing",
+    ],
+    "HB3 persona, facts and summary load each on its own": [
+        "host/test_group_files.py::test_hierarchical_memory_store_loads_group_agent_memory_and_summary",
+        "host/test_handlers.py::test_read_group_files_gives_each_file_as_it_is",
+        "host/test_context.py::test_each_part_is_there_without_the_others",
+    ],
+    "HB4 the cache is never stale and never torn": [
+        "host/test_group_files.py::test_every_save_shows_in_the_next_read_without_any_watcher",
+        "host/test_group_files.py::test_no_read_under_load_is_stale_or_torn",
+        "host/test_group_files.py::test_no_read_is_stale_whatever_way_the_file_is_saved",
+        "flows/test_watching.py::test_an_edit_of_a_group_file_is_seen_at_once_without_events",
+    ],
+    "HB5 order of the context; a blank part leaves no heading": [
+        "host/test_context.py::test_everything_stands_in_the_seeds_order",
+        "host/test_context.py::test_a_blank_part_leaves_no_heading_and_keeps_its_row",
+        "flows/test_road.py::test_context_holds_persona_notes_history_and_the_message",
+    ],
+    "HB5 one budget for the whole, explained": [
+        "host/test_context.py::test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone",
+        "host/test_context.py::test_every_row_tells_what_is_in_the_text",
+        "host/test_context.py::test_the_persona_is_never_cut_and_too_small_a_budget_is_said",
+    ],
+    "HB6 history under a token budget": [
+        "host/test_budget.py::test_conversation_formatter_with_budget_truncates_messages_over_budget",
+        "host/test_budget.py::test_conversation_formatter_with_budget_prioritises_most_recent_messages",
+        "host/test_budget.py::test_conversation_formatter_zero_budget_includes_all_messages",
+        "host/test_budget.py::test_for_ascii_the_result_is_the_seeds",
+    ],
+    "HB6 the newest message is shortened, never dropped": [
+        "host/test_budget.py::test_a_newest_turn_that_is_too_large_alone_is_shortened_and_marked",
+    ],
+    "HB6 nobody forges another speaker's line": [
+        "host/test_text.py::test_no_turn_forges_another_speakers_line",
+        "host/test_handlers.py::test_a_speaker_that_could_forge_a_line_or_cannot_be_seen_is_refused",
+    ],
+    "HB6 estimate of tokens": [
+        "host/test_text.py::test_the_estimate_is_ascii_characters_by_four_and_one_for_every_other",
+    ],
+    "HB7 one formatter for every history": [
+        "host/test_budget.py::test_a_history_is_a_suffix_within_its_budget_and_never_without_the_newest",
+    ],
+    "HB9 fifty long messages, one more: cut to about 8000 tokens in the debug log": [
+        "host/test_handlers.py::test_after_fifty_long_messages_and_one_more_the_debug_log_shows_the_cut_to_about_8000",
+    ],
+    "AM1 at most 50 turns, idle sessions leave memory, snapshots, unknown is empty": [
+        "host/test_conversation.py::test_the_window_moves_and_the_log_is_kept_whole",
+        "host/test_conversation.py::test_an_idle_session_leaves_memory_and_loses_nothing",
+        "host/test_conversation.py::test_a_snapshot_does_not_change_when_more_is_said",
+        "host/test_conversation.py::test_an_unknown_session_is_empty",
+    ],
+    "AB5 the log of a session is append-only and kept whole": [
+        "host/test_conversation.py::test_the_window_moves_and_the_log_is_kept_whole",
+        "host/test_conversation.py::test_ten_thousand_turns_cost_no_more_than_fifty",
+        "host/test_conversation.py::test_a_line_that_is_no_turn_hides_no_other",
+    ],
+    "AB6 folders 0700, files 0600": [
+        "host/test_files.py::test_new_files_are_private_and_so_are_their_new_folders",
+        "host/test_files.py::test_a_replaced_file_is_private",
+        "host/test_journal.py::test_only_its_owner_reads_it_whatever_the_umask",
+        "host/test_projections.py::test_entries_are_appended_in_order_and_the_files_are_private",
+    ],
+    "CM4 token counts of messages, as estimated and as a model reported them": [
+        "host/test_handlers.py::test_append_turn_numbers_and_keeps_what_was_said",
+    ],
+}
+"""What was asked -> the tests that hold it."""
+
+CODES: Final[dict[str, list[str]]] = {
+    "invalid": [
+        "flows/test_errors.py::test_a_wrong_request_is_answered_with_what_where_and_what_now",
+        "host/test_handlers.py::test_a_blank_turn_is_refused",
+    ],
+    "forbidden": ["flows/test_errors.py::test_group_global_is_reserved"],
+    "conflict": ["flows/test_road.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
+    "too_large": ["flows/test_hostile.py::test_a_request_over_the_largest_size_is_refused_and_kept_whole"],
+    "unavailable": [
+        "flows/test_errors.py::test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away",
+        "host/test_journal.py::test_a_full_disk_changes_nothing_and_the_same_call_succeeds_later",
+    ],
+    "internal": ["flows/test_errors.py::test_a_bug_in_a_decision_is_internal_and_the_request_is_kept"],
+}
+"""Error code of the protocol -> the tests that get it."""
+NOT_YET: Final = {"not_found", "rate_limited"}
+"""Codes that no request of today gets."""
+
+SEEDS_TEST_PLAN: Final = [
+    "agent/test_tools.py::test_update_memory_tool_writes_ipc_file_with_correct_payload",
+    "flows/test_road.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
+    "host/test_group_files.py::test_hierarchical_memory_store_loads_group_agent_memory_and_summary",
+    "host/test_budget.py::test_conversation_formatter_with_budget_truncates_messages_over_budget",
+    "host/test_budget.py::test_conversation_formatter_with_budget_prioritises_most_recent_messages",
+    "host/test_budget.py::test_conversation_formatter_zero_budget_includes_all_messages",
+]
+"""The automated tests 1 to 6 that the seed asks for."""
+
+
+@cache
+def names_in(file: str) -> frozenset[str]:
+    """Return the names of the tests in a file, read and not run."""
+    path = TESTS / file
+    tree = ast.parse(path.read_text()) if path.is_file() else ast.Module([], [])
+    return frozenset(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    )
+
+
+def absent(names: list[str]) -> list[str]:
+    return [name for name in names if name.split("::")[1] not in names_in(name.split("::")[0])]
+
+
+def test_a_test_that_is_not_there_is_noticed() -> None:
+    here = "house/test_requirements.py"
+    names = [f"{here}::test_a_test_that_is_not_there_is_noticed", f"{here}::test_gone", "house/test_gone.py::test_gone"]
+    assert absent(names) == names[1:]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_requirement_has_its_tests(row: str) -> None:
+    assert ROWS[row]
+    assert absent(ROWS[row]) == []
+
+
+def test_no_row_of_this_issue_is_left_out() -> None:
+    asked = {"HB1", "HB2", "HB3", "HB4", "HB5", "HB6", "HB7", "HB9", "AM1", "AB5", "AB6", "CM4"}
+    assert {row.split()[0] for row in ROWS} == asked
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_error_code_has_its_tests(code: str) -> None:
+    assert CODES[code]
+    assert absent(CODES[code]) == []
+
+
+def test_every_code_of_the_protocol_is_given_or_known_not_to_be() -> None:
+    assert sorted([*CODES, *NOT_YET]) == sorted(get_args(ErrorCode))
+
+
+def test_the_seeds_test_plan_is_there_by_name() -> None:
+    assert absent(SEEDS_TEST_PLAN) == []
+
+
+def test_every_request_type_is_named_in_a_test_of_the_handlers() -> None:
+    source = (TESTS / "host" / "test_handlers.py").read_text()
+    assert [name for name in REQUEST_TYPES if f'"{name}"' not in source] == []
