@@ -164,10 +164,9 @@ def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:
         # An item that begins blank ends with the next blank line; one that begins indented wants the rest indented as
         # far; and `- ---` is a rule, not an item. In all three what follows would stand outside, where a fence that
         # nobody closes takes in every later note.
-        while not lines[0]:
-            del lines[0]
+        lines = lines[next(number for number, line in enumerate(lines) if line) :]
         while not lines[-1]:
-            del lines[-1]
+            lines.pop()
         if indentation := lines[0][: -len(lines[0].lstrip(" \t"))]:
             lines = [line.removeprefix(indentation) for line in lines]
             changed["indentation"] = 1
