@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -29,6 +31,19 @@ def nursery(shim: Path) -> Iterator[Nursery]:
     """Starts hosts under the shim."""
     with Nursery(shim) as nursery:
         yield nursery
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory where that is possible: a SIGKILL takes nothing from it, and thousands of syncs cost nothing.
+
+    HB_CRASH_KEEP=1 keeps it.
+    """
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="hb-crash-", dir=memory if os.access(memory, os.W_OK) else None))
+    yield folder
+    if not os.environ.get("HB_CRASH_KEEP"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import functools
+import gc
 import json
 import os
 import signal
@@ -97,10 +98,16 @@ def nurse() -> None:
         {"poll": pid}                                                       -> {"code": exit code, null while it runs}
     What still runs at the end of stdin is killed.
     """
-    from honeybadger_host import cli, daemon, doctor  # noqa: F401  what a host imports, here once for all
-    from honeybadger_host.settings import load_settings  # noqa: F401
+    import anyio
+    import typer.main
 
+    from honeybadger_host import cli, daemon  # noqa: F401  what a host imports, here once for all
+
+    anyio.run(anyio.sleep, 0)
+    setattr(typer.main, "get_command", functools.cache(typer.main.get_command))  # noqa: B010
+    typer.main.get_command(cli.app)
     sqlite3.connect(":memory:").close()
+    gc.freeze()
     running: set[int] = set()
     for line in sys.stdin:
         command = json.loads(line)
