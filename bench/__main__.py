@@ -11,7 +11,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.road import Figure, bench_backlog, bench_context, bench_idle, bench_live, bench_single
+from bench.road import (
+    Figure,
+    bench_backlog,
+    bench_context,
+    bench_flood,
+    bench_idle,
+    bench_live,
+    bench_single,
+)
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "backlog": bench_backlog,
@@ -19,6 +27,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "live": bench_live,
     "context": bench_context,
     "idle": bench_idle,
+    "flood": bench_flood,
 }
 
 

@@ -20,7 +20,9 @@ from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.home import make_home
 
-NOTE = "User prefers dark mode in the editor, and tea without sugar in the afternoon; asked on a call about the release."
+NOTE = (
+    "User prefers dark mode in the editor, and tea without sugar in the afternoon; asked on a call about the release."
+)
 
 
 @contextmanager

@@ -31,6 +31,8 @@ _MOST_LISTED: Final = 65_536
 """Names taken from one listing, the first in order: 90 bytes each."""
 _LONG_QUEUE: Final = 256
 """A box with more names waiting is not listed again before they are served."""
+_MOST_OF_A_GROUP: Final = 32
+"""Requests of one group in a slice: who floods the host must not keep others waiting for a long slice of its own."""
 _MOST_OPEN: Final = 128
 """Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
 _SUFFIX: Final = ".json"
@@ -282,11 +284,14 @@ class Spool:
         start = self._turn % len(groups)
         groups = groups[start:] + groups[:start]
         boxes: set[Box] = set()
+        room = dict.fromkeys(groups, _MOST_OF_A_GROUP)
         while groups and len(taken) < most:
             share = max(1, (most - len(taken)) // len(groups))
             for group in groups:
                 queue = self._queues[group]
-                for _ in range(min(share, len(queue), most - len(taken))):
+                count = min(share, len(queue), most - len(taken), room[group])
+                room[group] -= count
+                for _ in range(count):
                     boxes.add(queue[-1][1])
                     if len(boxes) > _MOST_OPEN:
                         return taken
@@ -294,7 +299,7 @@ class Spool:
                     box.queued.discard(name)
                     box.inflight.add(name)
                     taken.append((name, box))
-            groups = [group for group in groups if self._queues[group]]
+            groups = [group for group in groups if self._queues[group] and room[group]]
         return taken
 
     def open(self, box: Box) -> OpenBox | None:

@@ -159,9 +159,11 @@ def test_a_long_queue_is_served_before_its_box_is_listed_again(place: Place) -> 
     (root / "requests" / "new.json").write_bytes(b"{}")
     place.sweep()
     assert place.spool.pending == 300
-    place.take(200)
+    while place.spool.pending > 100:
+        place.take(50)
+    before = place.spool.pending
     place.sweep()
-    assert place.spool.pending == 101
+    assert place.spool.pending == before + 1
 
 
 def test_a_box_with_more_names_than_one_listing_takes_gives_the_first_in_order(
@@ -256,6 +258,7 @@ def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None
     place.sweep()
     taken = Counter(name.split("/")[0] for name in place.take(16))
     assert taken == {"flood": 13, "quiet-1": 1, "quiet-2": 1, "quiet-3": 1}
+    assert len(place.take(512)) == 32  # a slice of one group alone is short: others may come meanwhile
 
 
 def test_groups_begin_in_turn_so_that_a_slice_smaller_than_their_number_reaches_all(place: Place) -> None:
@@ -306,7 +309,7 @@ def test_every_request_is_taken_once_in_order_and_no_group_waits_for_another(
     taken: dict[str, list[str]] = {group: [] for group in waiting}
     while slice_ := spool.take(most):
         got = Counter(box.group for _, box in slice_)
-        assert len(slice_) == min(most, sum(left.values()))
+        assert len(slice_) == min(most, sum(min(count, rooms._MOST_OF_A_GROUP) for count in left.values()))
         if most >= len(left):
             share = most // len(left)
             assert all(got[group] >= min(share, count) for group, count in left.items())
