@@ -115,14 +115,19 @@ class HomeLock:
     def sign(self, journal: str) -> None:
         """Write who holds the lock, and which journal the home has."""
         started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        holder = {"pid": os.getpid(), "started": started, "host": socket.gethostname(), "journal": journal}
-        data = orjson.dumps(holder, option=orjson.OPT_APPEND_NEWLINE)
+        data = holder_bytes(journal, pid=os.getpid(), started=started, host=socket.gethostname())
         os.pwrite(self._fd, data, 0)
         os.ftruncate(self._fd, len(data))
         os.fsync(self._fd)
 
     def release(self) -> None:
         os.close(self._fd)
+
+
+def holder_bytes(journal: str, *, pid: int | None = None, started: str | None = None, host: str | None = None) -> bytes:
+    """Return what a lock file says: without a process, of a home that was never served and has this journal."""
+    holder = {"pid": pid, "started": started, "host": host, "journal": journal}
+    return orjson.dumps(holder, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read_holder(home: Path) -> Holder:

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -66,6 +67,14 @@ class Receipt(NamedTuple):
     request: str
     digest: bytes
     reply: bytes
+
+
+class Glance(NamedTuple):
+    """A journal as it was at one moment; see `Journal`."""
+
+    identity: str
+    committed_seq: int
+    projected_seq: int
 
 
 @dataclass(slots=True)
@@ -292,14 +301,57 @@ class _Transaction:
 def read_log(path: Path, group: str, limit: int) -> list[Row]:
     """Return the newest changes of a group, newest first, from a journal a host may have open. Raises JournalError."""
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
-        try:
+        with closing(_connect_to_read(path)) as connection:
             query = "SELECT * FROM changes WHERE grp = ? ORDER BY seq DESC LIMIT ?"
             return [Row._make(row) for row in connection.execute(query, (group, limit))]
-        finally:
-            connection.close()
     except sqlite3.Error as error:
         raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def glance(path: Path) -> Glance:
+    """Return where a journal stands that a host may have open. Raises JournalError."""
+    try:
+        with closing(_connect_to_read(path)) as connection:
+            return _glance(connection)
+    except (sqlite3.Error, LookupError) as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def copy_journal(path: Path, to: Path, *, projected_seq: int) -> Glance:
+    """Copy a journal that a host may have open, as it is at one moment, into one checked file; return what it holds.
+
+    Args:
+        to: must not exist.
+        projected_seq: what the copy says of itself at most: a restored host looks for every change behind it.
+    Raises:
+        JournalError: it is damaged, or cannot be read.
+        WorldFailed: no space for the copy.
+    """
+    os.close(os.open(to, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(_connect_to_read(path)) as source, closing(sqlite3.connect(to, isolation_level=None)) as copy:
+            copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable
+            source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file
+            copy.execute("UPDATE meta SET value = min(value, ?) WHERE key = 'projected_seq'", (projected_seq,))
+            verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if verdict != "ok":
+                raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be none")
+            return _glance(copy)
+    except (sqlite3.Error, LookupError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            raise WorldFailed(f"cannot copy {path} to {to}: {error}") from error
+        raise JournalError(f"cannot copy {path}: {error}") from error
+
+
+def _connect_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+
+
+def _glance(connection: sqlite3.Connection) -> Glance:
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
+    return Glance(str(meta["identity"]), int(last), int(meta["projected_seq"]))
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -312,7 +312,7 @@ def test_every_request_is_taken_once_in_order_and_no_group_waits_for_another(
         assert len(slice_) == min(most, sum(min(count, rooms._MOST_OF_A_GROUP) for count in left.values()))
         if most >= len(left):
             share = most // len(left)
-            assert all(got[group] >= min(share, count) for group, count in left.items())
+            assert all(got[group] >= min(share, count, rooms._MOST_OF_A_GROUP) for group, count in left.items())
         for name, box in slice_:
             taken[box.group].append(name)
             left[box.group] -= 1

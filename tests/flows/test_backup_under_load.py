@@ -1,0 +1,194 @@
+"""A backup that is taken while agents write: what is restored from it has everything once."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient, new_id
+from honeybadger_host.archive import read_archive
+from honeybadger_host.memory.journal import glance
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+
+MakeClient = Callable[..., SyncClient]
+
+
+class Writer(threading.Thread):
+    """Writes numbered notes or turns until it is stopped; knows which were acknowledged."""
+
+    def __init__(self, name: str, write: Callable[[str], object]) -> None:
+        super().__init__(name=name)
+        self._write = write
+        self._stopping = threading.Event()
+        self.acknowledged: list[str] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        number = 0
+        try:
+            while not self._stopping.is_set():
+                text = f"{self.name} says {number};"
+                self._write(text)
+                self.acknowledged.append(text)
+                number += 1
+        except BaseException as error:  # noqa: BLE001  shown by the test
+            self.error = error
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(60)
+        assert self.error is None, self.error
+
+
+class Dropper(Writer):
+    """A sender that drops without waiting for replies; always has some that wait."""
+
+    def __init__(self, sender: RawSender) -> None:
+        super().__init__(sender.sender, self._drop)
+        self.sender = sender.make()
+        self.dropped: dict[str, bytes] = {}
+
+    def _drop(self, text: str) -> None:
+        wait_for(lambda: len(os.listdir(self.sender.requests)) < 100, 60, what="a full box gets emptier")
+        stem = new_id()
+        data = request(stem, content=text)
+        self.sender.drop(stem, data)
+        self.dropped[stem] = data
+
+
+@contextmanager
+def writing(writers: list[Writer]) -> Iterator[None]:
+    for writer in writers:
+        writer.start()
+    try:
+        yield
+    finally:
+        for writer in writers:
+            writer.stop()
+
+
+def texts_of(home: Path) -> Counter[str]:
+    """Count every note of `main` and every turn of its session."""
+    lines = (home / "groups/main/MEMORY.md").read_text().splitlines()
+    found = Counter(line.removeprefix("- ") for line in lines if line.endswith(";"))
+    log = (home / "data/sessions/main/main.jsonl").read_bytes()
+    found.update(orjson.loads(line)["content"] for line in log.splitlines())
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_a_backup_under_load_restores_to_everything_acknowledged_exactly_once(
+    make_host: HostFactory, home: Path, client: MakeClient, tmp_path: Path
+) -> None:
+    # so much to copy behind MEMORY.md and the log that the journal calls many changes projected meanwhile
+    (home / "groups/zz").mkdir()
+    (home / "groups/zz/pictures.bin").write_bytes(os.urandom(48 << 20))
+    settings: dict[str, object] = {"memory.settle_seconds": 0, "log.requests": False}
+    host = make_host(settings).start()
+    dropper = Dropper(RawSender(home, sender="dropper"))
+    writers: list[Writer] = [
+        Writer("ant", client("ant").update_memory),
+        Writer("bee", client("bee").update_memory),
+        Writer("cat", lambda text: client("cat").append_turn("user", text)),
+        dropper,
+    ]
+    archive = tmp_path / "backup.tar.gz"
+    with writing(writers):
+        wait_for(lambda: all(len(writer.acknowledged) > 50 for writer in writers), 60, what="everybody writes")
+        before = [text for writer in writers for text in writer.acknowledged]
+        dropped_before = dict(dropper.dropped)
+        seq_before = glance(home / "data/journal.db")
+        packed = run_cli("backup", archive, home=home)
+        assert packed.returncode == 0, packed.stderr
+        seq_after = glance(home / "data/journal.db")
+    host.stop()
+    manifest = read_archive(archive)
+    assert manifest.journal is not None
+    assert manifest.journal.seq > seq_before.committed_seq  # else nothing was written meanwhile, and this shows nothing
+    assert seq_after.projected_seq > seq_before.projected_seq
+
+    copy = tmp_path / "copy"
+    restored = run_cli("restore", archive, home=copy)
+    assert restored.returncode == 0, restored.stdout + restored.stderr
+    again = make_host(settings, home=copy).start()
+    sender = RawSender(copy, sender="dropper")
+    wait_for(lambda: not os.listdir(sender.requests), 60, what="what waited is served")
+    for stem, data in dropped_before.items():  # as a sender does that never saw its reply
+        sender.drop(stem, data)
+    wait_for(lambda: not os.listdir(sender.requests), 60, what="what was asked again is answered")
+    again.stop()
+
+    found = texts_of(copy)
+    assert not {text: found[text] for text in before if found[text] != 1}
+    assert not {text: count for text, count in found.items() if count != 1}
+    with closing(sqlite3.connect(copy / "data/journal.db")) as journal:
+        (changes,) = journal.execute("SELECT count(*) FROM changes").fetchone()
+    assert changes == len(found)
+
+
+def test_a_backup_has_the_requests_nobody_has_served_yet(
+    make_host: HostFactory, home: Path, stranger: RawSender, tmp_path: Path
+) -> None:
+    stranger.note("waits-1", "dropped before the backup")
+    (stranger.requests.parent / "turns").mkdir(exist_ok=True)
+    (stranger.requests.parent / "turns/t1.json").write_bytes(b"{}")
+    (stranger.replies / "old.json").write_bytes(b"{}")
+    (stranger.root / "tmp/half.tmp").write_bytes(b"{")
+    assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
+    copy = RawSender(tmp_path / "copy")
+    assert run_cli("restore", tmp_path / "b.tar.gz", home=copy.home).returncode == 0
+    assert (copy.root / "turns/t1.json").read_bytes() == b"{}"
+    assert os.listdir(copy.replies) == []
+    assert os.listdir(copy.root / "tmp") == []
+    make_host(home=copy.home).start()
+    assert copy.reply("waits-1")["ok"] is True
+    assert copy.memory_text().count("- dropped before the backup\n") == 1
+
+
+def test_a_backup_of_a_home_whose_host_was_killed_loses_nothing(
+    make_host: HostFactory, home: Path, client: MakeClient, tmp_path: Path
+) -> None:
+    host: HostProcess = make_host().start()
+    for number in range(20):
+        client().update_memory(f"note {number};")
+    host.kill()  # what is in the WAL only, and in no settled file
+    assert (home / "data/journal.db-wal").stat().st_size > 0
+    (home / "data/journal.db-shm").unlink()
+    assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
+    (home / "groups/main/MEMORY.md").unlink()
+    assert run_cli("restore", tmp_path / "b.tar.gz", home=tmp_path / "copy").returncode == 0
+    copy = make_host(home=tmp_path / "copy").start()
+    assert copy.events("recovery.finished")
+    memory = (tmp_path / "copy/groups/main/MEMORY.md").read_text()
+    assert [memory.count(f"- note {number};\n") for number in range(20)] == [1] * 20
+
+
+def test_a_restored_home_refuses_to_start_without_its_journal(
+    make_host: HostFactory, host: HostProcess, home: Path, client: MakeClient, tmp_path: Path
+) -> None:
+    client().update_memory("anything")
+    assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
+    copy = tmp_path / "copy"
+    assert run_cli("restore", tmp_path / "b.tar.gz", home=copy).returncode == 0
+    assert glance(copy / "data/journal.db").identity == glance(home / "data/journal.db").identity
+    (copy / "data/journal.db").unlink()
+    refused = run_cli("run", home=copy)
+    assert refused.returncode == 6
+    assert "is missing, but this home had a journal" in refused.stderr
+
+
+def test_a_home_that_is_served_is_not_restored_over(host: HostProcess, home: Path, tmp_path: Path) -> None:
+    assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
+    refused = run_cli("restore", tmp_path / "b.tar.gz", "--force", home=home)
+    assert refused.returncode == 5
+    assert "is served by" in refused.stderr
+    assert sorted(os.listdir(home)) == ["config", "data", "groups"]
