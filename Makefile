@@ -6,7 +6,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 PYTHON313 := $(shell for p in python3.13 $$HOME/.pyenv/versions/3.13*/bin/python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo $$p && break; done)
 PINS   := .ci/constraints.txt
-TEST_ARGS ?=
+TEST_ARGS ?= -n auto
 
 .PHONY: run test demo check check-313 bench schemas clean help
 help:
