@@ -210,8 +210,11 @@ def boxes(home: Path) -> Iterator[Finding]:
         if not NAME.fullmatch(group.name) or group.name == GLOBAL_GROUP:
             yield Finding("boxes", "warning", f"{group} is not a group's name and is not served", "rename or remove it")
             continue
+        if group.is_symlink() or not group.is_dir():
+            yield Finding("boxes", "warning", f"{group} is not a group's folder and is not served", "remove it")
+            continue
         for sender in sorted(group.iterdir()):
-            if not NAME.fullmatch(sender.name) or sender.is_symlink():
+            if not NAME.fullmatch(sender.name) or sender.is_symlink() or not sender.is_dir():
                 yield Finding("boxes", "warning", f"{sender} is not a sender's folder and is not served", "remove it")
                 continue
             count += 1

@@ -13,7 +13,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, TextIO, cast
 
 import orjson
 import structlog
@@ -25,7 +25,7 @@ STATUS_FILE = "data/status.json"
 
 def configure_logging(format_: Literal["auto", "json", "console"], level: str) -> None:
     """Print events on standard error: JSON lines, or colours when a terminal looks on."""
-    global _is_json, _is_info
+    global _is_json, _is_info, _outlet
     is_console = format_ == "console" or (format_ == "auto" and sys.stderr.isatty())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -33,17 +33,17 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    _is_json, _is_info = not is_console, level in ("debug", "info")
+    _is_json, _is_info, _outlet = not is_console, level in ("debug", "info"), Outlet()
     if is_console:
         processors = [*shared, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-        factory: Any = structlog.WriteLoggerFactory(sys.stderr)
+        factory: Any = structlog.WriteLoggerFactory(cast(TextIO, _outlet))
     else:
         processors = [
             *shared,
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=_dump_line),
         ]
-        factory = structlog.BytesLoggerFactory(sys.stderr.buffer)
+        factory = structlog.BytesLoggerFactory(cast(BinaryIO, _outlet))
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
@@ -80,11 +80,36 @@ class RequestLog:
         with contextlib.suppress(IndexError):  # a query's thread may add meanwhile
             while True:
                 lines.append(self._lines.popleft())
-        if lines:
-            sys.stderr.buffer.write(b"".join(lines))
-            sys.stderr.buffer.flush()
+        if lines and _outlet is not None:
+            _outlet.write(b"".join(lines))
 
 
+class Outlet:
+    """Standard error, unbuffered, one whole line after another from any thread.
+
+    What cannot be written is lost: a log on a full disk, or a reader that went, must not stop the road.
+    """
+
+    def __init__(self) -> None:
+        buffer: Any = sys.stderr.buffer
+        self._file = getattr(buffer, "raw", buffer)
+        self._lock = threading.Lock()
+
+    def write(self, data: bytes | str) -> None:
+        if isinstance(data, str):
+            data = data.encode("utf-8", "backslashreplace")
+        with self._lock, contextlib.suppress(OSError):
+            while data:
+                written = self._file.write(data)
+                if not written:  # a pipe that does not wait is full
+                    return
+                data = data[written:]
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+_outlet: Outlet | None = None
 _is_json = False
 _is_info = True
 

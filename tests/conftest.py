@@ -70,3 +70,39 @@ def client(home: Path) -> Callable[..., SyncClient]:
 def stranger(home: Path) -> RawSender:
     """A sender of `main` that uses nothing of ours; its folders exist."""
     return RawSender(home).make()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
+    """One host for all tests of a module that only ask; each asks in a group of its own.
+
+    In the end it must stop in order, have logged JSON only, and have no more files open than at the beginning.
+    """
+    folder = tmp_path_factory.mktemp("served") / "home"
+    make_home(folder)
+    with HostProcess(folder) as process:
+        yield process.start()
+        descriptors = Path(f"/proc/{process.pid}/fd")
+        if descriptors.is_dir():
+            assert len(list(descriptors.iterdir())) < 40
+        process.stop()
+        process.log_lines()
+
+
+@pytest.fixture
+def asker(served: HostProcess) -> RawSender:
+    """A sender of a fresh group of `served`, that uses nothing of ours."""
+    number = sum(1 for _ in (served.home / "data" / "ipc").iterdir())
+    sender = RawSender(served.home, f"group-{number}", "asker").make()
+    sender.memory.parent.mkdir()
+    return sender
+
+
+@pytest.fixture
+def member(asker: RawSender) -> Callable[..., SyncClient]:
+    """Make clients of `served`, in the group of `asker`: `member("researcher")`."""
+
+    def make(sender: str = "researcher", **more: Any) -> SyncClient:
+        return SyncClient(asker.home, more.pop("group", asker.group), sender, **more)
+
+    return make

@@ -55,10 +55,13 @@ class Notifications:
 
     def __init__(self, *, abstract: bool = False) -> None:
         self._folder = tempfile.mkdtemp(prefix="hb-")  # a socket's address has at most 107 bytes
+        os.chmod(self._folder, 0o755)  # the host may be somebody else
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         path = f"{self._folder}/notify"
         self.address = f"@{path}" if abstract else path
         self._socket.bind("\0" + path if abstract else path)
+        if not abstract:
+            os.chmod(path, 0o777)
         self._socket.settimeout(0.05)
         self.received: list[str] = []
 
@@ -145,7 +148,7 @@ class HostProcess:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 code = self.process.poll()
                 self.close()
-                raise AssertionError(f"the host did not start (exit code {code}):\n{self.stderr.read_text()[-4000:]}")
+                raise AssertionError(f"the host did not start (exit code {code}):\n{self.log_text()[-4000:]}")
         return self
 
     def wait(self, timeout: float = 20.0) -> int:
@@ -158,7 +161,7 @@ class HostProcess:
     def stop(self, number: int = signal.SIGTERM, timeout: float = 20.0) -> None:
         """Stop it as an operator does; it must end in order."""
         self.send_signal(number)
-        assert self.wait(timeout) == 0, self.stderr.read_text()[-4000:]
+        assert self.wait(timeout) == 0, self.log_text()[-4000:]
 
     def kill(self) -> None:
         """End it without a chance to clean up."""
@@ -177,10 +180,14 @@ class HostProcess:
             self.kill()
         self.notifications.close()
 
+    def log_text(self) -> str:
+        """Return all it printed."""
+        return self.stderr.read_text() if self.stderr.is_file() else ""
+
     def log_lines(self) -> list[dict[str, Any]]:
         """Return every line it printed; fails when one is no JSON object."""
         lines = []
-        for line in self.stderr.read_bytes().splitlines():
+        for line in self.stderr.read_bytes().splitlines() if self.stderr.is_file() else ():
             try:
                 value = orjson.loads(line)
             except orjson.JSONDecodeError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,30 +17,11 @@ import pytest
 
 from honeybadger_agent import SyncClient, tools, wire
 from honeybadger_agent.errors import BY_CODE, Internal, Invalid, TooLarge, Unavailable
-from honeybadger_host.home import make_home
 from tests.conftest import HostFactory
 from tests.hosting import ErrorCode, HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
 
 MakeClient = Callable[..., SyncClient]
 Item = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
-    """One host for all that is refused before it changes anything."""
-    folder = tmp_path_factory.mktemp("errors") / "home"
-    make_home(folder)
-    with HostProcess(folder) as process:
-        yield process.start()
-        process.stop()
-        process.log_lines()
-
-
-@pytest.fixture
-def asker(served: HostProcess, request: pytest.FixtureRequest) -> RawSender:
-    """A sender in a group of its own."""
-    number = sum(1 for _ in (served.home / "data" / "ipc").iterdir())
-    return RawSender(served.home, f"group-{number}", "asker").make()
 
 
 def _note(**members: Any) -> bytes:
@@ -198,7 +179,6 @@ IN_THE_WAY = {"a folder": _folder, "a link": _link, "a dangling link": _dangling
 
 @pytest.mark.parametrize("what", IN_THE_WAY)
 def test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away(asker: RawSender, what: str) -> None:
-    asker.memory.parent.mkdir(parents=True)
     IN_THE_WAY[what](asker.memory)
     data = request("x", content="later")
     assert_refused(asker.ask("x", data), "unavailable", says="MEMORY.md")

@@ -13,14 +13,13 @@ import socket
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
-from honeybadger_host.home import make_home
 from honeybadger_host.ipc.box import printable
 from tests.conftest import HostFactory
 from tests.hosting import ErrorCode, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
@@ -76,26 +75,11 @@ class Scene:
         self.check()
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
-    """One host for the whole catalogue; in the end it has no descriptor more than at the beginning."""
-    folder = tmp_path_factory.mktemp("hostile") / "home"
-    make_home(folder)
-    (folder.parent / "secret.json").write_bytes(request("x", content=SECRET))
-    with HostProcess(folder) as process:
-        process.start()
-        yield process
-        descriptors = Path(f"/proc/{process.pid}/fd")
-        if descriptors.is_dir():
-            assert len(list(descriptors.iterdir())) < 40
-        process.stop()
-        process.log_lines()
-
-
 @pytest.fixture
-def scene(served: HostProcess) -> Scene:
-    group = f"group-{sum(1 for _ in (served.home / 'data' / 'ipc').iterdir())}"
-    return Scene(served, *(RawSender(served.home, group, who).make() for who in ("mallory", "victim", "honest")))
+def scene(asker: RawSender, served: HostProcess) -> Scene:
+    made = Scene(served, *(RawSender(served.home, asker.group, who).make() for who in ("mallory", "victim", "honest")))
+    made.secret.write_bytes(request("x", content=SECRET))
+    return made
 
 
 def _file(data: bytes) -> Callable[[Path], None]:

@@ -21,50 +21,46 @@ MakeClient = Callable[..., SyncClient]
 # --------------------------------------------------------------------------------------------------- every request type
 
 
-def test_ping_says_which_host_and_protocol(host: HostProcess, client: MakeClient) -> None:
-    answer = client().ping()
+def test_ping_says_which_host_and_protocol(member: MakeClient) -> None:
+    answer = member().ping()
     assert answer.protocol == 1
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", answer.now)
 
 
 def test_handle_update_memory_creates_and_appends_memory_md_with_attribution(
-    host: HostProcess, client: MakeClient, stranger: RawSender
+    member: MakeClient, asker: RawSender
 ) -> None:
-    assert not stranger.memory.exists()
-    result = client("researcher").update_memory("User prefers dark mode", "Preferences")
+    assert not asker.memory.exists()
+    result = member("researcher").update_memory("User prefers dark mode", "Preferences")
     assert (result.file, result.section) == ("MEMORY.md", "Preferences")
-    first = stranger.memory_text()
+    first = asker.memory_text()
     assert re.fullmatch(
         r"\n## Preferences \(researcher, \d{4}-\d\d-\d\d \d\d:\d\d\)\n- User prefers dark mode\n", first
     )
-    client("writer").update_memory("Ships on Fridays")
-    second = stranger.memory_text()
+    member("writer").update_memory("Ships on Fridays")
+    second = asker.memory_text()
     assert second.startswith(first)
     assert re.fullmatch(r"\n## Notes \(writer, [\d :-]+\)\n- Ships on Fridays\n", second[len(first) :])
 
 
-def test_a_note_is_stamped_in_utc_whatever_the_time_zone_of_the_host(
-    host: HostProcess, client: MakeClient, stranger: RawSender
-) -> None:
+def test_a_note_is_stamped_in_utc_whatever_the_time_zone_of_the_host(member: MakeClient, asker: RawSender) -> None:
     before = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
-    client().update_memory("when?")
+    member().update_memory("when?")
     after = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
-    stamp = stranger.memory_text().partition("(researcher, ")[2][:16]
+    stamp = asker.memory_text().partition("(researcher, ")[2][:16]
     assert stamp in (before, after)  # the host of these tests lives in Kathmandu
 
 
-def test_group_files_are_read_as_they_are_and_missing_ones_are_null(
-    host: HostProcess, client: MakeClient, stranger: RawSender
-) -> None:
-    (stranger.memory.parent / "CLAUDE.md").write_text("You keep bees.\n")
-    files = client().read_group_files()
+def test_group_files_are_read_as_they_are_and_missing_ones_are_null(member: MakeClient, asker: RawSender) -> None:
+    (asker.memory.parent / "CLAUDE.md").write_text("You keep bees.\n")
+    files = member().read_group_files()
     assert (files.persona, files.memory, files.summary) == ("You keep bees.\n", None, None)
-    client().update_memory("The queen is marked blue")
-    assert client().read_group_files().memory == stranger.memory_text()
+    member().update_memory("The queen is marked blue")
+    assert member().read_group_files().memory == asker.memory_text()
 
 
-def test_turns_come_back_as_history_oldest_first(host: HostProcess, client: MakeClient) -> None:
-    agent = client()
+def test_turns_come_back_as_history_oldest_first(member: MakeClient) -> None:
+    agent = member()
     assert agent.append_turn("user", "hello").turn == 1
     assert agent.append_turn("assistant", "hi there").turn == 2
     assert agent.append_turn("tool", "42", sender="calculator", tools_used=["add"]).turn == 3
@@ -78,77 +74,73 @@ def test_turns_come_back_as_history_oldest_first(host: HostProcess, client: Make
     assert (history.dropped, history.shortened) == (0, False)
 
 
-def test_sessions_of_a_group_are_separate(host: HostProcess, client: MakeClient) -> None:
-    client(session="one").append_turn("user", "in one")
-    client(session="two").append_turn("user", "in two")
-    assert client(session="one").get_history().text == "[user]: in one\n"
-    assert client(session="three").get_history().text == ""
+def test_sessions_of_a_group_are_separate(member: MakeClient) -> None:
+    member(session="one").append_turn("user", "in one")
+    member(session="two").append_turn("user", "in two")
+    assert member(session="one").get_history().text == "[user]: in one\n"
+    assert member(session="three").get_history().text == ""
 
 
-def test_context_holds_persona_notes_history_and_the_message(
-    host: HostProcess, client: MakeClient, stranger: RawSender
-) -> None:
-    (stranger.memory.parent / "CLAUDE.md").write_text("You keep bees.\n")
-    agent = client()
+def test_context_holds_persona_notes_history_and_the_message(member: MakeClient, asker: RawSender) -> None:
+    (asker.memory.parent / "CLAUDE.md").write_text("You keep bees.\n")
+    agent = member()
     agent.update_memory("The queen is marked blue")
     agent.append_turn("user", "How many hives?")
     context = agent.get_context("And now?")
     places = [context.system.index(text) for text in ("You keep bees.", "marked blue", "[user]: How many hives?")]
     assert places == sorted(places)
     assert [(m.role, m.content) for m in context.messages] == [("user", "And now?")]
-    assert {row.source for row in context.sections} >= {"groups/main/CLAUDE.md", "groups/main/MEMORY.md", "request"}
+    assert {row.source for row in context.sections} >= {
+        f"groups/{asker.group}/CLAUDE.md",
+        f"groups/{asker.group}/MEMORY.md",
+        "request",
+    }
     assert not context.is_over_budget
 
 
-def test_a_query_sees_every_change_of_its_group_that_came_before_it(host: HostProcess, stranger: RawSender) -> None:
+def test_a_query_sees_every_change_of_its_group_that_came_before_it(asker: RawSender) -> None:
     for number in range(40):
-        stranger.note(f"a{number:03}1", f"note {number}")
-        stranger.drop(f"a{number:03}2", request(f"a{number:03}2", "read_group_files"))
+        asker.note(f"a{number:03}1", f"note {number}")
+        asker.drop(f"a{number:03}2", request(f"a{number:03}2", "read_group_files"))
     for number in range(40):
-        memory = stranger.reply(f"a{number:03}2")["result"]["memory"]
+        memory = asker.reply(f"a{number:03}2")["result"]["memory"]
         assert f"- note {number}\n" in memory
 
 
-def test_an_accepted_note_has_a_position_in_the_journal_and_a_query_has_none(
-    host: HostProcess, stranger: RawSender
-) -> None:
-    first = stranger.ask("n1", request("n1", content="one"))
-    second = stranger.ask("n2", request("n2", content="two"))
+def test_an_accepted_note_has_a_position_in_the_journal_and_a_query_has_none(asker: RawSender) -> None:
+    first = asker.ask("n1", request("n1", content="one"))
+    second = asker.ask("n2", request("n2", content="two"))
     assert second["seq"] == first["seq"] + 1
-    assert "seq" not in stranger.ask("q1", request("q1", "get_history"))
+    assert "seq" not in asker.ask("q1", request("q1", "get_history"))
 
 
-def test_replies_are_whole_files_named_like_the_request_and_nothing_else_lies_there(
-    host: HostProcess, stranger: RawSender
-) -> None:
+def test_replies_are_whole_files_named_like_the_request_and_nothing_else_lies_there(asker: RawSender) -> None:
     stems = [f"r{number}" for number in range(50)]
     for stem in stems:
-        stranger.note(stem, stem)
+        asker.note(stem, stem)
     seen: set[str] = set()
 
     def all_answered() -> bool:
-        for entry in stranger.replies.iterdir():
+        for entry in asker.replies.iterdir():
             if entry.suffix == ".json" and entry.name not in seen:
                 assert orjson.loads(entry.read_bytes())["id"] == entry.stem
                 seen.add(entry.name)
         return len(seen) == len(stems)
 
     wait_for(all_answered)
-    wait_for(lambda: not os.listdir(stranger.requests))
-    assert sorted(os.listdir(stranger.replies)) == sorted(f"{stem}.json" for stem in stems)
+    wait_for(lambda: not os.listdir(asker.requests))
+    assert sorted(os.listdir(asker.replies)) == sorted(f"{stem}.json" for stem in stems)
 
 
-def test_members_beside_the_payload_are_ignored_and_the_right_group_and_sender_may_be_said(
-    host: HostProcess, stranger: RawSender
-) -> None:
-    data = request("m1", content="x", group="main", sender="stranger", sent_at="whenever", priority=9)
-    assert stranger.ask("m1", data)["ok"] is True
+def test_members_beside_the_payload_are_ignored_and_the_right_group_and_sender_may_be_said(asker: RawSender) -> None:
+    data = request("m1", content="x", group=asker.group, sender="asker", sent_at="whenever", priority=9)
+    assert asker.ask("m1", data)["ok"] is True
 
 
-def test_text_in_any_script_is_kept_byte_for_byte(host: HostProcess, client: MakeClient, stranger: RawSender) -> None:
+def test_text_in_any_script_is_kept_byte_for_byte(member: MakeClient, asker: RawSender) -> None:
     text = "Zoë préfère 深色模式 — नमस्ते, می‌خواهم, 👩‍👩‍👧 😀 é"
-    assert client().update_memory(text).neutralised == {}
-    assert f"- {text}\n" in stranger.memory_text()
+    assert member().update_memory(text).neutralised == {}
+    assert f"- {text}\n" in asker.memory_text()
 
 
 # ----------------------------------------------------------------------------------------------- order and many senders
@@ -166,8 +158,8 @@ def test_a_group_is_served_in_the_order_of_file_names_over_all_its_senders(
     assert re.findall(r"^- (\d+)$", stranger.memory_text(), re.MULTILINE) == stems
 
 
-def test_one_sender_is_served_in_the_order_it_sent(host: HostProcess, client: MakeClient, stranger: RawSender) -> None:
-    sender = RawSender(stranger.home, "main", "ordered").make()
+def test_one_sender_is_served_in_the_order_it_sent(asker: RawSender) -> None:
+    sender = RawSender(asker.home, asker.group, "ordered").make()
     sent = []
     for number in range(300):
         stem = new_id()
@@ -177,8 +169,8 @@ def test_one_sender_is_served_in_the_order_it_sent(host: HostProcess, client: Ma
     assert re.findall(r"^- (\d+)$", sender.memory_text(), re.MULTILINE) == sent
 
 
-def test_two_senders_at_once_lose_and_double_nothing(host: HostProcess) -> None:
-    senders = [RawSender(host.home, "main", name).make() for name in ("left", "right")]
+def test_two_senders_at_once_lose_and_double_nothing(asker: RawSender) -> None:
+    senders = [RawSender(asker.home, asker.group, name).make() for name in ("left", "right")]
     for number in range(200):
         for sender in senders:
             sender.note(f"{sender.sender}-{number:03}", f"{sender.sender} {number}")
@@ -190,19 +182,22 @@ def test_two_senders_at_once_lose_and_double_nothing(host: HostProcess) -> None:
         assert found == [str(number) for number in range(200)]
 
 
-def test_a_group_and_a_sender_that_came_while_running_are_found(host: HostProcess, client: MakeClient) -> None:
-    client("first").update_memory("here")
-    client("second").update_memory("a new sender")
-    client("first", "garden").update_memory("a new group")
-    assert "a new group" in (host.home / "groups" / "garden" / "MEMORY.md").read_text()
-    found = {(line["group"], line["sender"]) for line in host.events("box.found")}
-    assert found >= {("main", "first"), ("main", "second"), ("garden", "first")}
+def test_a_group_and_a_sender_that_came_while_running_are_found(
+    served: HostProcess, asker: RawSender, member: MakeClient
+) -> None:
+    garden = RawSender(asker.home, f"{asker.group}-garden", "first")
+    member("first").update_memory("here")
+    member("second").update_memory("a new sender")
+    member("first", group=garden.group).update_memory("a new group")
+    assert "a new group" in garden.memory_text()
+    found = {(line["group"], line["sender"]) for line in served.events("box.found")}
+    assert found >= {(asker.group, "first"), (asker.group, "second"), (garden.group, "first")}
 
 
-def test_groups_do_not_see_each_other(host: HostProcess, client: MakeClient) -> None:
-    client(group="kitchen").update_memory("salt")
-    client(group="kitchen").append_turn("user", "pepper")
-    garden = client(group="garden")
+def test_groups_do_not_see_each_other(asker: RawSender, member: MakeClient) -> None:
+    member().update_memory("salt")
+    member().append_turn("user", "pepper")
+    garden = member(group=f"{asker.group}-garden")
     assert garden.read_group_files().memory is None
     assert garden.get_history().text == ""
     assert "salt" not in garden.get_context().system
@@ -212,17 +207,18 @@ def test_groups_do_not_see_each_other(host: HostProcess, client: MakeClient) -> 
 
 
 def test_the_same_id_with_the_same_bytes_gets_the_first_reply_and_is_applied_once(
-    host: HostProcess, stranger: RawSender
+    served: HostProcess, asker: RawSender
 ) -> None:
     data = request("twice", content="only once")
-    stranger.ask("twice", data)
-    first = stranger.peek("twice")
-    memory = stranger.memory_text()
-    (stranger.replies / "twice.json").unlink()
-    stranger.ask("twice", data)
-    assert stranger.peek("twice") == first
-    assert stranger.memory_text() == memory
-    assert [line["outcome"] for line in host.events("request.answered")] == ["ok", "repeated"]
+    asker.ask("twice", data)
+    first = asker.peek("twice")
+    memory = asker.memory_text()
+    (asker.replies / "twice.json").unlink()
+    asker.ask("twice", data)
+    assert asker.peek("twice") == first
+    assert asker.memory_text() == memory
+    lines = [line for line in served.events("request.answered") if line["group"] == asker.group]
+    assert [line["outcome"] for line in lines] == ["ok", "repeated"]
 
 
 def test_the_same_request_after_a_restart_gets_the_first_reply(host: HostProcess, stranger: RawSender) -> None:
@@ -248,40 +244,38 @@ def test_the_same_request_after_a_kill_gets_the_first_reply(host: HostProcess, s
     assert stranger.memory_text().count("only once") == 1
 
 
-def test_a_repeated_turn_keeps_its_number(host: HostProcess, stranger: RawSender, client: MakeClient) -> None:
+def test_a_repeated_turn_keeps_its_number(asker: RawSender, member: MakeClient) -> None:
     data = request("turn", "append_turn", payload={"role": "user", "content": "hello"})
-    first = stranger.ask("turn", data)
-    stranger.ask("next", request("next", "append_turn", payload={"role": "user", "content": "there"}))
-    (stranger.replies / "turn.json").unlink()
-    assert stranger.ask("turn", data) == first
-    assert client().get_history().text == "[user]: hello\n[user]: there\n"
+    first = asker.ask("turn", data)
+    asker.ask("next", request("next", "append_turn", payload={"role": "user", "content": "there"}))
+    (asker.replies / "turn.json").unlink()
+    assert asker.ask("turn", data) == first
+    assert member().get_history().text == "[user]: hello\n[user]: there\n"
 
 
-def test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing(
-    host: HostProcess, stranger: RawSender, client: MakeClient
-) -> None:
-    stranger.ask("taken", request("taken", content="first"))
-    memory = stranger.memory_text()
-    (stranger.replies / "taken.json").unlink()
-    assert_refused(stranger.ask("taken", request("taken", content="second")), "conflict", field="id")
-    assert stranger.memory_text() == memory
-    agent = client()
+def test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing(asker: RawSender, member: MakeClient) -> None:
+    asker.ask("taken", request("taken", content="first"))
+    memory = asker.memory_text()
+    (asker.replies / "taken.json").unlink()
+    assert_refused(asker.ask("taken", request("taken", content="second")), "conflict", field="id")
+    assert asker.memory_text() == memory
+    agent = member()
     agent.call(tools.update_memory("mine"), request_id="mine-1")
     with pytest.raises(Conflict, match="use a new id"):
         agent.call(tools.update_memory("not mine"), request_id="mine-1")
 
 
-def test_after_a_conflict_the_first_request_still_gets_its_first_reply(host: HostProcess, stranger: RawSender) -> None:
+def test_after_a_conflict_the_first_request_still_gets_its_first_reply(asker: RawSender) -> None:
     data = request("taken", content="first")
-    first = stranger.ask("taken", data)
+    first = asker.ask("taken", data)
     for content in ("second", "first"):
-        (stranger.replies / "taken.json").unlink()
-        last = stranger.ask("taken", request("taken", content=content))
+        (asker.replies / "taken.json").unlink()
+        last = asker.ask("taken", request("taken", content=content))
     assert last == first
 
 
-def test_the_same_id_in_two_groups_and_of_two_senders_names_different_requests(host: HostProcess) -> None:
-    senders = [RawSender(host.home, *who).make() for who in (("one", "a"), ("two", "a"), ("two", "b"))]
+def test_the_same_id_in_two_groups_and_of_two_senders_names_different_requests(served: HostProcess) -> None:
+    senders = [RawSender(served.home, *who).make() for who in (("one", "a"), ("two", "a"), ("two", "b"))]
     for number, sender in enumerate(senders):
         sender.note("same", f"note {number}")
     for sender in senders:
@@ -303,38 +297,36 @@ def test_a_retry_while_the_first_is_pending_is_applied_once(make_host: HostFacto
     assert stranger.memory_text().count("only once") == 1
 
 
-def test_a_query_asked_again_is_answered_anew(host: HostProcess, stranger: RawSender) -> None:
+def test_a_query_asked_again_is_answered_anew(asker: RawSender) -> None:
     data = request("q", "read_group_files")
-    assert stranger.ask("q", data)["result"]["memory"] is None
-    stranger.ask("n", request("n", content="news"))
-    (stranger.replies / "q.json").unlink()
-    assert "news" in stranger.ask("q", data)["result"]["memory"]
+    assert asker.ask("q", data)["result"]["memory"] is None
+    asker.ask("n", request("n", content="news"))
+    (asker.replies / "q.json").unlink()
+    assert "news" in asker.ask("q", data)["result"]["memory"]
 
 
 # ------------------------------------------------------------------------------------------------- ways to write a file
 
 
-def test_delivery_by_link_and_unlink_is_applied_once(host: HostProcess, stranger: RawSender) -> None:
+def test_delivery_by_link_and_unlink_is_applied_once(asker: RawSender) -> None:
     for number in range(20):
         stem = f"linked-{number:02}"
-        temporary = stranger.root / "tmp" / stem
+        temporary = asker.root / "tmp" / stem
         temporary.write_bytes(request(stem, content=f"linked {number:02}"))
-        os.link(temporary, stranger.requests / f"{stem}.json")
+        os.link(temporary, asker.requests / f"{stem}.json")
         temporary.unlink()
     for number in range(20):
-        assert stranger.reply(f"linked-{number:02}")["ok"] is True
-    assert len(re.findall(r"^- linked \d\d$", stranger.memory_text(), re.MULTILINE)) == 20
+        assert asker.reply(f"linked-{number:02}")["ok"] is True
+    assert len(re.findall(r"^- linked \d\d$", asker.memory_text(), re.MULTILINE)) == 20
 
 
-def test_a_name_in_the_box_that_does_not_end_in_json_is_left_until_it_is_renamed(
-    host: HostProcess, stranger: RawSender
-) -> None:
-    temporary = stranger.requests / "later.part"
+def test_a_name_in_the_box_that_does_not_end_in_json_is_left_until_it_is_renamed(asker: RawSender) -> None:
+    temporary = asker.requests / "later.part"
     temporary.write_bytes(request("later", content="in the box itself"))
-    stranger.ask("before", request("before", content="x"))
+    asker.ask("before", request("before", content="x"))
     assert temporary.exists()
-    temporary.rename(stranger.requests / "later.json")
-    assert stranger.reply("later")["ok"] is True
+    temporary.rename(asker.requests / "later.json")
+    assert asker.reply("later")["ok"] is True
 
 
 def test_a_slow_writer_without_rename_is_waited_for(make_host: HostFactory, stranger: RawSender) -> None:
@@ -349,13 +341,13 @@ def test_a_slow_writer_without_rename_is_waited_for(make_host: HostFactory, stra
     assert "- päälle\n" in stranger.memory_text()
 
 
-def test_a_file_that_stays_unfinished_is_refused_after_the_grace(host: HostProcess, stranger: RawSender) -> None:
+def test_a_file_that_stays_unfinished_is_refused_after_the_grace(asker: RawSender) -> None:
     began = time.monotonic()
-    stranger.drop("torn", request("torn", content="never finished")[:-4])
-    assert_refused(stranger.reply("torn"), "invalid", says="not JSON")
+    asker.drop("torn", request("torn", content="never finished")[:-4])
+    assert_refused(asker.reply("torn"), "invalid", says="not JSON")
     assert time.monotonic() - began >= 0.3
-    stranger.wait_until_taken("torn")
-    assert "unexpected end" in stranger.reason("torn")["reason"]
+    asker.wait_until_taken("torn")
+    assert "unexpected end" in asker.reason("torn")["reason"]
 
 
 def test_a_request_removed_by_its_sender_is_not_answered(make_host: HostFactory, stranger: RawSender) -> None:

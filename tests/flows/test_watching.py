@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -37,6 +38,12 @@ def _ask(sender: RawSender, number: int) -> float:
     stem = f"{sender.sender}-{number:05}"
     assert sender.ask(stem, request(stem, content=f"{sender.sender} {number}"))["ok"] is True
     return time.monotonic() - began
+
+
+def _is_gone(folder: Path) -> bool:
+    """Remove a folder; the host may make a replies/ in it meanwhile."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
 
 
 def test_events_answer_long_before_the_next_sweep(make_host: HostFactory, stranger: RawSender) -> None:
@@ -90,12 +97,13 @@ def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
     host = make_host({"life.status_seconds": 0.1}, launcher=patched(DYING)).start()
     _ask(stranger, 0)
     wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
+    numbers = itertools.count(1)
     for number in range(3):
 
         def died(number: int = number) -> bool:
             (stranger.requests / "poison").write_text("x")  # no request: its name does not end in .json
             (stranger.requests / "poison").unlink()
-            _ask(stranger, 1000 * (number + 1) + time.monotonic_ns() % 1000)
+            _ask(stranger, next(numbers))
             return len(host.events("watch.rebuilt")) > number
 
         wait_for(died)
@@ -108,7 +116,8 @@ def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
 def test_folders_deleted_and_made_again_are_served_and_watched_again(host: HostProcess, stranger: RawSender) -> None:
     for number in range(4):
         _ask(stranger, number)
-        shutil.rmtree((stranger.requests, stranger.replies, stranger.root, stranger.root.parent)[number])
+        folder = (stranger.requests, stranger.replies, stranger.root, stranger.root.parent)[number]
+        wait_for(lambda folder=folder: _is_gone(folder))  # type: ignore[misc]
         stranger.make()
     _ask(stranger, 4)
     assert stranger.memory_text().count("- stranger") == 5
@@ -173,9 +182,7 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
     assert host.events("watch.rebuilt") == []
     assert honest.memory_text().count("- honest") == len(took) + 1
     wait_for(lambda: _status(stranger.home)["watcher"]["is_alive"])
-    shutil.rmtree(stranger.root, ignore_errors=True)
-    if stranger.root.exists() or stranger.root.is_symlink():
-        stranger.root.unlink()
+    wait_for(lambda: _is_gone(stranger.root))
     stranger.make()
     _ask(stranger, 1)
 
@@ -207,9 +214,7 @@ def test_a_groups_boxes_may_be_removed_while_it_is_served(host: HostProcess, cli
     _ask(gone, 0)
     for number in range(50):
         gone.note(f"x{number}", "perhaps")
-    shutil.rmtree(gone.root.parent, ignore_errors=True)
-    if gone.root.parent.exists():  # the host made a replies/ in between
-        shutil.rmtree(gone.root.parent)
+    wait_for(lambda: _is_gone(gone.root.parent))
     client().update_memory("others are served")
     gone.make()
     _ask(gone, 1)

@@ -1,0 +1,756 @@
+"""The life of a host: start, say so, stop in order, refuse with words that help; and the commands of its operator."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_agent import SyncClient, tools
+from honeybadger_agent.errors import ReplyTimeout
+from honeybadger_host import cli
+from honeybadger_host.home import make_home
+from tests.conftest import HostFactory
+from tests.hosting import (
+    HostProcess,
+    RawSender,
+    assert_refused,
+    patched,
+    request,
+    run_cli,
+    wait_for,
+)
+
+MakeClient = Callable[..., SyncClient]
+
+is_root = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not is_root, reason="only root can be somebody else")
+NOBODY = 65_534
+
+
+def _fails_to_start(host: HostProcess, code: int, *says: str) -> str:
+    """Start a host that cannot; check its exit code and what it says in its last line; forget the log."""
+    host.launch()
+    assert host.wait() == code, host.log_text()
+    assert "READY=1" not in host.notifications.poll()
+    text = host.log_text()
+    last = text.splitlines()[-1]
+    assert last.startswith("honeybadger-host: "), text
+    assert "Traceback" not in text
+    for words in says:
+        assert words in last, last
+    host.stderr.unlink()
+    return last
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+def _command(*arguments: object) -> Ended:
+    """Run a command in this process: starting one for each of so many would take a minute."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["honeybadger-host", *map(str, arguments)])
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code or 0
+            assert isinstance(code, int)
+        else:
+            code = 0
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+def _run(*arguments: object, home: Path, code: int = 0) -> str:
+    """Run a command; check its exit code and that an error is one line of ours; return what it printed."""
+    ended = _command(*arguments, "--home", home)
+    assert ended.code == code, ended
+    if code not in (0, 1):
+        (line,) = ended.err.splitlines()
+        assert line.startswith("honeybadger-host: ")
+        return ended.out + line
+    assert ended.err == ""
+    return ended.out
+
+
+def _json(*arguments: object, home: Path, code: int = 0) -> Any:
+    ended = _command(*arguments, "--json", "--home", home)
+    assert ended.code == code, ended
+    return json.loads(ended.out)
+
+
+# ------------------------------------------------------------------------------------------------------------- stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_host_in_order(host: HostProcess, client: MakeClient, number: signal.Signals) -> None:
+    client().update_memory("before the end")
+    host.stop(number)
+    events = [line["event"] for line in host.log_lines() if line["event"].startswith("host.")]
+    assert events == ["host.started", "host.stopping", "host.stopped"]
+    assert host.events("host.stopping")[0]["signal"] == number.name
+    assert "STOPPING=1" in host.notifications.poll()
+
+
+def test_requests_taken_before_the_signal_are_answered_and_the_rest_waits_whole(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    for number in range(1500):
+        stranger.note(f"{number:05}", f"n {number}")
+    host.stop()
+    answered = {path.stem for path in stranger.replies.glob("*.json")}
+    waiting = {path.stem for path in stranger.requests.iterdir()}
+    assert len(answered) + len(waiting) == 1500
+    assert not answered & waiting
+    assert stranger.memory_text().count("- n ") == len(answered)
+    host.start()
+    wait_for(lambda: not os.listdir(stranger.requests))
+    assert re.findall(r"^- n (\d+)$", stranger.memory_text(), re.MULTILINE) == [str(n) for n in range(1500)]
+    assert len(os.listdir(stranger.replies)) == 1500
+
+
+SLOW = """
+import time
+from honeybadger_host.handlers import notes
+from honeybadger_host.memory.group_files import GroupFiles
+was = GroupFiles.persona
+def persona(self, group):
+    (self._home / "begun").touch()
+    time.sleep(SECONDS)
+    return was(self, group)
+GroupFiles.persona = persona
+"""
+
+
+def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stranger: RawSender) -> None:
+    host = make_host(launcher=patched(SLOW.replace("SECONDS", "0.5"))).start()
+    stranger.drop("slow", request("slow", "read_group_files"))
+    wait_for((stranger.home / "begun").exists)
+    host.stop()
+    assert stranger.reply("slow")["ok"] is True
+    assert os.listdir(stranger.requests) == []
+
+
+def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host({"life.grace_seconds": 0.1}, launcher=patched(SLOW.replace("SECONDS", "1"))).start()
+    for stem in ("one", "two", "three", "four", "five", "six"):
+        stranger.drop(stem, request(stem, "read_group_files"))
+    wait_for((stranger.home / "begun").exists)
+    host.stop()
+    assert len(host.events("host.grace_over")) == 1
+    make_host().start()
+    for stem in ("one", "two", "three", "four", "five", "six"):
+        assert stranger.reply(stem)["ok"] is True
+    wait_for(lambda: not os.listdir(stranger.requests))
+
+
+def test_nothing_is_accepted_while_stopping(make_host: HostFactory, stranger: RawSender) -> None:
+    host = make_host(launcher=patched(SLOW.replace("SECONDS", "0.7"))).start()
+    stranger.drop("slow", request("slow", "read_group_files"))
+    wait_for((stranger.home / "begun").exists)
+    host.send_signal(signal.SIGTERM)
+    host.wait_for_event("host.stopping")
+    stranger.note("late", "too late")
+    assert host.wait() == 0
+    assert os.listdir(stranger.requests) == ["late.json"]
+    assert stranger.memory_text() == ""
+
+
+def test_a_client_without_a_host_hears_what_to_do_and_may_ask_again(home: Path, client: MakeClient) -> None:
+    agent = client(timeout_seconds=0.1)
+    with pytest.raises(ReplyTimeout, match="honeybadger-host") as late:
+        agent.update_memory("said to nobody")
+    with HostProcess(home) as host:
+        host.start()
+        agent.call(tools.update_memory("said to nobody"), request_id=late.value.request_id, timeout_seconds=10)
+        assert (home / "groups" / "main" / "MEMORY.md").read_text().count("said to nobody") == 1
+        host.stop()
+
+
+# ------------------------------------------------------------------------------------------------------ telling systemd
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_readiness_is_told_once_and_the_end_too(make_host: HostFactory, abstract: bool) -> None:
+    host = make_host(abstract_socket=abstract).start()
+    assert host.notifications.received == ["READY=1"]
+    host.stop()
+    wait_for(lambda: "STOPPING=1" in host.notifications.poll())
+    assert host.notifications.received == ["READY=1", "STOPPING=1"]
+
+
+def test_the_watchdog_is_told_more_often_than_it_asks(make_host: HostFactory) -> None:
+    host = make_host(env={"WATCHDOG_USEC": "600000"}).start()
+    began = time.monotonic()
+    wait_for(lambda: host.notifications.poll().count("WATCHDOG=1") >= 4)
+    assert time.monotonic() - began < 4 * 0.6
+    host.stop()
+
+
+def test_without_being_asked_the_host_tells_no_watchdog(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host(env={"WATCHDOG_USEC": "soon"}).start()
+    for _ in range(20):
+        client().ping()
+    host.stop()
+    assert "WATCHDOG=1" not in host.notifications.poll()
+
+
+HANGING = """
+import time
+from honeybadger_host.ipc.box import Spool
+was = Spool.discover
+def discover(self):
+    import os
+    while os.path.exists(self._ipc + "/../hang"):
+        time.sleep(0.01)
+    was(self)
+Spool.discover = discover
+"""
+
+
+def test_a_road_that_hangs_is_not_called_alive(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host(env={"WATCHDOG_USEC": "300000"}, launcher=patched(HANGING)).start()
+    wait_for(lambda: "WATCHDOG=1" in host.notifications.poll())
+    (host.home / "data" / "hang").touch()
+    until = time.monotonic() + 0.4  # what was on its way
+    while time.monotonic() < until:
+        host.notifications.poll()
+    heard = len(host.notifications.poll())
+    until = time.monotonic() + 0.8
+    while time.monotonic() < until:
+        host.notifications.poll()
+    assert len(host.notifications.received) == heard
+    (host.home / "data" / "hang").unlink()
+    wait_for(lambda: len(host.notifications.poll()) > heard)
+    assert client().ping().protocol == 1
+    host.stop()
+
+
+def test_a_socket_nobody_listens_on_is_no_obstacle(home: Path, make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host()
+    host.notifications.close()
+    host.launch()
+    assert client(timeout_seconds=20).ping().protocol == 1
+    host.stop()
+
+
+# --------------------------------------------------------------------------------------------------------- not starting
+
+
+def test_a_second_host_on_the_same_home_hears_who_serves_it_and_the_first_goes_on(
+    host: HostProcess, make_host: HostFactory, client: MakeClient
+) -> None:
+    second = make_host()
+    second.stderr = second.stderr.with_name("second.stderr")
+    _fails_to_start(second, 5, f"process {host.pid} on ", str(host.home), "stop it")
+    assert client().ping().protocol == 1
+    host.kill()
+    second.start()  # a killed host leaves no lock behind
+    assert client().ping().protocol == 1
+
+
+def test_a_home_that_is_none_is_refused_with_how_to_make_one(tmp_path: Path, make_host: HostFactory) -> None:
+    for name in ("missing", "empty"):
+        folder = tmp_path / name
+        if name == "empty":
+            folder.mkdir()
+        _fails_to_start(make_host(home=folder), 4, f"honeybadger-host init {folder}")
+        assert not folder.exists() or os.listdir(folder) == []
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that was served, and is not now; a request waits in it."""
+    home = tmp_path_factory.mktemp("used") / "home"
+    make_home(home)
+    with HostProcess(home) as host:
+        host.start()
+        SyncClient(home).update_memory("safe in the file")
+        SyncClient(home).append_turn("user", "safe in the log")
+        host.stop()
+    RawSender(home).make().note("waiting", "waits for the mended journal")
+    return home
+
+
+AS_NOBODY = """
+import os
+import honeybadger_host.daemon, honeybadger_host.cli, honeybadger_host.doctor, watchdog.observers.inotify
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="hb-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _give(home: Path, uid: int) -> None:
+    for path in (home, *home.rglob("*")):
+        os.chown(path, uid, uid)
+
+
+@needs_root
+@pytest.mark.parametrize("what", ["data", "groups", "data/ipc", "data/journal.db", "data/host.lock"])
+def test_a_home_that_is_not_writable_is_refused_and_the_place_named(
+    open_folder: Path, used: Path, make_host: HostFactory, what: str
+) -> None:
+    home = open_folder / "home"
+    shutil.copytree(used, home)
+    _give(home, NOBODY)
+    os.chown(home / what, 0, 0)
+    (home / what).chmod(0o755 if (home / what).is_dir() else 0o644)
+    code = 6 if what == "data/journal.db" else 4
+    host = make_host(home=home, launcher=patched(AS_NOBODY))
+    if what == "data/ipc":  # others may make boxes there: it can be served
+        host.start()
+        host.stop()
+    else:
+        _fails_to_start(host, code, str(home / what))
+
+
+@needs_root
+def test_a_home_of_another_user_is_served_by_that_user(open_folder: Path, make_host: HostFactory) -> None:
+    home = open_folder / "home"
+    make_home(home)
+    _give(home, NOBODY)
+    sender = RawSender(home).make()
+    _give(home, NOBODY)
+    host = make_host(home=home, launcher=patched(AS_NOBODY)).start()
+    sender.note("x", "from nobody")
+    assert sender.reply("x")["ok"] is True
+    assert sender.memory.stat().st_uid == NOBODY
+    host.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[ipc]\nsweep_secconds = 1\n", ["ipc.sweep_secconds", "did you mean ipc.sweep_seconds?"]),
+        ("[ipx]\nclosed = true\n", ["ipx", "did you mean ipc?"]),
+        ("[life]\ngrace_seconds = 'short'\n", ["life.grace_seconds", "'short'"]),
+        ("[ipc]\nbatch_requests = 0\n", ["ipc.batch_requests", "0"]),
+        ("[log]\nlevel = 'loud'\n", ["log.level", "'loud'", "debug"]),
+        ("closed = true\n", ["closed"]),
+        ("ipc = 3\n", ["ipc", "[ipc]"]),
+        ("[ipc\n", ["not TOML"]),
+        ("[ipc]\nclosed = true\nclosed = false\n", ["not TOML"]),
+        ("\udcff", ["cannot be read"]),
+    ],
+    ids=lambda value: None if isinstance(value, list) else ascii(value),
+)
+def test_a_wrong_configuration_file_is_refused_and_the_right_name_said(home: Path, text: str, says: list[str]) -> None:
+    (home / "config" / "honeybadger.toml").write_bytes(text.encode(errors="surrogateescape"))
+    error = _run("config", home=home, code=3)
+    for words in says:
+        assert words in error
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("HONEYBADGER_IPC__SWEEP_SECOND", "1", ["HONEYBADGER_IPC__SWEEP_SECOND", "HONEYBADGER_IPC__SWEEP_SECONDS"]),
+        ("HONEYBADGER_LOG__LEVEL", "loud", ["log.level", "HONEYBADGER_LOG__LEVEL", "loud"]),
+        ("HONEYBADGER_IPC__CLOSED", "perhaps", ["ipc.closed", "perhaps"]),
+        ("HONEYBADGER_IPC", "{}", ["HONEYBADGER_IPC"]),
+        ("HONEYBADGER_", "x", ["HONEYBADGER_"]),
+    ],
+)
+def test_a_wrong_environment_is_refused_and_the_variable_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, says: list[str]
+) -> None:
+    monkeypatch.setenv(variable, value)
+    error = _run("config", home=home, code=3)
+    for words in says:
+        assert words in error
+
+
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [
+        ("log.lvl=debug", "did you mean log.level?"),
+        ("ipc.sweep_seconds=-1", "ipc.sweep_seconds (flag)"),
+        ("log.level", "write name=value"),
+    ],
+)
+def test_a_wrong_flag_is_refused(home: Path, flag: str, says: str) -> None:
+    assert says in _run("config", "--set", flag, home=home, code=3)
+
+
+def test_a_host_with_a_wrong_setting_does_not_start(make_host: HostFactory, home: Path) -> None:
+    (home / "config" / "honeybadger.toml").write_text("[ipc]\nsweep_secconds = 1\n")
+    _fails_to_start(make_host(), 3, "did you mean ipc.sweep_seconds?")
+    _fails_to_start(make_host(env={"HONEYBADGER_LOG__LEVL": "debug"}), 3, "did you mean")
+    assert not (home / "data" / "journal.db").exists()
+
+
+def _missing(path: Path) -> None:
+    path.unlink()
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _zeroed(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _garbage(path: Path) -> None:
+    path.write_bytes(b"this is no database, whatever it may be called. " * 500)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def _another(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE recipes (name TEXT)")
+    connection.close()
+
+
+def _newer(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+
+JOURNALS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "missing": (_missing, "is missing"),
+    "empty": (_empty, "is empty"),
+    "zeroed": (_zeroed, "damaged"),
+    "garbage": (_garbage, "damaged"),
+    "cut": (_cut, "damaged"),
+    "another database": (_another, "not a Honeybadger journal"),
+    "of a newer version": (_newer, "run the version that made it"),
+}
+
+
+@pytest.mark.parametrize("what", JOURNALS)
+def test_a_journal_that_is_not_ours_any_more_is_refused_and_nothing_is_touched(
+    used: Path, tmp_path: Path, make_host: HostFactory, what: str
+) -> None:
+    home = tmp_path / "copy"
+    shutil.copytree(used, home)
+    journal = home / "data" / "journal.db"
+    good = journal.read_bytes()
+    sender = RawSender(home)
+    memory = sender.memory_text()
+    damage, says = JOURNALS[what]
+    damage(journal)
+    damaged = journal.read_bytes() if journal.exists() else None
+    host = make_host(home=home)
+    words = _fails_to_start(host, 6, "journal.db", says)
+    assert re.search("backup|move it away|run the version", words)
+    assert (journal.read_bytes() if journal.exists() else None) == damaged
+    assert sender.memory_text() == memory
+    assert sender.peek("waiting") is None
+    if what == "zeroed":
+        journal.write_bytes(good)  # a backup was restored
+        host.start()
+        assert sender.reply("waiting")["ok"] is True
+
+
+def test_the_journal_of_another_home_is_refused(host: HostProcess, used: Path) -> None:
+    host.stop()
+    shutil.copy(used / "data" / "journal.db", host.home / "data" / "journal.db")
+    _fails_to_start(host, 6, "another home")
+
+
+def test_a_start_without_a_journal_is_possible_as_the_message_says(host: HostProcess, client: MakeClient) -> None:
+    client().update_memory("kept")
+    host.stop()
+    (host.home / "data" / "journal.db").unlink()
+    words = _fails_to_start(host, 6)
+    lock = host.home / "data" / "host.lock"
+    assert f"remove {lock}" in words
+    lock.unlink()
+    host.start()
+    client().update_memory("and more")
+    assert [line for line in (host.home / "groups/main/MEMORY.md").read_text().splitlines() if line[:1] == "-"] == [
+        "- kept",
+        "- and more",
+    ]
+
+
+# ------------------------------------------------------------------------------------------------- what it is told with
+
+
+def test_the_environment_may_name_home_and_settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONEYBADGER_HOME", str(home))
+    monkeypatch.setenv("HONEYBADGER_IPC__MAX_REQUEST_BYTES", "2048")
+    rows = {row["name"]: row for row in json.loads(_command("config", "--json").out)}
+    assert rows["ipc.max_request_bytes"] == {
+        "name": "ipc.max_request_bytes",
+        "value": 2048,
+        "from": "environment HONEYBADGER_IPC__MAX_REQUEST_BYTES",
+    }
+    assert rows["ipc.closed"] == {"name": "ipc.closed", "value": False, "from": "default"}
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sections = ("history", "context")
+    (home / "config" / "honeybadger.toml").write_text(
+        "".join(f"[{name}]\nbudget_tokens = 1\n" for name in sections) + "[life]\ngrace_seconds = 1\n"
+    )
+    monkeypatch.setenv("HONEYBADGER_HISTORY__BUDGET_TOKENS", "2")
+    monkeypatch.setenv("HONEYBADGER_LIFE__GRACE_SECONDS", "2")
+    rows = _json("config", "--set", "history.budget_tokens=3", home=home)
+    values = {row["name"]: row["value"] for row in rows}
+    assert (values["history.budget_tokens"], values["life.grace_seconds"], values["context.budget_tokens"]) == (3, 2, 1)
+
+
+# ---------------------------------------------------------------------------------------------- the operator's commands
+
+
+def test_a_new_home_is_made_served_and_looked_at_as_the_readme_says(tmp_path: Path) -> None:
+    home = tmp_path / "bees"
+    made = run_cli("init", home)
+    assert made.returncode == 0
+    assert f"honeybadger-host run --home {home}" in made.stdout
+    again = run_cli("init", home)
+    assert (again.returncode, "is a home already" in again.stdout) == (0, True)
+    assert "no host serves" in _run("status", home=home, code=7)
+    with HostProcess(home, {"life.status_seconds": 0.1}) as host:
+        host.start()
+        SyncClient(home).update_memory("first")
+        wait_for(lambda: _json("status", home=home).get("requests", {}).get("total") == 1)
+        host.stop()
+
+
+def test_status_tells_what_the_host_does(make_host: HostFactory, client: MakeClient, stranger: RawSender) -> None:
+    home = stranger.home
+    host = make_host({"life.status_seconds": 0.1}).start()
+    client().update_memory("one")
+    client().ping()
+    stranger.ask("bad", b"[]")
+    (stranger.root.parent / "linked").mkdir()
+    (stranger.root.parent / "linked" / "requests").symlink_to(stranger.requests)
+    status = wait_for(lambda: (s := _json("status", home=home)).get("boxes_refused") and s)
+    assert (status["running"], status["pid"], status["mode"]) == (True, host.pid, "open")
+    assert status["requests"]["by_outcome"] == {"ok": 2, "invalid": 1}
+    assert status["journal"]["seq"] == 1
+    assert status["boxes_refused"][0].startswith("main/linked: requests/ is a link")
+    text = _run("status", home=home)
+    assert f"pid {host.pid}" in text
+    assert "3 (invalid 1, ok 2)" in text
+    assert "not served: main/linked" in text
+    host.kill()
+    assert f"last served by process {host.pid}" in _run("status", home=home, code=7)
+    assert _json("status", home=home, code=7)["running"] is False
+
+
+def test_doctor_finds_nothing_wrong_with_a_served_home(host: HostProcess, client: MakeClient) -> None:
+    client().update_memory("one")
+    findings = {row["check"]: row for row in _json("doctor", home=host.home)}
+    assert not [row for row in findings.values() if row["level"] == "problem"]
+    assert f"served by process {host.pid}" in findings["lock"]["message"]
+    assert findings["journal"]["message"].startswith("1 changes")
+    assert findings["boxes"]["message"] == "1 boxes"
+    assert "dead letters: none" in _run("doctor", home=host.home)
+
+
+def test_doctor_names_each_problem_with_what_to_do(home: Path, stranger: RawSender) -> None:
+    (home / "config" / "honeybadger.toml").write_text("[ipc]\nclozed = true\n")
+    stranger.memory.mkdir()
+    (stranger.memory.parent / "summary.md").write_bytes(b"\xff\xfe")
+    stranger.replies.rmdir()
+    stranger.replies.symlink_to("/tmp")
+    (home / "data" / "ipc" / "not a group").mkdir()
+    (home / "data" / "ipc" / "a-file").write_text("x")
+    (home / "data" / "journal.db").write_bytes(b"garbage" * 1000)
+    (home / "data").chmod(0o777)
+    findings = _json("doctor", home=home, code=1)
+    wrong = {(row["check"], row["level"]) for row in findings if row["level"] != "ok"}
+    assert wrong >= {
+        ("settings", "problem"),
+        ("group files", "problem"),
+        ("boxes", "problem"),
+        ("boxes", "warning"),
+        ("journal", "problem"),
+        ("permissions", "warning"),
+    }
+    assert all(row["now_what"] for row in findings if row["level"] != "ok")
+    messages = "\n".join(row["message"] for row in findings)
+    for words in ("clozed", "MEMORY.md", "summary.md", "replies is a link", "not a group", "a-file", "journal.db"):
+        assert words in messages
+    _run("doctor", home=home, code=1)
+
+
+def test_log_tells_who_changed_what_and_shows_no_control_character(
+    host: HostProcess, client: MakeClient, stranger: RawSender
+) -> None:
+    client("researcher").update_memory("User prefers\ndark mode")
+    client("user").append_turn("user", "hello \x1b[2J\x07\u202e there")
+    assert "nothing was changed in kitchen yet" in _run("log", "kitchen", home=host.home)
+    turn, note = _run("log", "main", home=host.home).splitlines()
+    assert re.match(
+        r" +2  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  user +turn  data/sessions/main/main\.jsonl  \[user\]: hello", turn
+    )
+    assert re.match(r" +1  .*Z  researcher +note  groups/main/MEMORY\.md  User prefers dark mode", note)
+    assert turn.isprintable()
+    rows = _json("log", "main", "--limit", "1", home=host.home)
+    assert [(row["seq"], row["sender"], row["kind"]) for row in rows] == [(2, "user", "turn")]
+
+
+def test_log_of_a_home_without_a_journal_is_not_found(home: Path) -> None:
+    assert "no journal yet" in _run("log", "main", home=home, code=9)
+
+
+def test_context_is_shown_as_the_agent_gets_it_and_explained(host: HostProcess, client: MakeClient) -> None:
+    client().update_memory("The queen is marked blue")
+    client().append_turn("user", "How many hives?")
+    context = client().get_context("And now?")
+    assert _run("context", "main", "--message", "And now?", home=host.home) == context.system
+    explained = _run("context", "main", "--explain", home=host.home)
+    assert re.search(r"groups/main/MEMORY\.md +whole", explained)
+    value = _json("context", "main", "--message", "And now?", home=host.home)
+    assert value["tokens"] == context.tokens
+    assert "no group 'kitchen'" in _run("context", "kitchen", home=host.home, code=9)
+    assert _command("context", "../etc", "--home", host.home).code == 2
+
+
+def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, stranger: RawSender) -> None:
+    home = host.home
+    assert _run("dead", "list", home=home) == "no dead letters\n"
+    stranger.ask("one", b"not \x1b[2J json")
+    stranger.ask("two", b"[]")
+    listed = _run("dead", "list", home=home).splitlines()
+    assert [re.split(" {2,}", line)[1] for line in listed] == ["main/stranger/one", "main/stranger/two"]
+    assert [row["name"] for row in _json("dead", "list", home=home)] == ["one.json", "two.json"]
+    shown = _run("dead", "show", "main/stranger/one", home=home)
+    assert "not \\x1b[2J json" in shown
+    assert "not JSON" in shown
+    (stranger.replies / "two.json").unlink()
+    assert "is back" in _run("dead", "retry", "main/stranger/two", home=home)
+    assert_refused(stranger.reply("two"), "invalid")  # it is what it was
+    assert "is gone" in _run("dead", "drop", "main/stranger/one", home=home)
+    wait_for(lambda: sorted(os.listdir(stranger.dead)) == ["two.json", "two.reason.json"])
+    for command in ("show", "retry", "drop"):
+        assert "no dead letter" in _run("dead", command, "main/stranger/one", home=home, code=9)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("frobnicate",), ("run", "--port", "1"), ("sender", "add", "main"), ("log",), ("log", "main", "--limit", "0")],
+)
+def test_wrong_usage_has_an_exit_code_of_its_own(home: Path, arguments: tuple[str, ...]) -> None:
+    assert _command(*arguments).code == 2
+
+
+def test_version_and_help_need_no_home() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", run_cli("version").stdout)
+    helped = run_cli("--help")
+    assert helped.returncode == 0
+    assert "5 another host serves it" in " ".join(helped.stdout.split())
+
+
+# ---------------------------------------------------------------------------------------------------------- closed mode
+
+
+def test_in_closed_mode_an_unknown_sender_waits_until_it_is_added(make_host: HostFactory, stranger: RawSender) -> None:
+    home = stranger.home
+    known = RawSender(home, "main", "known")
+    _run("sender", "add", "main", "known", home=home)
+    host = make_host({"ipc.closed": True}).start()
+    assert host.events("host.started")[0]["mode"] == "closed"
+    stranger.note("x", "let me in")
+    assert known.ask("y", request("y", content="known"))["ok"] is True
+    assert stranger.peek("x") is None
+    assert known.memory_text().count("\n- ") == 1
+    assert [event["what"] for event in host.events("box.ignored")] == ["'main/stranger'"]
+    _run("sender", "add", "main", "stranger", home=home)
+    assert stranger.reply("x")["ok"] is True
+    listed = _run("sender", "list", home=home)
+    assert "main/known  uid any  closed mode serves it" in listed
+    rows = {(row["group"], row["sender"]): row for row in _json("sender", "list", home=home)}
+    assert rows["main", "stranger"] == {
+        "group": "main",
+        "sender": "stranger",
+        "uid": None,
+        "known": True,
+        "has_folder": True,
+    }
+
+
+def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_host: HostFactory, home: Path) -> None:
+    _run("sender", "add", "main", "known", home=home)
+    known = RawSender(home, "main", "known")
+    host = make_host({"ipc.closed": True}).start()
+    (home / "config" / "senders.json").write_text("{ oops")
+    said = host.wait_for_event("senders.refused")
+    assert "senders.json" in said["error"]
+    assert known.ask("x", request("x", content="still served"))["ok"] is True
+    assert len(host.events("senders.refused")) == 1
+    assert "senders.json" in _run("sender", "add", "main", "other", home=home, code=3)
+    host.stop()
+    _fails_to_start(host, 3, "senders.json")
+
+
+@needs_root
+def test_a_file_of_another_user_is_forbidden_in_a_box_that_belongs_to_one(make_host: HostFactory, home: Path) -> None:
+    _run("sender", "add", "main", "agent", "--uid", NOBODY, home=home)
+    agent = RawSender(home, "main", "agent")
+    host = make_host({"ipc.closed": True}).start()
+
+    def drop(stem: str, uid: int) -> None:
+        temporary = agent.root / "tmp" / stem
+        temporary.write_bytes(request(stem, content=f"by {uid}"))
+        os.chown(temporary, uid, uid)
+        temporary.rename(agent.requests / f"{stem}.json")
+
+    drop("mine", NOBODY)
+    drop("roots", 0)
+    drop("somebodys", 4711)
+    assert agent.reply("mine")["ok"] is True
+    for stem, uid in (("roots", 0), ("somebodys", 4711)):
+        assert_refused(agent.reply(stem), "forbidden", says=f"uid {uid}")
+        assert "65534" in agent.reason(stem)["reason"]
+    assert re.findall("^- by (.*)$", agent.memory_text(), re.MULTILINE) == [str(NOBODY)]
+    assert [oct(path.stat().st_mode & 0o777) for path in (agent.requests, agent.root)] == ["0o700", "0o711"]
+    host.stop()
+
+
+# ---------------------------------------------------------------------------------------------------------- bad outlets
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_log_that_cannot_be_written_does_not_stop_the_host(
+    make_host: HostFactory, client: MakeClient, home: Path
+) -> None:
+    host = make_host()
+    host.stderr = Path("/dev/full")
+    host.start()
+    client().update_memory("whoever listens")
+    client().append_turn("user", "hello")
+    RawSender(home).make().ask("bad", b"[]")
+    assert client().ping().protocol == 1
+    host.stop()
+    assert (home / "groups" / "main" / "MEMORY.md").read_text().count("whoever listens") == 1
