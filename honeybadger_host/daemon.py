@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -33,6 +33,9 @@ from honeybadger_host.observe import Counters, resident_bytes, write_status
 from honeybadger_host.senders import SenderList
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
 from honeybadger_host.watch import Watcher
+
+if TYPE_CHECKING:  # needs an extra
+    from honeybadger_host.metrics import Metrics, Numbers
 
 log = structlog.get_logger()
 
@@ -56,9 +59,12 @@ class Host:
     door: Door
     counters: Counters
     senders: SenderList | None
+    metrics: Metrics | None
     started: float
 
     def close(self) -> None:
+        if self.metrics is not None:
+            self.metrics.close()
         self.journal.close()
         self.lock.release()
 
@@ -117,6 +123,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 counters,
                 passed=passed,
             )
+            metrics = _open_metrics(home, settings)
         except BaseException:
             journal.close()
             raise
@@ -135,8 +142,25 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         door,
         counters,
         senders,
+        metrics,
         time.monotonic(),
     )
+
+
+def _open_metrics(home: Path, settings: Settings) -> Metrics | None:
+    """Begin to serve metrics if they are asked for. Raises SettingsError."""
+    textfile, port = settings.metrics.textfile, settings.metrics.http_port
+    if not textfile and not port:
+        return None
+    try:
+        from honeybadger_host.metrics import Metrics
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "prometheus_client":
+            raise
+        raise SettingsError(
+            "metrics.textfile and metrics.http_port need prometheus-client: pip install 'honeybadger-host[metrics]'"
+        ) from None
+    return Metrics(home, Path(textfile) if textfile else None, port)
 
 
 def _recover(journal: Journal, projections: Projections) -> None:
@@ -253,6 +277,7 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
         host.door.wake()
         await anyio.sleep(host.settings.ipc.sweep_seconds)
         if host.door.sweeps > swept:  # only a finished sweep says that the road is alive
+            host.counters.swept_at = time.time()
             if not is_ready:
                 is_ready = True
                 notify("READY=1")
@@ -317,12 +342,18 @@ async def _report(host: Host, watcher: Watcher) -> None:
             await anyio.to_thread.run_sync(write_status, host.home, status(host, watcher))
         except OSError as error:
             log.warning("status.failed", error=str(error))
+        if host.metrics is not None:
+            try:
+                await anyio.to_thread.run_sync(host.metrics.publish, numbers(host, watcher))
+            except OSError as error:
+                log.warning("metrics.failed", error=str(error))
         await anyio.sleep(host.settings.life.status_seconds)
 
 
 def status(host: Host, watcher: Watcher) -> dict[str, Any]:
     """Return what the host says of itself; no text of anybody's is in it."""
     counters = host.counters
+    boxes = list(host.spool.boxes.values())  # the road's threads add and remove meanwhile
     now = time.monotonic()
     outcomes: dict[str, int] = {}
     types: dict[str, int] = {}
@@ -335,12 +366,10 @@ def status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "uptime_seconds": round(now - host.started, 1),
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
-        "boxes": len(host.spool.boxes),
-        "boxes_refused": [
-            f"{box.group}/{box.sender}: {box.complaint}" for box in host.spool.boxes.values() if box.complaint
-        ],
+        "boxes": len(boxes),
+        "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],
         "pending": host.spool.pending,
-        "stuck": sum(len(box.stuck) for box in host.spool.boxes.values()),
+        "stuck": sum(len(box.stuck) for box in boxes),
         "requests": {"total": counters.total, "by_outcome": outcomes, "by_type": types},
         "requests_per_second": round(counters.rate(now), 2),
         "latency": counters.latency(),
@@ -361,6 +390,38 @@ def status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "last_error_at": counters.last_error_at,
         "resident_bytes": resident_bytes(),
     }
+
+
+def numbers(host: Host, watcher: Watcher) -> Numbers:
+    """Return what metrics are made of."""
+    from honeybadger_host.metrics import Numbers
+
+    boxes = list(host.spool.boxes.values())
+    counters = host.counters
+    return Numbers(
+        taken_at=time.time(),
+        started_at=counters.started_at,
+        requests=counters.requests.copy(),
+        seconds=tuple(counters.seconds),
+        seconds_sum=counters.seconds_sum,
+        commits=counters.commits,
+        vanished=counters.vanished,
+        journal_seq=host.journal.committed_seq,
+        projected_seq=host.journal.projected_seq,
+        files_behind=len(host.projections.behind),
+        boxes=len(boxes),
+        boxes_refused=sum(box.complaint is not None for box in boxes),
+        pending=host.spool.pending,
+        stuck=sum(len(box.stuck) for box in boxes),
+        sessions=len(host.conversations),
+        cache_bytes=host.files.cached_bytes,
+        sweeps=host.door.sweeps,
+        swept_at=counters.swept_at,
+        watcher_is_alive=watcher.is_alive(),
+        watcher_rebuilds=watcher.rebuilds,
+        folders_without_events=watcher.unwatched,
+        resident_bytes=resident_bytes(),
+    )
 
 
 def notify(state: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files import open_folder
 
 _REASON = ".reason.json"
+_COARSEST_STAMP_NS = 3_000_000_000
+"""Some file systems keep time stamps to a second or two: a change within that may not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,27 @@ def list_dead(home: Path) -> Iterator[DeadLetter]:
     """Yield all dead letters, by name."""
     for reason_path in sorted((home / "data" / "dead").glob(f"*/*/*{_REASON}")):
         yield _load(home, reason_path)
+
+
+class DeadCount:
+    """How many dead letters there are; a folder is counted again when it changed."""
+
+    def __init__(self, home: Path) -> None:
+        self._dead = home / "data" / "dead"
+        self._counted: dict[str, tuple[int, int]] = {}
+        """A sender's folder -> when it was last changed (nanoseconds), and how many lie there."""
+
+    def count(self) -> int:
+        """Return how many there are now."""
+        before, self._counted = self._counted, {}
+        for folder in self._dead.glob("*/*"):
+            with contextlib.suppress(OSError):  # it went meanwhile
+                changed = folder.stat().st_mtime_ns
+                known = before.get(str(folder))
+                if known is None or known[0] != changed or time.time_ns() - changed < _COARSEST_STAMP_NS:
+                    known = (changed, sum(name.endswith(_REASON) for name in os.listdir(folder)))
+                self._counted[str(folder)] = known
+        return sum(count for _, count in self._counted.values())
 
 
 def find_dead(home: Path, name: str) -> DeadLetter:

@@ -156,11 +156,16 @@ def make_folders(path: Path) -> None:
 
 
 def replace(path: Path, data: bytes, *, mode: int = FILE_MODE, is_durable: bool = True) -> None:
-    """Replace a file in one step: a reader sees the old bytes or the new ones. Raises OSError; then nothing changed."""
+    """Replace a file in one step: a reader sees the old bytes or the new ones. Raises OSError; then nothing changed.
+
+    Args:
+        mode: of the new file, whatever the umask.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         try:
+            os.fchmod(fd, mode)
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]

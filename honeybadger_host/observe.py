@@ -8,12 +8,13 @@ import os
 import sys
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TextIO, cast
+from typing import Any, BinaryIO, Final, Literal, TextIO, cast
 
 import orjson
 import structlog
@@ -21,6 +22,7 @@ import structlog
 from honeybadger_host.files import replace
 
 STATUS_FILE = "data/status.json"
+SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 def configure_logging(format_: Literal["auto", "json", "console"], level: str) -> None:
@@ -128,11 +130,17 @@ class Counters:
     Attributes:
         requests: (type, outcome) -> how many.
         vanished: files that their sender removed before they were read.
+        swept_at: when the last look into all boxes ended, seconds since the epoch.
+        seconds: how many answers took at most each of `SECONDS_BOUNDS` and not less than the one before; last: longer.
     """
 
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     commits: int = 0
     vanished: int = 0
+    swept_at: float | None = None
+    started_at: float = field(default_factory=time.time)
+    seconds: list[int] = field(default_factory=lambda: [0] * (len(SECONDS_BOUNDS) + 1))
+    seconds_sum: float = 0.0
     last_error: str | None = None
     last_error_at: float | None = None
     _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
@@ -142,6 +150,8 @@ class Counters:
     def answered(self, type_: str, outcome: str, seconds: float) -> None:
         with self._lock:
             self.requests[type_, outcome] += 1
+            self.seconds[bisect_left(SECONDS_BOUNDS, seconds)] += 1
+            self.seconds_sum += seconds
         self._milliseconds.append(seconds * 1000)
 
     def note_error(self, message: str) -> None:

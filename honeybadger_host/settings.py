@@ -118,6 +118,15 @@ class Life(_Section):
     status_seconds: float = Field(2, ge=0.1, le=60, description="Seconds between two writes of data/status.json.")
 
 
+class Metrics(_Section):
+    """Numbers for Prometheus, without text and without names. They need the extra honeybadger-host[metrics]."""
+
+    textfile: str = Field(
+        "", description="File (*.prom) to replace every life.status_seconds, for node_exporter; empty: none."
+    )
+    http_port: int = Field(0, ge=0, le=65_535, description="Port on 127.0.0.1 that serves /metrics; 0: none.")
+
+
 class Settings(BaseSettings):
     """All settings. Build it with `load_settings`."""
 
@@ -132,6 +141,7 @@ class Settings(BaseSettings):
     context: Context = Context()
     log: Log = Log()
     life: Life = Life()
+    metrics: Metrics = Metrics()
 
     @classmethod
     def settings_customise_sources(

@@ -195,8 +195,8 @@ class Spool:
 
     @property
     def pending(self) -> int:
-        """Requests listed and not taken."""
-        return sum(len(queue) for queue in self._queues.values())
+        """Requests listed and not taken. Any thread."""
+        return sum(len(queue) for queue in list(self._queues.values()))
 
     def distrust(self) -> None:
         """Forget which folders did not change: a file system may be wrong about its time stamps."""

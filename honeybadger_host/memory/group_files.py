@@ -128,6 +128,11 @@ class GroupFiles:
             for file in list(self._entries):
                 self._remove(file)
 
+    @property
+    def cached_bytes(self) -> int:
+        """What is kept in memory."""
+        return self._bytes
+
     def _touch(self, file: str) -> None:
         with self._lock:
             if file in self._entries:

@@ -8,10 +8,9 @@ missing is appended again. Once settled a person may delete it for good.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -114,7 +113,7 @@ class Projections:
         home: Path,
         *,
         settle_seconds: float,
-        count_projected: Callable[[str, bytes, int], int],
+        count_projected: Callable[[str, Collection[bytes], int], Counter[bytes]],
         changed: Callable[[str], None] = lambda file: None,
     ) -> None:
         self._home = home
@@ -128,7 +127,7 @@ class Projections:
     @property
     def behind(self) -> list[str]:
         """Files that could not be brought up to date; tried again with every `settle`."""
-        return [file for file, unsettled in self._unsettled.items() if unsettled.is_behind]
+        return [file for file, unsettled in list(self._unsettled.items()) if unsettled.is_behind]
 
     def batch(self) -> Batch:
         """Begin the appends of a batch."""
@@ -267,7 +266,7 @@ class Projections:
         data = b"".join(row.data for row in missing)
         kept = text.rstrip(b"\0")
         torn = next((size for size in range(len(missing[0].data) - 1, 1, -1) if kept.endswith(data[:size])), 0)
-        if torn and self._count_projected(file, data[:torn].rstrip(b"\n") + b"\n", missing[0].seq + 1):
+        if torn and self._count_projected(file, [data[:torn].rstrip(b"\n") + b"\n"], missing[0].seq + 1):
             torn = 0  # an entry that this one begins with
         if len(kept) < len(text):
             os.ftruncate(fd, len(kept))
@@ -278,16 +277,15 @@ class Projections:
 
         A person may have moved an entry, or changed the blank lines around it.
         """
-        lines = set(text.replace(b"\r", b"").split(b"\n"))
-        wanted = Counter(row.data for row in unsettled)
-        lacking: Counter[bytes] = Counter()
-        for data in {row.data for row in missing}:
-            if lines.issuperset(data.strip(b"\n").split(b"\n")):
-                there = len(_entry_pattern(data).findall(text))
-                settled = self._count_projected(file, data, unsettled[0].seq)
-                lacking[data] = max(0, settled + wanted[data] - there)
-            else:  # the common case after a power cut, and 20,000 searches of a long file take a minute
-                lacking[data] = wanted[data]
+        lines = [line.removesuffix(b"\r") for line in text.split(b"\n")]
+        places: defaultdict[bytes, list[int]] = defaultdict(list)
+        for number, line in enumerate(lines):
+            places[line].append(number)
+        there = {data: _count_entry(data, lines, places) for data in {row.data for row in missing}}
+        lacking = Counter(row.data for row in unsettled)
+        if found_some := {data for data, count in there.items() if count}:
+            lacking += self._count_projected(file, found_some, unsettled[0].seq)
+        lacking -= Counter(there)
         found: list[Row] = []
         for row in reversed(missing):
             if lacking[row.data] > 0:
@@ -378,13 +376,25 @@ def _lead(fd: int, file: str) -> bytes:
     return b"\n" if file.endswith(".jsonl") and size > 0 and os.pread(fd, 1, size - 1) != b"\n" else b""
 
 
-def _entry_pattern(data: bytes) -> re.Pattern[bytes]:
-    """Return a pattern for an entry on its own lines, whatever blank lines stand around it.
+def _count_entry(data: bytes, lines: Sequence[bytes], places: Mapping[bytes, Sequence[int]]) -> int:
+    """Return how often an entry stands on its own lines, whatever blank lines stand around it.
 
     An entry that goes on (an indented line follows) is another one.
+
+    Args:
+        places: line -> its numbers; looked at are those of the rarest line, so that thousands of entries in a long
+            file take no longer than reading it.
     """
-    lines = [re.escape(line) for line in data.strip(b"\n").split(b"\n")]
-    return re.compile(rb"(?:\A|(?<=\n))" + rb"\r?\n".join(lines) + rb"(?=\r?\n(?!  )|\r?\n?\Z)")
+    entry = data.strip(b"\n").split(b"\n")
+    if not all(line in places for line in entry):
+        return 0
+    rarest = min(range(len(entry)), key=lambda number: len(places[entry[number]]))
+    count = 0
+    for place in places[entry[rarest]]:
+        start, end = place - rarest, place - rarest + len(entry)
+        if start >= 0 and lines[start:end] == entry and not (end < len(lines) and lines[end].startswith(b"  ")):
+            count += 1
+    return count
 
 
 def _read_all(fd: int) -> bytes:
