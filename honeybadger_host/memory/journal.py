@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -234,11 +235,14 @@ class Journal:
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
-    def count_projected(self, file: str, data: bytes, before: int) -> int:
-        """Return how many changes before the seq `before` appended just `data` to `file`. Scans; for repairs."""
-        query = "SELECT count(*) FROM changes WHERE seq < ? AND file = ? AND data = ?"
+    def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
+        """Return how many changes before the seq `before` appended just each of `entries` to `file`.
+
+        One scan; for repairs.
+        """
+        query = "SELECT data FROM changes WHERE seq < ? AND file = ?"
         try:
-            return int(self._writer.execute(query, (before, file, data)).fetchone()[0])
+            return Counter(row[0] for row in self._writer.execute(query, (before, file)) if row[0] in entries)
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 

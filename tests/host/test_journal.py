@@ -207,9 +207,9 @@ def test_identical_entries_are_counted_by_file_and_bytes(journal: Journal) -> No
         [row(1, data=b"x"), row(2, data=b"x"), row(3, data=b"y"), row(4, data=b"x", file="other"), row(5, data=b"x")],
         [receipt(5)],
     )
-    assert journal.count_projected(FILE, b"x", 5) == 2
-    assert journal.count_projected(FILE, b"x", 6) == 3
-    assert journal.count_projected(FILE, b"z", 6) == 0
+    assert journal.count_projected(FILE, {b"x"}, 5) == {b"x": 2}
+    assert journal.count_projected(FILE, {b"x", b"y"}, 6) == {b"x": 3, b"y": 1}
+    assert journal.count_projected(FILE, {b"z"}, 6) == {}
 
 
 # ------------------------------------------------------------------------------------------------------------------ log
@@ -296,7 +296,7 @@ def test_damage_in_the_middle_is_found_when_it_is_read(path: Path) -> None:
         file.write(os.urandom(20 * 4096))
     looks: list[Callable[[Journal], object]] = [
         lambda again: list(again.unprojected()),
-        lambda again: again.count_projected(FILE, b"x", 50),
+        lambda again: again.count_projected(FILE, {b"x"}, 50),
     ]
     for look in looks:
         with pytest.raises(JournalError, match="damaged"), contextlib.closing(reopened(path)) as again:
