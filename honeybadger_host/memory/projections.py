@@ -127,7 +127,7 @@ class Projections:
     @property
     def behind(self) -> list[str]:
         """Files that could not be brought up to date; tried again with every `settle`."""
-        return [file for file, unsettled in self._unsettled.items() if unsettled.is_behind]
+        return [file for file, unsettled in list(self._unsettled.items()) if unsettled.is_behind]
 
     def batch(self) -> Batch:
         """Begin the appends of a batch."""
