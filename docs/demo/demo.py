@@ -65,7 +65,10 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
 
     wait_until(lambda: python.acknowledged >= PYTHON_NOTES // 2)
     daemon.kill()
-    say("4", f"the daemon is killed with SIGKILL after {python.acknowledged} answers to the Python agent; the agents go on")
+    say(
+        "4",
+        f"the daemon is killed with SIGKILL after {python.acknowledged} answers to the Python agent; the agents go on",
+    )
     time.sleep(0.5)
     daemon.start()
     say("5", f"the daemon is back after {daemon.start_seconds * 1000:.0f} ms; nobody has to do anything")
@@ -76,7 +79,9 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
 
     client = SyncClient(home, "main", "python")
     for number in range(TURNS):
-        client.append_turn("user" if number % 2 == 0 else "assistant", f"Turn {number}: " + "and so on, at length. " * 60)
+        client.append_turn(
+            "user" if number % 2 == 0 else "assistant", f"Turn {number}: " + "and so on, at length. " * 60
+        )
     time.sleep(2.5)  # the time in which an editor's save of an older file is made good
     text = memory.read_text()
     say("6", f"MEMORY.md, as a person sees it ({len(text.splitlines())} lines; the first and the last of them)")
