@@ -40,7 +40,7 @@ def tmp_path() -> Iterator[Path]:
     HB_CRASH_KEEP=1 keeps it.
     """
     memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="hb-crash-", dir=memory if os.access(memory, os.W_OK) else None))
+    folder = Path(tempfile.mkdtemp(prefix="crash-", dir=memory if os.access(memory, os.W_OK) else None))
     yield folder
     if not os.environ.get("HB_CRASH_KEEP"):
         shutil.rmtree(folder, ignore_errors=True)
