@@ -40,8 +40,10 @@ def main() -> int:
         parser.error(f"there is no bench {unknown[0]!r}: {', '.join(BENCHES)}")
     shm = Path("/dev/shm")
     bases = arguments.base or [*([shm / "honeybadger-bench"] if shm.is_dir() else []), Path(__file__).parent / "out"]
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, "
-          f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}")  # fmt: skip
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {platform.release()}, "
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+    )
     missed = 0
     for base in bases:
         kind = "tmpfs" if str(base).startswith("/dev/shm") else "disk"

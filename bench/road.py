@@ -155,9 +155,13 @@ def bench_live(base: Path, producers: int = 4, per_second: float = 5200, seconds
             goal="5,000/s, none dropped",
             is_met=answered == wanted and answered / took >= 5000 * seconds / (seconds + 1),
         ),
-        Figure("memory in the live run", f"{early:.0f} MiB after a third, {late:.0f} MiB at its end", goal="flat",
-               is_met=late - early < 16),
-    ]  # fmt: skip
+        Figure(
+            "memory in the live run",
+            f"{early:.0f} MiB after a third, {late:.0f} MiB at its end",
+            goal="flat",
+            is_met=late - early < 16,
+        ),
+    ]
 
 
 def bench_single(base: Path, count: int = 400) -> list[Figure]:
@@ -178,7 +182,7 @@ def bench_single(base: Path, count: int = 400) -> list[Figure]:
                 "",
                 "fdatasync + 1.5 ms",
                 p50 <= floor50 + 1.5,
-            )  # fmt: skip
+            )
         )
         figures.append(
             Figure(
@@ -188,7 +192,7 @@ def bench_single(base: Path, count: int = 400) -> list[Figure]:
                 "",
                 "fdatasync + 10 ms",
                 p99 <= floor99 + 10,
-            )  # fmt: skip
+            )
         )
         with running(home, ["ipc.watch=false"]):
             latencies, _ = _one_at_a_time(mailbox, home, 40)
@@ -201,7 +205,7 @@ def bench_single(base: Path, count: int = 400) -> list[Figure]:
                 "",
                 "sweep + 20 ms",
                 longest <= 270,
-            )  # fmt: skip
+            )
         )
     return figures
 
@@ -268,7 +272,7 @@ def bench_context(base: Path, count: int = 200) -> list[Figure]:
             "",
             "2 ms",
             p50 <= 2,
-        )  # fmt: skip
+        )
     ]
 
 

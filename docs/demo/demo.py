@@ -74,8 +74,10 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
     say("5", f"the daemon is back after {daemon.start_seconds * 1000:.0f} ms; nobody has to do anything")
     python.join(60)
     shell_ended_well = shell.wait(60) == 0
-    print(f"   python agent: {python.acknowledged} notes acknowledged, p50 {statistics.median(python.milliseconds):.1f} ms, "
-          f"slowest {max(python.milliseconds):.0f} ms (it waited through the kill)")  # fmt: skip
+    print(
+        f"   python agent: {python.acknowledged} acknowledged, p50 {statistics.median(python.milliseconds):.1f} ms, "
+        f"slowest {max(python.milliseconds):.0f} ms (it waited through the kill)"
+    )
 
     client = SyncClient(home, "main", "python")
     for number in range(TURNS):
