@@ -38,7 +38,7 @@ def new_home(base: Path) -> Iterator[Path]:
 
 
 class Daemon:
-    """The real daemon as a process of its own. Its log goes to a file in the home, as under systemd it goes to a pipe."""
+    """The real daemon as a process of its own. Its log goes to a file in the home."""
 
     def __init__(self, home: Path, settings: Sequence[str] = ()) -> None:
         self.home = home

@@ -65,7 +65,7 @@ def floor_per_second(home: Path, count: int) -> float:
 
 
 def backlog_per_second(home: Path, count: int) -> float:
-    """Return how many requests a second are answered from a backlog: from READY, counted without what came before it."""
+    """Return how many requests a second are answered from a backlog: from READY, without what came before."""
     with running(home):  # warm: the journal is there, the code is loaded
         Mailbox.of(home, "warm", "agent").create()
     last = fill(home, GROUPS, count)
