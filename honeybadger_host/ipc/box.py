@@ -190,7 +190,7 @@ class Spool:
         self._queues: dict[str, list[tuple[str, Box]]] = {}
         self._turn = 0
         self._ignored: set[str] = set()
-        self._seen: list[object] = []
+        self._seen: Sequence[object] = ()
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
 
     @property
