@@ -704,7 +704,8 @@ def test_a_damaged_list_of_senders_leaves_the_old_one_in_force_and_is_said(make_
     _run("sender", "add", "main", "known", home=home)
     known = RawSender(home, "main", "known")
     host = make_host({"ipc.closed": True}).start()
-    (home / "config" / "senders.json").write_text("{ oops")
+    (home / "config" / "new").write_text("{ oops")
+    (home / "config" / "new").rename(home / "config" / "senders.json")
     said = host.wait_for_event("senders.refused")
     assert "senders.json" in said["error"]
     assert known.ask("x", request("x", content="still served"))["ok"] is True
