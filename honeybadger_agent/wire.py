@@ -103,7 +103,8 @@ class NoteResult(Result):
     file: str = Field(description="The file the note went to, below the group's folder.")
     section: str
     neutralised: dict[str, int] = Field(
-        default_factory=dict, description="What was changed in the text so that it forges nothing: kind and count."
+        default_factory=dict,
+        description="What was changed in the text so that it forges and betrays nothing: kind and count.",
     )
 
 
@@ -144,6 +145,10 @@ class AppendTurn(Wire):
 class TurnResult(Result):
     turn: int = Field(description="Number of the turn in its session, from 1.")
     token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
+    neutralised: dict[str, int] = Field(
+        default_factory=dict,
+        description="What was changed in the content because it held a credential: kind and count.",
+    )
 
 
 class GetHistory(Wire):

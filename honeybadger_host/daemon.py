@@ -103,7 +103,10 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
             )
             senders = SenderList(home) if settings.ipc.closed else None
             spool = Spool(
-                home / "data" / "ipc", home / "data" / "dead", senders=None if senders is None else senders.current
+                home / "data" / "ipc",
+                home / "data" / "dead",
+                senders=None if senders is None else senders.current,
+                keeps_secrets=settings.security.secrets == "off",
             )
             counters = Counters()
             door = Door(

@@ -20,6 +20,7 @@ import orjson
 import structlog
 
 from honeybadger_host.files import replace
+from honeybadger_host.secrets import redact_line
 
 STATUS_FILE = "data/status.json"
 SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -43,6 +44,7 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
         processors = [
             *shared,
             structlog.processors.format_exc_info,
+            _redact_exception,
             structlog.processors.JSONRenderer(serializer=_dump_line),
         ]
         factory = structlog.BytesLoggerFactory(cast(BinaryIO, _outlet))
@@ -114,6 +116,13 @@ class Outlet:
 _outlet: Outlet | None = None
 _is_json = False
 _is_info = True
+
+
+def _redact_exception(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Take credentials out of a traceback: an exception may say what it choked on."""
+    if "exception" in event:
+        event["exception"] = redact_line(str(event["exception"]))
+    return event
 
 
 def _dump_line(event: MutableMapping[str, Any], **_: Any) -> bytes:

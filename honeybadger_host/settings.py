@@ -12,12 +12,14 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from honeybadger_host.errors import SettingsError
+
+SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
 _PREFIX: Final = "HONEYBADGER_"
@@ -99,6 +101,16 @@ class Context(_Section):
     )
 
 
+class Security(_Section):
+    """What must not become memory."""
+
+    secrets: SecretsMode = Field(
+        "redact",
+        description="What is done with what looks like a credential: redact takes it out, refuse answers with invalid, "
+        "off keeps it.",
+    )
+
+
 class Log(_Section):
     """What the daemon prints, on standard error."""
 
@@ -139,6 +151,7 @@ class Settings(BaseSettings):
     conversation: Conversation = Conversation()
     history: History = History()
     context: Context = Context()
+    security: Security = Security()
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()

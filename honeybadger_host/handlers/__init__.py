@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from honeybadger_host.domain import Handler
 from honeybadger_host.handlers import conversation, host, notes
+from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.settings import Settings
@@ -14,11 +15,12 @@ from honeybadger_host.settings import Settings
 def build_table(settings: Settings, files: GroupFiles, conversations: Conversations) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
     history_budget = settings.history.budget_tokens
+    screen = Screen(settings.security.secrets)
     return {
         "ping": host.ping(),
-        "update_memory": notes.update_memory(),
+        "update_memory": notes.update_memory(screen),
         "read_group_files": notes.read_group_files(files),
-        "append_turn": conversation.append_turn(conversations),
+        "append_turn": conversation.append_turn(conversations, screen),
         "get_history": conversation.get_history(conversations, default_budget_tokens=history_budget),
         "get_context": conversation.get_context(
             files,

@@ -20,6 +20,7 @@ from honeybadger_host.domain import (
     TurnAdded,
 )
 from honeybadger_host.errors import FileProblem
+from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.context import Loaded, Parts, build_context
 from honeybadger_host.memory.conversation import Conversations, dump_turn, turns_file
@@ -29,7 +30,7 @@ from honeybadger_host.text import estimate_tokens, is_blank, neutralise, one_lin
 log = structlog.get_logger()
 
 
-def append_turn(conversations: Conversations) -> ChangeHandler:
+def append_turn(conversations: Conversations, screen: Screen) -> ChangeHandler:
     """Return the handler of `append_turn`."""
 
     def prepare(asked: Asked) -> None:
@@ -40,20 +41,26 @@ def append_turn(conversations: Conversations) -> ChangeHandler:
         assert isinstance(payload, AppendTurn)  # noqa: S101  the table pairs type and payload
         if is_blank(neutralise(payload.content).text):
             raise Refusal("invalid", "payload.content is blank: nothing was appended", field="payload.content")
+        screen.session(asked)
+        speaker = _speaker(payload, asked.sender)
+        content, changed = screen.text(asked, "payload.content", payload.content)
         turn = Turn(
             number=conversations.next_number(asked.group, asked.session),
             at=now,
             role=payload.role,
-            sender=_speaker(payload, asked.sender),
+            sender=speaker if payload.sender is None else screen.name(asked, "payload.sender", speaker),
             by=asked.sender,
-            content=payload.content,
-            token_count=estimate_tokens(payload.content),
-            tools_used=tuple(payload.tools_used or ()),
+            content=content,
+            token_count=estimate_tokens(content),
+            tools_used=tuple(screen.name(asked, "payload.tools_used", name) for name in payload.tools_used or ()),
             input_tokens=payload.input_tokens,
             output_tokens=payload.output_tokens,
         )
         change = TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id))
-        return Outcome({"turn": turn.number, "token_count": turn.token_count}, (change,))
+        result: dict[str, Any] = {"turn": turn.number, "token_count": turn.token_count}
+        if changed:
+            result["neutralised"] = changed
+        return Outcome(result, (change,))
 
     return ChangeHandler(decide, prepare)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -11,6 +12,7 @@ import structlog
 from honeybadger_agent.wire import Refusal, UpdateMemory
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY, Asked, ChangeHandler, NoteAdded, Outcome, QueryHandler
 from honeybadger_host.errors import FileProblem
+from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.text import is_blank, neutralise, render_note
 
@@ -19,15 +21,16 @@ log = structlog.get_logger()
 DEFAULT_SECTION = "Notes"
 
 
-def update_memory() -> ChangeHandler:
+def update_memory(screen: Screen) -> ChangeHandler:
     """Return the handler of `update_memory`: a note at the end of MEMORY.md, signed with the sender's folder."""
 
     def decide(asked: Asked, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, UpdateMemory)  # noqa: S101  the table pairs type and payload
         section = DEFAULT_SECTION if payload.section is None else payload.section
+        section, content, screened = screen.note(asked, section, payload.content)
         try:
-            note = render_note(payload.content, section, asked.sender, now)
+            note = render_note(content, section, asked.sender, now)
         except ValueError:
             field = "payload.content" if is_blank(neutralise(payload.content).text) else "payload.section"
             log.warning("note.refused", group=asked.group, sender=asked.sender, id=asked.request_id, field=field)
@@ -35,8 +38,8 @@ def update_memory() -> ChangeHandler:
                 "invalid", f"{field} is blank: nothing visible is left of it; nothing was saved", field=field
             ) from None
         result: dict[str, Any] = {"file": MEMORY, "section": note.section}
-        if note.changed:
-            result["neutralised"] = note.changed
+        if note.changed or screened:
+            result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
         return Outcome(result, (NoteAdded(asked.group, note.data),))
 
     return ChangeHandler(decide)

@@ -24,6 +24,7 @@ import structlog
 
 from honeybadger_agent.mailbox import NAME, REPLIES, REQUESTS, TMP
 from honeybadger_host.files import Incoming, make_folders, open_folder, read_incoming
+from honeybadger_host.secrets import redact_bytes
 
 log = structlog.get_logger()
 
@@ -37,7 +38,8 @@ _MOST_OPEN: Final = 128
 """Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
 _SUFFIX: Final = ".json"
 
-_MOST_BURIED_BYTES: Final = 16 * 1024 * 1024
+_MOST_BURIED_BYTES: Final = 1024 * 1024
+"""Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand."""
 _LONGEST_STEM_BYTES: Final = 200
 """A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes."""
 _COARSEST_STAMP_SECONDS: Final = 3.0
@@ -180,9 +182,18 @@ class Spool:
     Args:
         ipc: the folder `data/ipc`.
         senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
+        keeps_secrets: dead letters keep what looks like a credential.
     """
 
-    def __init__(self, ipc: Path, dead: Path, *, senders: Mapping[tuple[str, str], int | None] | None) -> None:
+    def __init__(
+        self,
+        ipc: Path,
+        dead: Path,
+        *,
+        senders: Mapping[tuple[str, str], int | None] | None,
+        keeps_secrets: bool = False,
+    ) -> None:
+        self._keeps_secrets = keeps_secrets
         self._ipc = str(ipc)
         self._dead = dead
         self.senders = senders
@@ -342,6 +353,10 @@ class Spool:
         """
         folder = self._dead / box.group / box.sender
         make_folders(folder)
+        left_out = 0 if data is None or size is None else size - len(data)
+        secrets: Mapping[str, int] = {}
+        if data is not None and not self._keeps_secrets:
+            data, secrets = redact_bytes(data)
         shown = printable(name.removesuffix(_SUFFIX))
         for stem in _dead_stems(shown, data):
             path, reason_path = folder / f"{stem}.json", folder / f"{stem}.reason.json"
@@ -356,8 +371,10 @@ class Spool:
             if not is_kept:
                 _write_new(path, data)
             reason["bytes"] = str(len(data))
-            if size is not None and size > len(data):
-                reason["left_out"] = f"{size - len(data)} of {size} bytes"
+            if left_out > 0:
+                reason["left_out"] = f"{left_out} of {size} bytes"
+            if secrets:
+                reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
         _write_new(reason_path, orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
     def read_more(self, opened: OpenBox, name: str) -> Incoming:

@@ -38,6 +38,7 @@ from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.journal import Journal, Receipt, Row
 from honeybadger_host.memory.projections import Projections
 from honeybadger_host.observe import Counters, RequestLog
+from honeybadger_host.secrets import redact_line
 
 log = structlog.get_logger()
 
@@ -401,7 +402,7 @@ class Door:
     def _bug(self, letter: Letter, error: Exception) -> None:
         box = letter.box
         log.error("door.failed", group=box.group, sender=box.sender, id=letter.stem, type=letter.type, exc_info=error)
-        self._counters.note_error(f"{letter.type}: {type(error).__name__}: {error}")
+        self._counters.note_error(redact_line(f"{letter.type}: {type(error).__name__}: {error}"))
         letter.changes = ()
         letter.dead_reason = f"the host failed: {type(error).__name__}"
         letter.refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
@@ -486,6 +487,7 @@ class Door:
         """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
         box = letter.box
         if letter.refusal is not None:
+            letter.refusal = _without_secrets(letter.refusal)
             letter.outcome = letter.refusal.code
             letter.reply = wire.dump_error(letter.stem, letter.refusal)
         try:
@@ -527,7 +529,7 @@ class Door:
             with contextlib.suppress(NotRegular, FileNotFoundError):  # it went meanwhile: what was read is kept
                 data = self._spool.read_more(opened, letter.name).data
         at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        self._spool.bury(letter.box, letter.name, data, letter.dead_reason or "", at, size=size)
+        self._spool.bury(letter.box, letter.name, data, redact_line(letter.dead_reason or ""), at, size=size)
 
     # ------------------------------------------------------------------------------------------------------ queries
 
@@ -563,3 +565,13 @@ class Door:
         finally:
             opened.close()
         self._request_log.flush()
+
+
+def _without_secrets(refusal: Refusal) -> Refusal:
+    """Return a refusal that names nothing that looks like a credential, as a member's name may."""
+    return Refusal(
+        refusal.code,
+        redact_line(refusal.message),
+        field=None if refusal.field is None else redact_line(refusal.field),
+        retry_after_seconds=refusal.retry_after_seconds,
+    )

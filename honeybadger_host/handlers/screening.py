@@ -1,0 +1,87 @@
+"""What becomes memory is looked through for credentials first, by the setting `security.secrets`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import structlog
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.domain import Asked
+from honeybadger_host.secrets import find_secrets, redact, redact_below
+from honeybadger_host.settings import SecretsMode
+from honeybadger_host.text import neutralise
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Redacts or refuses; `off` lets everything pass. Methods raise Refusal in the mode `refuse`."""
+
+    mode: SecretsMode
+
+    def text(self, asked: Asked, member: str, text: str, *, heading: str = "") -> tuple[str, Mapping[str, int]]:
+        """Return a member's text and what was changed: nothing, or it is without credentials and neutralised, too.
+
+        Args:
+            member: its name in the request, as `payload.content`.
+            heading: what it stands below.
+        """
+        if self.mode == "off":
+            return text, {}
+        neutral = neutralise(text)  # before looking: a hidden character inside a secret would hide it
+        clean, kinds = redact_below(heading, neutral.text) if heading else redact(neutral.text)
+        if not kinds:
+            return text, {}
+        self._report(asked, member, kinds)
+        return clean, {**neutral.changed, "secrets": sum(kinds.values())}
+
+    def note(self, asked: Asked, section: str, content: str) -> tuple[str, str, Mapping[str, int]]:
+        """Return section and content of a note, and what was changed; what is below `Wi-Fi password` is a secret."""
+        if self.mode == "off":
+            return section, content, {}
+        whole = f"{section}: {content}"
+        if not find_secrets(whole if whole.isascii() else neutralise(whole).text):  # nothing hides in ASCII
+            return section, content, {}
+        section, changed = self.text(asked, "payload.section", section)
+        content, more = self.text(asked, "payload.content", content, heading=section)
+        return section, content, Counter(changed) + Counter(more)
+
+    def name(self, asked: Asked, member: str, name: str) -> str:
+        """Return a name that is shown between brackets, without credentials."""
+        clean, changed = self.text(asked, member, name)
+        return clean.translate({ord("["): "(", ord("]"): ")"}) if changed else name
+
+    def session(self, asked: Asked) -> None:
+        """Refuse a session whose name looks like a credential, in both modes: it would be the name of a file."""
+        if self.mode != "off" and (kind := _kind_in(asked.session)):
+            raise Refusal(
+                "invalid", f"session looks like a credential ({kind}): name the conversation otherwise", field="session"
+            )
+
+    def _report(self, asked: Asked, member: str, kinds: Mapping[str, int]) -> None:
+        if self.mode == "refuse":
+            raise Refusal(
+                "invalid",
+                f"{member} holds what looks like a credential ({', '.join(kinds)}): take it out, or say where it is "
+                "kept, and send it again; nothing was saved",
+                field=member,
+            )
+        log.warning(
+            "secret.redacted",
+            group=asked.group,
+            sender=asked.sender,
+            id=asked.request_id,
+            member=member,
+            kinds=dict(kinds),
+        )
+
+
+@lru_cache(maxsize=1024)
+def _kind_in(name: str) -> str | None:
+    found = find_secrets(name)
+    return found[0].kind if found else None
