@@ -9,16 +9,18 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
+from honeybadger_host import service
 from honeybadger_host.domain import GROUP_FILES
-from honeybadger_host.errors import FileProblem, HomeError, SettingsError
+from honeybadger_host.errors import FileProblem, HomeError, HostError, SettingsError
 from honeybadger_host.home import JOURNAL_FILE, check_home, is_served, read_holder
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.senders import load_senders
-from honeybadger_host.settings import load_settings
+from honeybadger_host.settings import load_settings, user_folders
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -232,6 +234,67 @@ def dead_letters(home: Path) -> Iterator[Finding]:
         yield Finding("dead letters", "ok", "none")
 
 
+def metrics(home: Path) -> Iterator[Finding]:
+    with contextlib.suppress(SettingsError):  # said above
+        asked = load_settings(home).settings.metrics
+        if not asked.textfile and not asked.http_port:
+            return
+        if find_spec("prometheus_client") is None:
+            yield Finding(
+                "metrics",
+                "problem",
+                "metrics are asked for, and prometheus-client is not installed: the host does not start",
+                "pip install 'honeybadger-host[metrics]', or metrics.textfile = \"\" and metrics.http_port = 0",
+            )
+        folder = (home / asked.textfile).parent
+        if asked.textfile and not os.access(folder, os.W_OK | os.X_OK):
+            yield Finding(
+                "metrics",
+                "problem",
+                f"metrics.textfile: {folder} is no folder that uid {os.geteuid()} may write to",
+                "make it, give it to the user of the host, or change metrics.textfile",
+            )
+
+
+def units(home: Path) -> Iterator[Finding]:
+    """systemd units that serve this home."""
+    user_home, config_home = user_folders()
+    for unit, is_user in ((service.SYSTEM_UNIT, False), (service.user_unit(config_home), True)):
+        command = service.serves(unit, home, user_home)
+        if command is None:
+            continue
+        drop_in = unit.with_name(f"{unit.name}.d") / "closed.conf"
+        try:
+            if is_user:
+                plan = service.plan_user(home, Path(command), user_home, config_home)
+            else:
+                plan = service.plan_system(home, Path(command), is_closed=drop_in.exists())
+        except HostError as error:
+            yield Finding("systemd", "problem", f"{unit}: {error}", "see the message")
+            continue
+        install = f"honeybadger-host service install{' --user' if is_user else ''}"
+        wanted = dict(plan.files)
+        changed = [path for path in (unit, drop_in) if path in wanted and path.read_text() != wanted[path]]
+        for path in changed:
+            yield Finding(
+                "systemd",
+                "warning",
+                f"{path} is not what this version installs",
+                f"compare with `{install} --dry-run`; what you change belongs into a drop-in of another name",
+            )
+        if not changed:
+            yield Finding("systemd", "ok", f"{unit} serves this home")
+        with contextlib.suppress(SettingsError):
+            uids = {uid for uid in load_senders(home).values() if uid is not None} - {(home / "data").stat().st_uid}
+            if uids and not drop_in.exists() and load_settings(home).settings.ipc.closed:
+                yield Finding(
+                    "systemd",
+                    "problem",
+                    f"{unit} may not open the boxes of uid {', '.join(map(str, sorted(uids)))}",
+                    "honeybadger-host service install --closed",
+                )
+
+
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     python_and_sqlite,
     home_folder,
@@ -245,6 +308,8 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     group_files,
     boxes,
     dead_letters,
+    metrics,
+    units,
 )
 
 

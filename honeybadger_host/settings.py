@@ -228,6 +228,13 @@ def environment_home() -> Path | None:
     return Path(value) if value else None
 
 
+def user_folders() -> tuple[Path, Path]:
+    """Return the caller's home folder and the folder of its configuration (XDG)."""
+    home = Path.home()
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    return home, Path(config) if config.startswith("/") else home / ".config"
+
+
 def notify_socket() -> str | None:
     """Return systemd's notification socket, or None when systemd did not start us."""
     return os.environ.get("NOTIFY_SOCKET") or None
