@@ -244,7 +244,7 @@ class Projections:
         fd = self._open(file)
         try:
             missing = _not_where_they_belong(fd, rows)
-            if missing and _complete_torn_tail(fd, rows, missing[0]):
+            if missing and _complete_torn_tail(fd, rows, missing):
                 missing = _not_where_they_belong(fd, rows)
             if not missing:
                 return
@@ -337,18 +337,28 @@ def _with_overwritten(rows: Sequence[Row], missing: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.seq in lacking]
 
 
-def _complete_torn_tail(fd: int, rows: Sequence[Row], first: Row) -> bool:
+def _complete_torn_tail(fd: int, rows: Sequence[Row], missing: Sequence[Row]) -> bool:
     """Write the rest of appends that a power cut tore; return whether there was something to do.
 
-    From the first row that is not there the file must hold nothing but what was appended, with zeros that the file
-    system put for what it lost: anything else is somebody's and stays.
+    Looked at is the newest append that the end of the file lies in. From its first row that is not there the file must
+    hold nothing but what was appended, with zeros that the file system put for what it lost: anything else is
+    somebody's and stays.
     """
     size = os.fstat(fd).st_size
-    if first.offset == UNKNOWN or size <= first.offset:
+    lacking = {row.seq for row in missing}
+    at = next((at for at in reversed(range(len(rows))) if UNKNOWN != rows[at].offset < size), -1)
+    first = None
+    while at >= 0:
+        if rows[at].seq in lacking:
+            first = at
+        at -= 1
+        if at >= 0 and rows[at].offset + len(rows[at].data) != rows[at + 1].offset:
+            break
+    if first is None:
         return False
     parts: list[bytes] = []
-    end = first.offset
-    for row in rows[rows.index(first) :]:
+    start = end = rows[first].offset
+    for row in rows[first:]:
         if row.offset != end:
             break
         end += len(row.data)
@@ -356,13 +366,13 @@ def _complete_torn_tail(fd: int, rows: Sequence[Row], first: Row) -> bool:
     if size > end:
         return False
     wanted = b"".join(parts)
-    there = os.pread(fd, size - first.offset, first.offset)
+    there = os.pread(fd, size - start, start)
     wrong = [at for at, (has, needs) in enumerate(zip(there, wanted, strict=False)) if has != needs]
     if any(there[at] for at in wrong):
         return False
     kept = wrong[0] if wrong else len(there)
     if wrong:
-        os.ftruncate(fd, first.offset + kept)
+        os.ftruncate(fd, start + kept)
     append(fd, wanted[kept:])
     return True
 

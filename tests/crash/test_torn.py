@@ -155,6 +155,20 @@ def test_an_entry_that_is_torn_once_more_while_it_is_put_back_is_completed(
             assert recovered(file, theirs + entry[:cut] + bytes(zeros)) == theirs + entry
 
 
+def test_an_entry_that_was_torn_behind_an_old_save_is_completed(home: Path, recovered: Recovered) -> None:
+    """The save had dropped the entry before it, so that not the first one that is missing is the torn one."""
+    first, second = note("Likes tea."), note("Likes cake.")
+    commit(home, MEMORY, [first])
+    theirs = b"An old text.\n"
+    (home / MEMORY).write_bytes(theirs)
+    commit(home, MEMORY, [second], is_projected=False)
+    for cut in range(len(second)):
+        for zeros in {0, len(second) - cut}:
+            after = recovered(MEMORY, theirs + second[:cut] + bytes(zeros))
+            assert after in (theirs + second + first, theirs + first + second), (cut, zeros)
+            assert cut < 2 or after == theirs + second + first
+
+
 @pytest.mark.parametrize("there", range(4))
 def test_of_identical_notes_as_many_are_added_as_are_missing(home: Path, recovered: Recovered, there: int) -> None:
     same = note("Likes tea.")
