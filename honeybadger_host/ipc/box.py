@@ -246,6 +246,10 @@ class Spool:
         """List a box and queue what is new, in the order of names within its group."""
         if len(box.queued) > _LONG_QUEUE:
             return
+        if box.complaint is not None:
+            with contextlib.suppress(OSError):
+                _open_folders(box).close()
+                box.complaint = None  # mended
         try:
             status = os.stat(box.requests, follow_symlinks=False)
             if box.empty.holds(status):
@@ -315,27 +319,15 @@ class Spool:
 
     def open(self, box: Box) -> OpenBox | None:
         """Open the folders of a box, making `replies/` when it is missing; None (said once) when that is impossible."""
-        folder = -1
-        requests = -1
         try:
-            folder = open_folder(box.path)
-            requests = open_folder(REQUESTS, within=folder)
-            try:
-                replies = open_folder(REPLIES, within=folder)
-            except FileNotFoundError:
-                os.mkdir(REPLIES, 0o700, dir_fd=folder)
-                replies = open_folder(REPLIES, within=folder)
-        except OSError as error:
-            if requests >= 0:
-                os.close(requests)
-            if not isinstance(error, FileNotFoundError):
-                self.complain(box, f"requests/ or replies/ is a link, or not ours to open: {error.strerror}")
+            opened = _open_folders(box)
+        except FileNotFoundError:
             return None
-        finally:
-            if folder >= 0:
-                os.close(folder)
+        except OSError as error:
+            self.complain(box, f"requests/ or replies/ is a link, or not ours to open: {error.strerror}")
+            return None
         box.complaint = None
-        return OpenBox(box, requests, replies)
+        return opened
 
     def complain(self, box: Box, why: str) -> None:
         """Say once why a box is not served."""
@@ -483,6 +475,25 @@ def _has_bytes(path: Path, data: bytes) -> bool:
         return path.read_bytes() == data
     except OSError:
         return False
+
+
+def _open_folders(box: Box) -> OpenBox:
+    """Open the folders of a box, none of them through a link. Raises OSError."""
+    folder = open_folder(box.path)
+    try:
+        requests = open_folder(REQUESTS, within=folder)
+        try:
+            try:
+                replies = open_folder(REPLIES, within=folder)
+            except FileNotFoundError:
+                os.mkdir(REPLIES, 0o700, dir_fd=folder)
+                replies = open_folder(REPLIES, within=folder)
+        except BaseException:
+            os.close(requests)
+            raise
+    finally:
+        os.close(folder)
+    return OpenBox(box, requests, replies)
 
 
 def _by_name(item: tuple[str, Box]) -> str:

@@ -45,6 +45,7 @@ log = structlog.get_logger()
 _BUSY_QUERIES = 16
 """A group with so many queries under way is not taken from until some are answered."""
 _RETRY_SECONDS = 1.0
+_LONGEST_RETRY_SECONDS = 60.0
 _DISTRUST_EVERY = 20
 """Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
 
@@ -56,6 +57,7 @@ class Letter:
     Args:
         stem: the file's name without `.json`, printable.
         digest: SHA-256 of its bytes; empty when it was not read.
+        first_seen: when its name was met for the first time, monotonic seconds.
         receipt: (digest, reply) when the request was done before.
         refusal: set as soon as somebody knows that it cannot be served.
         dead_reason: its bytes go to the dead letters, for this reason.
@@ -66,6 +68,7 @@ class Letter:
     name: str
     stem: str
     received: float
+    first_seen: float
     type: str = "?"
     data: bytes | None = None
     size: int = 0
@@ -144,6 +147,7 @@ class Door:
         self._now = now
         self._clock = clock
         self._passed = passed
+        self._home = f"{journal.path.parent.parent}/"
         self._hinted: dict[str, None] = {}
         self._all_hinted = True
         self._event = anyio.Event()
@@ -256,8 +260,8 @@ class Door:
         """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
         box = opened.box
         stem = name[:-5]
-        letter = Letter(box, name, printable(stem), now)
         first_seen = box.waiting.pop(name, (now, 0.0))[0] if box.waiting else now
+        letter = Letter(box, name, printable(stem), now, first_seen)
         try:
             incoming = opened.read(name, self._limits.max_request_bytes)
         except FileNotFoundError:
@@ -396,8 +400,10 @@ class Door:
                     letter.reply = wire.dump_reply(letter.stem, outcome.result, letter.seq)
 
     def _world(self, letter: Letter, error: WorldFailed) -> None:
+        """Refuse what the world does not let us do; where the home lies is not the asker's business."""
         self._counters.note_error(str(error))
-        letter.refusal = Refusal("unavailable", f"{error}; nothing was changed, try again later")
+        what = str(error).replace(self._home, "")
+        letter.refusal = Refusal("unavailable", f"{what}; nothing was changed, try again later")
 
     def _bug(self, letter: Letter, error: Exception) -> None:
         box = letter.box
@@ -449,11 +455,9 @@ class Door:
             try:
                 self._commit(rows, receipts)
             except WorldFailed as error:
-                self._counters.note_error(str(error))
                 for letter in letters:
-                    letter.refusal = letter.refusal or Refusal(
-                        "unavailable", f"{error}; nothing was changed, try again later"
-                    )
+                    if letter.refusal is None:
+                        self._world(letter, error)
                 written = []
                 return
             self._passed("committed")
@@ -504,7 +508,9 @@ class Door:
                 error=error.strerror,
                 now_what="the request stays in its box and is tried again",
             )
-            self._wait_for(box, letter.name, letter.received, self._clock() + _RETRY_SECONDS)
+            waited = self._clock() - letter.first_seen  # once a second at first, then ever less often
+            pause = min(max(waited, _RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
+            self._wait_for(box, letter.name, letter.first_seen, self._clock() + pause)
             return
         self._passed("replied")
         opened.remove(letter.name)

@@ -591,3 +591,16 @@ def test_a_sender_that_the_operator_adds_is_found_though_no_folder_changed(tmp_p
     assert place.sweep() == []
     place.spool.senders = {("main", "alice"): None}
     assert [box.sender for box in place.sweep()] == ["alice"]
+
+
+def test_a_complaint_ends_with_its_cause_though_nobody_sends(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    (root / "replies").rmdir()
+    (root / "replies").symlink_to("/nowhere")
+    assert place.spool.open(box) is None
+    place.sweep()
+    assert box.complaint is not None
+    (root / "replies").unlink()
+    place.sweep()
+    assert box.complaint is None
