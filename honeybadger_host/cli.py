@@ -404,6 +404,8 @@ def service_install(
         plan = service.plan_user(folder.absolute(), program, user_home, config_home)
     else:
         plan = service.plan_system(folder.absolute(), program, is_closed=closed)
+        if command is None:
+            service.check_visible(Path(sys.base_prefix))
     if dry_run:
         print(service.show(plan), end="")
         return

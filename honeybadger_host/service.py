@@ -49,12 +49,7 @@ def plan_system(home: Path, command: Path, *, is_closed: bool = False) -> Plan:
     """Return the service of the whole machine, as the user `honeybadger`. Raises HostError: a path cannot serve."""
     for path in (home, command):
         _check_plain(path)
-        hidden = next((folder for folder in _HIDDEN if path.is_relative_to(folder)), None)
-        if hidden is not None:
-            raise HostError(
-                f"{path}: the service cannot see {hidden} (ProtectHome=, PrivateTmp=); use /var/lib for the home and "
-                f"/opt or /usr/local for the program, as `python3 -m venv /opt/honeybadger`, or --user"
-            )
+        check_visible(path)
     is_state = home == SYSTEM_HOME
     mode = "0711" if is_closed else "0700"
     values = {
@@ -177,6 +172,16 @@ def serves(unit: Path, home: Path, user_home: Path) -> str | None:
     if found is None or Path(found[2].replace("%h", str(user_home))) != home:
         return None
     return found[1].replace("%h", str(user_home))
+
+
+def check_visible(path: Path) -> None:
+    """Raise HostError when the service of the machine cannot see a path."""
+    hidden = next((folder for folder in _HIDDEN if path.is_relative_to(folder)), None)
+    if hidden is not None:
+        raise HostError(
+            f"{path}: the service cannot see {hidden} (ProtectHome=, PrivateTmp=); use /var/lib for the home, and /opt "
+            f"or /usr for the program and its Python, as `/usr/bin/python3 -m venv /opt/honeybadger`, or --user"
+        )
 
 
 def _from_home(path: Path, user_home: Path) -> str:

@@ -15,6 +15,7 @@ from honeybadger_host.service import (
     SYSTEM_COMMAND,
     SYSTEM_HOME,
     Plan,
+    check_visible,
     is_booted,
     plan_system,
     plan_user,
@@ -134,6 +135,8 @@ def test_a_path_that_the_service_cannot_see_is_refused(path: str) -> None:
         plan_system(Path(path), SYSTEM_COMMAND)
     with pytest.raises(HostError, match="the service cannot see"):
         plan_system(SYSTEM_HOME, Path(path))
+    with pytest.raises(HostError, match="the service cannot see"):
+        check_visible(Path(path))  # where a venv's Python lies
 
 
 @pytest.mark.parametrize(
