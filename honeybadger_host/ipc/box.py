@@ -131,7 +131,10 @@ class OpenBox:
         try:
             written = os.write(fd, data)
             if self.box.uid is not None and self.box.uid != os.geteuid():
-                os.fchown(fd, self.box.uid, -1)  # a host that serves other users' boxes writes for them
+                try:
+                    os.fchown(fd, self.box.uid, -1)  # a host that serves other users' boxes writes for them
+                except PermissionError:
+                    os.fchmod(fd, 0o644)  # without the right to give it away; its folder lets nobody else in
         finally:
             os.close(fd)
         if written != len(data):

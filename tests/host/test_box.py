@@ -604,3 +604,19 @@ def test_a_complaint_ends_with_its_cause_though_nobody_sends(place: Place) -> No
     (root / "replies").unlink()
     place.sweep()
     assert box.complaint is None
+
+
+def test_a_reply_that_cannot_be_given_away_can_be_read_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int, uid: int, gid: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    place = Place(tmp_path, senders={("main", "alice"): os.geteuid() + 1})
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    opened = place.open(box)
+    monkeypatch.setattr(os, "fchown", refuse)
+    opened.reply("x.json", b"{}")
+    opened.close()
+    assert stat.S_IMODE((root / "replies" / "x.json").stat().st_mode) == 0o644
