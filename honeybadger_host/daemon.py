@@ -20,7 +20,7 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_host import __version__
-from honeybadger_host.errors import HostError, SettingsError
+from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.handlers import build_table
 from honeybadger_host.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.ipc.box import Spool
@@ -167,11 +167,14 @@ def _open_metrics(home: Path, settings: Settings) -> Metrics | None:
 
 
 def _recover(journal: Journal, projections: Projections) -> None:
-    """Bring the files up to date with what was committed and perhaps not written, durably."""
+    """Bring the files up to date with what was committed and perhaps not written.
+
+    What was looked at settles as if it had been appended now: an editor may have read a file before the last note came
+    and save it after this start.
+    """
     looked_at = projections.recover(journal.unprojected(), time.monotonic())
     if looked_at:
         log.info("recovery.finished", changes=looked_at, behind=projections.behind)
-    _settle_all(journal, projections)
 
 
 def _settle_all(journal: Journal, projections: Projections) -> None:
@@ -194,7 +197,10 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
             anyio.run(_live, host)
         except BaseExceptionGroup as group:
             raise _first(group) from group
-        _settle_all(host.journal, host.projections)
+        try:
+            _settle_all(host.journal, host.projections)
+        except WorldFailed as error:
+            log.error("journal.waiting", error=str(error), now_what="the next start looks at the files again")
     finally:
         host.close()
     log.info("host.stopped", seconds=round(time.monotonic() - host.started, 1))
@@ -300,19 +306,27 @@ def _watch(host: Host, watcher: Watcher, now: float) -> None:
 async def _checkpoint(host: Host) -> None:
     """Make projected files durable and let the journal forget that they were not."""
     seen = -1
+    is_waiting = False
     while True:
         await anyio.sleep(CHECKPOINT_SECONDS)
         if seen == host.journal.next_seq and host.journal.projected_seq == host.journal.next_seq - 1:
             continue
         seen = host.journal.next_seq
-        # `settle` and `mark_projected` share the writer's place; the fsync between them keeps nobody waiting
-        paths, lowest, last = await anyio.to_thread.run_sync(_settle, host, limiter=host.door.writer_slot)
-        if paths:
-            await anyio.to_thread.run_sync(host.projections.sync, paths)
-        if lowest is not None or paths:
-            projected = (last + 1 if lowest is None else lowest) - 1
-            await anyio.to_thread.run_sync(host.journal.mark_projected, projected, limiter=host.door.writer_slot)
-        await anyio.to_thread.run_sync(host.journal.checkpoint, limiter=host.door.writer_slot)
+        try:
+            # `settle` and `mark_projected` share the writer's place; the fsync between them keeps nobody waiting
+            paths, lowest, last = await anyio.to_thread.run_sync(_settle, host, limiter=host.door.writer_slot)
+            if paths:
+                await anyio.to_thread.run_sync(host.projections.sync, paths)
+            if lowest is not None or paths:
+                projected = (last + 1 if lowest is None else lowest) - 1
+                await anyio.to_thread.run_sync(host.journal.mark_projected, projected, limiter=host.door.writer_slot)
+            await anyio.to_thread.run_sync(host.journal.checkpoint, limiter=host.door.writer_slot)
+            is_waiting = False
+        except WorldFailed as error:  # a full disk: the next round tries again, and recovery would, too
+            host.counters.note_error(str(error))
+            if not is_waiting:
+                is_waiting = True
+                log.error("journal.waiting", error=str(error))
 
 
 def _settle(host: Host) -> tuple[list[Path], int | None, int]:
@@ -330,10 +344,13 @@ async def _keep_house(host: Host) -> None:
         await anyio.to_thread.run_sync(host.spool.retry_stuck)
         before = int((time.time() - host.settings.ipc.receipt_days * 86_400) * 1000)
         pruned = 0
-        while count := await anyio.to_thread.run_sync(
-            host.journal.prune_receipts, before, limiter=host.door.writer_slot
-        ):
-            pruned += count
+        try:
+            while count := await anyio.to_thread.run_sync(
+                host.journal.prune_receipts, before, limiter=host.door.writer_slot
+            ):
+                pruned += count
+        except WorldFailed as error:
+            log.error("journal.waiting", error=str(error))
         if expired or pruned:
             log.info("house.kept", replies_expired=expired, receipts_pruned=pruned)
 

@@ -176,7 +176,7 @@ class Projections:
         """Bring the files up to date with rows of an earlier run; return how many rows were looked at."""
         count = 0
         for row in rows:
-            self._unsettled[row.file].add([row], now - self._settle_seconds)
+            self._unsettled[row.file].add([row], now)
             count += 1
         for file, unsettled in list(self._unsettled.items()):
             unsettled.is_behind = True

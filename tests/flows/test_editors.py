@@ -1,0 +1,26 @@
+"""People's editors and the host write the same file; nobody's words are lost."""
+
+from __future__ import annotations
+
+import os
+
+from tests.conftest import HostFactory
+from tests.hosting import RawSender, request, wait_for
+
+
+def test_an_editors_older_save_after_a_kill_and_a_restart_drops_no_acknowledged_note(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host({"memory.settle_seconds": 1}).start()
+    assert stranger.ask("a", request("a", content="first"))["ok"] is True
+    read_by_the_editor = stranger.memory_text()
+    assert stranger.ask("b", request("b", content="second"))["ok"] is True
+    host.kill()
+    host.start()
+    saved = stranger.memory.with_suffix(".swp")
+    saved.write_text(f"A person's line.\n{read_by_the_editor}")
+    os.rename(saved, stranger.memory)
+    wait_for(lambda: stranger.memory_text().count("- second\n") == 1)
+    assert stranger.memory_text().startswith("A person's line.\n")
+    assert stranger.memory_text().count("- first\n") == 1
+    host.stop()
