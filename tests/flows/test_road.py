@@ -217,8 +217,12 @@ def test_the_same_id_with_the_same_bytes_gets_the_first_reply_and_is_applied_onc
     asker.ask("twice", data)
     assert asker.peek("twice") == first
     assert asker.memory_text() == memory
-    lines = [line for line in served.events("request.answered") if line["group"] == asker.group]
-    assert [line["outcome"] for line in lines] == ["ok", "repeated"]
+
+    def outcomes() -> list[str]:
+        return [line["outcome"] for line in served.events("request.answered") if line["group"] == asker.group]
+
+    wait_for(lambda: len(outcomes()) == 2)
+    assert outcomes() == ["ok", "repeated"]
 
 
 def test_the_same_request_after_a_restart_gets_the_first_reply(host: HostProcess, stranger: RawSender) -> None:

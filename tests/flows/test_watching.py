@@ -108,8 +108,11 @@ def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
 
         wait_for(died)
         wait_for(lambda: _status(stranger.home)["watcher"]["is_alive"])
-    answered = [line for line in host.events("request.answered") if line["sender"] == "stranger"]
-    assert stranger.memory_text().count("- stranger") == len(answered)
+
+    def answered() -> int:
+        return len([line for line in host.events("request.answered") if line["sender"] == "stranger"])
+
+    wait_for(lambda: stranger.memory_text().count("- stranger") == answered())
     wait_for(lambda: _status(stranger.home)["watcher"]["rebuilds"] >= 3)
 
 
