@@ -12,9 +12,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-LINE_BREAKS: Final = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
-"""Everything `str.splitlines` and a Markdown reader may take for the end of a line."""
-
 _ODD_BREAK: Final = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufff9-\ufffb\ufffe\uffff]")
 _BIDI: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")

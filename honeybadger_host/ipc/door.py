@@ -159,7 +159,6 @@ class Door:
         self._queries: Counter[str] = Counter()
         self._full_since: float | None = None
         self._stopping = threading.Event()
-        self._is_stopping = False
         self.ended = anyio.Event()
         """Set when everything that was taken is answered, after `stop`."""
         self.sweeps = 0
@@ -179,17 +178,16 @@ class Door:
 
     def stop(self) -> None:
         """Take nothing more; `run` returns when what was taken is written and answered."""
-        self._is_stopping = True
         self._stopping.set()
         self._event.set()
 
     async def run(self) -> None:
         """Serve until `stop`."""
         async with anyio.create_task_group() as tasks:
-            while not self._is_stopping:
+            while not self._stopping.is_set():
                 await self._event.wait()
                 self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
-                while not self._is_stopping:
+                while not self._stopping.is_set():
                     received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
                     if received is None:
                         break
