@@ -29,6 +29,7 @@ from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.journal import Journal
 from honeybadger_host.memory.projections import Projections
+from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.observe import Counters, resident_bytes, write_status
 from honeybadger_host.senders import SenderList
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
@@ -101,6 +102,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 max_sessions=settings.conversation.max_sessions,
                 clock=time.monotonic,
             )
+            whole_files = WholeFiles(home)
             senders = SenderList(home) if settings.ipc.closed else None
             spool = Spool(
                 home / "data" / "ipc",
@@ -114,6 +116,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 journal,
                 projections,
                 conversations,
+                whole_files,
                 build_table(settings, files, conversations),
                 Limits(
                     batch_requests=settings.ipc.batch_requests,

@@ -75,6 +75,11 @@ class NoteAdded:
     def file(self) -> str:
         return f"groups/{self.group}/{MEMORY}"
 
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return "note"
+
 
 @dataclass(frozen=True, slots=True)
 class TurnAdded:
@@ -89,9 +94,62 @@ class TurnAdded:
     def file(self) -> str:
         return f"data/sessions/{self.group}/{self.session}.jsonl"
 
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return "turn"
 
-Change: TypeAlias = NoteAdded | TurnAdded
-"""What the journal takes. `data` is appended to `file`, a path below the home folder."""
+
+WholeKind: TypeAlias = Literal["entry", "working", "session"]
+"""What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document."""
+REMOVED: Final = "_removed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileWritten:
+    """A file gets these bytes, whole.
+
+    Args:
+        replaces: what it held when this was decided; None: there was no such file.
+    """
+
+    group: str
+    kind: WholeKind
+    file: str
+    data: bytes
+    replaces: bytes | None
+
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class FileRemoved:
+    """A file goes away; the journal keeps what it held.
+
+    Args:
+        data: what it held when this was decided.
+    """
+
+    group: str
+    kind: WholeKind
+    file: str
+    data: bytes
+
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return f"{self.kind}{REMOVED}"
+
+
+Appended: TypeAlias = NoteAdded | TurnAdded
+"""`data` goes to the end of `file`, a path below the home folder."""
+Whole: TypeAlias = FileWritten | FileRemoved
+"""`file`, a path below the home folder, changes as a whole."""
+Change: TypeAlias = Appended | Whole
+"""What the journal takes."""
 
 
 @dataclass(frozen=True, slots=True)

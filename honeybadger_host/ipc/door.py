@@ -30,13 +30,23 @@ import structlog
 from honeybadger_agent import wire
 from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID
 from honeybadger_agent.wire import NotARequest, Refusal
-from honeybadger_host.domain import Asked, Change, ChangeHandler, Handler, QueryHandler, TurnAdded
+from honeybadger_host.domain import (
+    Asked,
+    Change,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    Handler,
+    QueryHandler,
+    TurnAdded,
+)
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files import NotRegular
 from honeybadger_host.ipc.box import Box, OpenBox, Spool, printable
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.journal import Journal, Receipt, Row
-from honeybadger_host.memory.projections import Projections
+from honeybadger_host.memory.projections import Batch, Projections
+from honeybadger_host.memory.whole_files import WholeFiles, row_offset
 from honeybadger_host.observe import Counters, RequestLog
 from honeybadger_host.secrets import redact_line
 
@@ -129,6 +139,7 @@ class Door:
         journal: Journal,
         projections: Projections,
         conversations: Conversations,
+        whole_files: WholeFiles,
         handlers: Mapping[str, Handler],
         limits: Limits,
         counters: Counters,
@@ -141,6 +152,7 @@ class Door:
         self._journal = journal
         self._projections = projections
         self._conversations = conversations
+        self._whole_files = whole_files
         self._handlers = handlers
         self._limits = limits
         self._counters = counters
@@ -395,6 +407,8 @@ class Door:
                         self._journal.next_seq += 1
                         if isinstance(change, TurnAdded):
                             self._conversations.foresee(change)
+                        elif isinstance(change, FileWritten | FileRemoved):
+                            self._whole_files.foresee(change)
                     letter.reply = wire.dump_reply(letter.stem, outcome.result, letter.seq)
 
     def _world(self, letter: Letter, error: WorldFailed) -> None:
@@ -418,6 +432,7 @@ class Door:
         changing = [letter for letter in received.letters if letter.changes]
         if changing:
             self._commit_and_project(changing)
+        self._whole_files.settle()
         self._passed("projected")
         for letter in received.letters:
             if letter.is_decided:
@@ -434,20 +449,20 @@ class Door:
         try:
             for letter in letters:
                 try:
-                    targets = [batch.open(change.file) for change in letter.changes]
+                    for change in letter.changes:
+                        _make_way(batch, change)
                 except WorldFailed as error:
                     self._world(letter, error)
                     continue
                 group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, letter.seq or 0
-                seq = last - len(letter.changes)
-                for change, target in zip(letter.changes, targets, strict=True):
-                    seq += 1
-                    offset = target.place(len(change.data))
-                    kind = "note"
+                for seq, change in enumerate(letter.changes, last - len(letter.changes) + 1):
+                    if isinstance(change, FileWritten | FileRemoved):
+                        offset = row_offset(change)
+                    else:
+                        offset = batch.open(change.file).place(len(change.data))
                     if isinstance(change, TurnAdded):
-                        kind = "turn"
                         written.append(change)
-                    rows.append(Row(seq, at, group, sender, request, kind, target.file, offset, change.data))
+                    rows.append(Row(seq, at, group, sender, request, change.row_kind, change.file, offset, change.data))
                 receipts.append(Receipt(last, at, group, sender, request, letter.digest, letter.reply))
             self._passed("placed")
             try:
@@ -569,6 +584,14 @@ class Door:
         finally:
             opened.close()
         self._request_log.flush()
+
+
+def _make_way(batch: Batch, change: Change) -> None:
+    """See that a change can be written. Raises WorldFailed."""
+    if isinstance(change, FileWritten | FileRemoved):
+        batch.make_room(change.file)
+    else:
+        batch.open(change.file)
 
 
 def _without_secrets(refusal: Refusal) -> Refusal:

@@ -28,10 +28,10 @@ CREATE TABLE changes (
     seq INTEGER PRIMARY KEY,      -- one number for each change, in the order they were decided
     at INTEGER NOT NULL,          -- milliseconds since the epoch, never falling
     grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
-    kind TEXT NOT NULL,           -- note, turn
+    kind TEXT NOT NULL,           -- note, turn; entry, working, session: whole files, with _removed when they go
     file TEXT NOT NULL,           -- what it was appended to, below the home folder
-    offset INTEGER NOT NULL,      -- where; -1 when that was not known
-    data BLOB NOT NULL            -- the bytes as appended
+    offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a whole file what it replaces
+    data BLOB NOT NULL            -- the bytes as appended, written or removed
 );
 CREATE TABLE receipts (
     seq INTEGER PRIMARY KEY,      -- the last change of the request

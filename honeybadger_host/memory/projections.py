@@ -20,6 +20,7 @@ import structlog
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files import append, open_to_append
 from honeybadger_host.memory.journal import Row
+from honeybadger_host.memory.whole_files import WHOLE_KINDS, bring_up, make_room
 
 log = structlog.get_logger()
 
@@ -70,7 +71,7 @@ class _Unsettled:
 
 
 class Batch:
-    """The appends of one batch: placed, then written. Closes its files."""
+    """The changes of one batch: appends are placed, then all is written. Closes its files."""
 
     def __init__(self, projections: Projections) -> None:
         self._projections = projections
@@ -83,14 +84,24 @@ class Batch:
             target = self._targets[file] = self._projections.open_target(file)
         return target
 
+    def make_room(self, file: str) -> None:
+        """See that a file can be written as a whole. Raises WorldFailed; nothing was changed but its folders made."""
+        self._projections.make_room(file)
+
     def project(self, rows: Iterable[Row], now: float) -> None:
         """Write what was committed. Never raises for a full disk: what is missing is written later."""
         targets = self._targets
+        whole: defaultdict[str, list[Row]] = defaultdict(list)
         for row in rows:
-            targets[row.file].rows.append(row)
+            if row.kind in WHOLE_KINDS:
+                whole[row.file].append(row)
+            else:
+                targets[row.file].rows.append(row)
         for target in targets.values():
             if target.rows:
                 self._projections.write(target, now)
+        for file, changes in whole.items():
+            self._projections.write_whole(file, changes, now)
 
     def close(self) -> None:
         for target in self._targets.values():
@@ -99,7 +110,7 @@ class Batch:
 
 
 class Projections:
-    """The append-only side of the files. One thread at a time, but for `sync`.
+    """The files as the journal says they are. One thread at a time, but for `sync`.
 
     Args:
         home: files of rows are below it.
@@ -155,6 +166,25 @@ class Projections:
             log.error("projection.failed", file=target.file, error=str(error), waiting=len(unsettled.rows))
         self._changed(target.file)
 
+    def make_room(self, file: str) -> None:
+        """Make the folders of a file that is to be written as a whole. Raises WorldFailed."""
+        self._note_new_folders(self._home / file)
+        make_room(self._home / file)
+
+    def write_whole(self, file: str, rows: Sequence[Row], now: float) -> None:
+        """Give a file what the last of `rows` says; when that fails it is tried again with every `settle`."""
+        unsettled = self._unsettled[file]
+        unsettled.add(rows, now)
+        if unsettled.is_behind:
+            return
+        try:
+            bring_up(self._home / file, file, unsettled.rows)
+        except WorldFailed as error:
+            unsettled.is_behind = True
+            log.error("projection.failed", file=file, error=str(error), waiting=len(unsettled.rows))
+        self._unsynced.add((self._home / file).parent)
+        self._changed(file)
+
     def settle(self, now: float, *, is_final: bool = False) -> tuple[list[Path], int | None]:
         """Look at what was appended at least `settle_seconds` ago and append again what an editor's save dropped.
 
@@ -180,6 +210,7 @@ class Projections:
             count += 1
         for file, unsettled in list(self._unsettled.items()):
             unsettled.is_behind = True
+            self._note_folders(self._home / file)  # the run before may have made them and not come to the fsync
             self._catch_up(file)
         return count
 
@@ -203,12 +234,19 @@ class Projections:
     def _open(self, file: str) -> int:
         """Open a file to append; when that makes it, its name and its folders' names must become durable, too."""
         path = self._home / file
-        if not path.exists():
-            folder = path.parent
-            while folder != self._home:
-                self._unsynced.add(folder)
-                folder = folder.parent
+        self._note_new_folders(path)
         return open_to_append(path)
+
+    def _note_new_folders(self, path: Path) -> None:
+        """Remember what must become durable when this makes a file."""
+        if not path.exists():
+            self._note_folders(path)
+
+    def _note_folders(self, path: Path) -> None:
+        folder = path.parent
+        while folder != self._home:
+            self._unsynced.add(folder)
+            folder = folder.parent
 
     def _is_still_there(self, target: Target) -> bool:
         """Return whether the path still names the file that was written (an editor may have replaced it)."""
@@ -221,6 +259,8 @@ class Projections:
     def _catch_up(self, file: str, due: int | None = None) -> bool:
         """Reconcile one file; return whether its oldest `due` rows (None: all) stand in it."""
         unsettled = self._unsettled[file]
+        if unsettled.rows and unsettled.rows[0].kind in WHOLE_KINDS and not unsettled.is_behind:
+            return True  # it was written in one step, and whoever saved it since has the last word
         if unsettled.is_behind:
             due = None  # in order: nothing is settled before everything that failed stands there
         try:
@@ -236,11 +276,16 @@ class Projections:
         return True
 
     def _reconcile(self, file: str, rows: Sequence[Row], unsettled: Sequence[Row]) -> None:
-        """Append those of `rows` that do not stand in the file. Raises WorldFailed.
+        """Append those of `rows` that do not stand in the file, or write it whole. Raises WorldFailed.
 
         Args:
-            unsettled: `rows` and all that were appended after them; they count when identical ones are counted.
+            unsettled: `rows` and all that came after them; they count when identical ones are counted.
         """
+        if unsettled and unsettled[0].kind in WHOLE_KINDS:
+            if bring_up(self._home / file, file, unsettled):
+                self._unsynced.add((self._home / file).parent)
+                self._changed(file)
+            return
         fd = self._open(file)
         try:
             missing = _not_where_they_belong(fd, rows)
