@@ -36,7 +36,7 @@ from honeybadger_host.archive import (
 from honeybadger_host.errors import HomeError, HostError, JournalError, WorldFailed
 from honeybadger_host.files import kind_of, open_folder, sync_folder
 from honeybadger_host.home import JOURNAL_FILE, read_holder
-from honeybadger_host.memory.journal import copy_journal, glance
+from honeybadger_host.memory.journal import Marks, copy_journal, glance
 
 _IPC: Final = "data/ipc"
 _LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024
@@ -95,7 +95,7 @@ def _pack(home: Path, scratch: Path, now: datetime) -> Packed:
         raise JournalError(
             f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be none"
         )
-    projected_seq = glance(home / JOURNAL_FILE).projected_seq if has_journal else 0  # before the first file is read
+    marks = glance(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
     with open(os.open(scratch / _ARCHIVE, _WRITE_NEW, 0o600), "wb") as file:
         with (
             gzip.GzipFile("", "wb", _COMPRESSION, file) as zipped,
@@ -105,7 +105,7 @@ def _pack(home: Path, scratch: Path, now: datetime) -> Packed:
             packer.add_home(home)
             journal = None
             if has_journal:
-                held = copy_journal(home / JOURNAL_FILE, scratch / "journal.db", projected_seq=projected_seq)
+                held = copy_journal(home / JOURNAL_FILE, scratch / "journal.db", marks=marks)
                 journal = StoredJournal(identity=held.identity, seq=held.committed_seq)
                 packer.add_copy(JOURNAL_FILE, scratch / "journal.db", (home / JOURNAL_FILE).stat())
             manifest = Manifest(

@@ -28,7 +28,7 @@ from honeybadger_host.ipc.door import Door, Limits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.journal import Journal
-from honeybadger_host.memory.projections import Projections
+from honeybadger_host.memory.projections import Projections, Settled
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.observe import Counters, resident_bytes, write_status
 from honeybadger_host.senders import SenderList
@@ -181,9 +181,10 @@ def _recover(journal: Journal, projections: Projections) -> None:
 
 
 def _settle_all(journal: Journal, projections: Projections) -> None:
-    paths, lowest = projections.settle(time.monotonic(), is_final=True)
+    """Leave the files as they should be; what is younger than the settling time is for the next start to look at."""
+    paths, unsettled = projections.settle(time.monotonic(), is_final=True)
     projections.sync(paths)
-    journal.mark_projected((lowest or journal.next_seq) - 1)
+    journal.mark_projected(journal.committed_seq, unsettled)
 
 
 def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> None:
@@ -308,22 +309,24 @@ def _watch(host: Host, watcher: Watcher, now: float) -> None:
 
 async def _checkpoint(host: Host) -> None:
     """Make projected files durable and let the journal forget that they were not."""
+    journal = host.journal
     seen = -1
-    is_waiting = False
+    is_waiting = is_unmarked = False
     while True:
         await anyio.sleep(CHECKPOINT_SECONDS)
-        if seen == host.journal.next_seq and host.journal.projected_seq == host.journal.next_seq - 1:
+        if seen == journal.committed_seq == journal.projected_seq:
             continue
-        seen = host.journal.next_seq
+        seen = journal.committed_seq
         try:
             # `settle` and `mark_projected` share the writer's place; the fsync between them keeps nobody waiting
-            paths, lowest, last = await anyio.to_thread.run_sync(_settle, host, limiter=host.door.writer_slot)
+            (paths, unsettled), last = await anyio.to_thread.run_sync(_settle, host, limiter=host.door.writer_slot)
             if paths:
+                is_unmarked = True
                 await anyio.to_thread.run_sync(host.projections.sync, paths)
-            if lowest is not None or paths:
-                projected = (last + 1 if lowest is None else lowest) - 1
-                await anyio.to_thread.run_sync(host.journal.mark_projected, projected, limiter=host.door.writer_slot)
-            await anyio.to_thread.run_sync(host.journal.checkpoint, limiter=host.door.writer_slot)
+            if is_unmarked:
+                await anyio.to_thread.run_sync(journal.mark_projected, last, unsettled, limiter=host.door.writer_slot)
+                is_unmarked = False
+            await anyio.to_thread.run_sync(journal.checkpoint, limiter=host.door.writer_slot)
             is_waiting = False
         except WorldFailed as error:  # a full disk: the next round tries again, and recovery would, too
             host.counters.note_error(str(error))
@@ -332,10 +335,9 @@ async def _checkpoint(host: Host) -> None:
                 log.error("journal.waiting", error=str(error))
 
 
-def _settle(host: Host) -> tuple[list[Path], int | None, int]:
-    last = host.journal.committed_seq
-    paths, lowest = host.projections.settle(time.monotonic())
-    return paths, lowest, last
+def _settle(host: Host) -> tuple[Settled, int]:
+    """Return what is settled of all changes up to a seq, and that seq."""
+    return host.projections.settle(time.monotonic()), host.journal.committed_seq
 
 
 async def _keep_house(host: Host) -> None:

@@ -10,20 +10,33 @@ import os
 import sqlite3
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import structlog
+
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 
+log = structlog.get_logger()
+
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 SYNCHRONOUS: Final = "FULL"
 _LONGEST_WAL_BYTES: Final = 64 * 1024 * 1024
-_SCHEMA: Final = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+_MARKS: Final = """
+CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
+    file TEXT PRIMARY KEY,
+    first_seq INTEGER NOT NULL    -- the oldest of them
+) WITHOUT ROWID;
+CREATE INDEX changes_by_file ON changes (file);
+"""
+_SCHEMA: Final = f"""
+CREATE TABLE meta (               -- identity; settled_seq, see Marks
+    key TEXT PRIMARY KEY, value
+) WITHOUT ROWID;
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY,      -- one number for each change, in the order they were decided
     at INTEGER NOT NULL,          -- milliseconds since the epoch, never falling
@@ -41,7 +54,9 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-"""
+{_MARKS}"""
+_FORWARD: Final = {1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'"}  # noqa: S608  constants
+"""Schema version -> what makes the next one of it."""
 
 
 class Row(NamedTuple):
@@ -70,12 +85,42 @@ class Receipt(NamedTuple):
     reply: bytes
 
 
+class Marks(NamedTuple):
+    """Which changes are settled: they stand durably in their files, and recovery does not look for them.
+
+    Args:
+        settled_seq: all changes up to it are, but for those of the files in `unsettled`.
+        unsettled: file -> the oldest change of it that is not. So one file that cannot be written, or that was just
+            written, does not bring back what a person has deleted from another.
+    """
+
+    settled_seq: int
+    unsettled: Mapping[str, int]
+
+    @property
+    def projected_seq(self) -> int:
+        """Every change up to it is settled."""
+        return min(self.unsettled.values(), default=self.settled_seq + 1) - 1
+
+    def up_to(self, other: Marks) -> Marks:
+        """Return what both say is settled."""
+        settled_seq = min(self.settled_seq, other.settled_seq)
+        unsettled = dict(self.unsettled)
+        for file, seq in other.unsettled.items():
+            unsettled[file] = min(seq, unsettled.get(file, seq))
+        return Marks(settled_seq, {file: seq for file, seq in unsettled.items() if seq <= settled_seq})
+
+
 class Glance(NamedTuple):
     """A journal as it was at one moment; see `Journal`."""
 
     identity: str
     committed_seq: int
-    projected_seq: int
+    marks: Marks
+
+    @property
+    def projected_seq(self) -> int:
+        return self.marks.projected_seq
 
 
 @dataclass(slots=True)
@@ -86,7 +131,7 @@ class Journal:
     Args:
         next_seq: number for the next change; owned by the event loop.
         committed_seq: number of the last change that is durable.
-        projected_seq: every change up to it stands durably in its file.
+        marks: what of it stands in the files.
     """
 
     path: Path
@@ -94,7 +139,7 @@ class Journal:
     next_seq: int
     committed_seq: int
     last_at: int
-    projected_seq: int
+    marks: Marks
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -138,10 +183,8 @@ class Journal:
                 raise _gone(path, "is empty", expected_identity)
             _use_wal(writer)
             writer.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA.split(";\n"):
-                if statement.strip():
-                    writer.execute(statement)
-            writer.execute("INSERT INTO meta VALUES ('identity', ?), ('projected_seq', 0)", (uuid.uuid4().hex,))
+            _execute_all(writer, _SCHEMA)
+            writer.execute("INSERT INTO meta VALUES ('identity', ?), ('settled_seq', 0)", (uuid.uuid4().hex,))
             writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             writer.execute("COMMIT")
@@ -151,10 +194,8 @@ class Journal:
             raise JournalError(
                 f"{path} is a database, but not a Honeybadger journal: move it away or choose another home"
             )
-        if version != SCHEMA_VERSION:
-            raise JournalError(
-                f"{path} has schema {version}, this host knows {SCHEMA_VERSION}: run the version that made it"
-            )
+        if not 1 <= version <= SCHEMA_VERSION:
+            raise _unknown(path, version)
         _use_wal(writer)
         meta = dict(writer.execute("SELECT key, value FROM meta"))
         if expected_identity is not None and meta["identity"] != expected_identity:
@@ -162,13 +203,19 @@ class Journal:
                 f"{path} is the journal of another home ({meta['identity']}, expected {expected_identity}): put "
                 f"the right one back; or remove {path.parent / 'host.lock'} if the exchange was meant"
             )
-        last_seq, last_at = writer.execute(
-            "SELECT coalesce(max(seq), 0), coalesce(max(at), 0) FROM changes WHERE seq = (SELECT max(seq) FROM changes)"
-        ).fetchone()
+        if version != SCHEMA_VERSION:
+            _bring_forward(writer, path)
+            log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
+        newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
+        last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
+        marks = _read_marks(writer)
         reader = _connect(path)
-        return cls(
-            path, str(meta["identity"]), last_seq + 1, last_seq, last_at, int(meta["projected_seq"]), writer, reader
-        )
+        return cls(path, str(meta["identity"]), last_seq + 1, last_seq, last_at, marks, writer, reader)
+
+    @property
+    def projected_seq(self) -> int:
+        """Every change up to it stands durably in its file."""
+        return self.marks.projected_seq
 
     def close(self) -> None:
         """Fold the WAL into the database and close."""
@@ -196,14 +243,20 @@ class Journal:
             if receipt.request > self._newest.get(key, "~"):
                 self._newest[key] = receipt.request
 
-    def mark_projected(self, seq: int) -> None:
-        """Keep that every change up to `seq` stands durably in its file: recovery begins behind it."""
+    def mark_projected(self, seq: int, unsettled: Mapping[str, int] | None = None) -> None:
+        """Keep what stands durably in its file: recovery begins behind it.
+
+        Args:
+            seq: every change up to it, but for those of the files in `unsettled`.
+            unsettled: file -> its oldest change that does not, or may still be dropped by an editor; see `Marks`.
+        """
         seq = min(seq, self.committed_seq)  # a number decided and not committed is given again after a restart
-        if seq <= self.projected_seq:
+        marks = Marks(seq, {file: first for file, first in (unsettled or {}).items() if first <= seq})
+        if seq < self.marks.settled_seq or marks == self.marks:
             return
         with self._transaction() as connection:
-            connection.execute("UPDATE meta SET value = ? WHERE key = 'projected_seq'", (seq,))
-        self.projected_seq = seq
+            _write_marks(connection, marks, self.marks)
+        self.marks = marks
 
     def receipts_of(self, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
         """Return request id -> (digest, reply) for those of `requests` (at most 512) that are done.
@@ -228,21 +281,25 @@ class Journal:
             raise _translated(error, self.path) from error
 
     def unprojected(self) -> Iterator[Row]:
-        """Return the changes that may not stand in their files, oldest first."""
-        query = "SELECT * FROM changes WHERE seq > ? ORDER BY seq"
+        """Return the changes that may not stand in their files, the oldest of each file first."""
+        settled_seq, unsettled = self.marks
+        of_file = "SELECT * FROM changes WHERE file = ? AND seq BETWEEN ? AND ? ORDER BY seq"
         try:
-            yield from map(Row._make, self._writer.execute(query, (self.projected_seq,)))
+            for file, first in unsettled.items():
+                yield from map(Row._make, self._writer.execute(of_file, (file, first, settled_seq)))
+            query = "SELECT * FROM changes WHERE seq > ? ORDER BY seq"
+            yield from map(Row._make, self._writer.execute(query, (settled_seq,)))
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
     def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
         """Return how many changes before the seq `before` appended just each of `entries` to `file`.
 
-        One scan; for repairs.
+        Reads all changes of the file; for repairs.
         """
-        query = "SELECT data FROM changes WHERE seq < ? AND file = ?"
+        query = "SELECT data FROM changes WHERE file = ? AND seq < ?"
         try:
-            return Counter(row[0] for row in self._writer.execute(query, (before, file)) if row[0] in entries)
+            return Counter(row[0] for row in self._writer.execute(query, (file, before)) if row[0] in entries)
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
@@ -321,12 +378,12 @@ def glance(path: Path) -> Glance:
         raise JournalError(f"cannot read {path}: {error}") from error
 
 
-def copy_journal(path: Path, to: Path, *, projected_seq: int) -> Glance:
+def copy_journal(path: Path, to: Path, *, marks: Marks) -> Glance:
     """Copy a journal that a host may have open, as it is at one moment, into one checked file; return what it holds.
 
     Args:
         to: must not exist.
-        projected_seq: what the copy says of itself at most: a restored host looks for every change behind it.
+        marks: what the copy says of itself at most: a restored host looks for every other change.
     Raises:
         JournalError: it is damaged, or cannot be read.
         WorldFailed: no space for the copy.
@@ -337,7 +394,9 @@ def copy_journal(path: Path, to: Path, *, projected_seq: int) -> Glance:
             copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable
             source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
             copy.execute("PRAGMA journal_mode = DELETE")  # one file
-            copy.execute("UPDATE meta SET value = min(value, ?) WHERE key = 'projected_seq'", (projected_seq,))
+            _bring_forward(copy, path)
+            held = _read_marks(copy)
+            _write_marks(copy, held.up_to(marks), held)
             verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
                 raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be none")
@@ -353,9 +412,57 @@ def _connect_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _glance(connection: sqlite3.Connection) -> Glance:
+    connection.execute("BEGIN")  # one moment for all of it
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
-    return Glance(str(meta["identity"]), int(last), int(meta["projected_seq"]))
+    found = Glance(str(meta["identity"]), int(last), _read_marks(connection))
+    connection.execute("COMMIT")
+    return found
+
+
+def _read_marks(connection: sqlite3.Connection) -> Marks:
+    """Return the marks of a journal of any version that was."""
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    if "projected_seq" in meta:  # version 1 had one mark for all files
+        return Marks(int(meta["projected_seq"]), {})
+    return Marks(int(meta["settled_seq"]), dict(connection.execute("SELECT file, first_seq FROM unsettled")))
+
+
+def _write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> None:
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'settled_seq'", (marks.settled_seq,))
+    gone = [(file,) for file in before.unsettled if file not in marks.unsettled]
+    changed = [item for item in marks.unsettled.items() if before.unsettled.get(item[0]) != item[1]]
+    connection.executemany("DELETE FROM unsettled WHERE file = ?", gone)
+    connection.executemany("INSERT OR REPLACE INTO unsettled VALUES (?, ?)", changed)
+
+
+def _bring_forward(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the current schema of an older one, all or nothing. Raises JournalError: it is of a later version."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if not 1 <= version <= SCHEMA_VERSION:
+        raise _unknown(path, version)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        while version < SCHEMA_VERSION:
+            _execute_all(connection, _FORWARD[version])
+            version += 1
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _execute_all(connection: sqlite3.Connection, statements: str) -> None:
+    """Run statements one by one, in the transaction that is open."""
+    for statement in statements.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+
+
+def _unknown(path: Path, version: int) -> JournalError:
+    return JournalError(f"{path} has schema {version}, this host knows {SCHEMA_VERSION}: run the version that made it")
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
@@ -55,6 +56,11 @@ class _Unsettled:
     is_behind: bool = False
     """An append failed: the rows are in the journal and not all in the file."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file is written as a whole: then whoever saves it last has the last word."""
+        return bool(self.rows) and self.rows[0].kind in WHOLE_KINDS
+
     def add(self, rows: Sequence[Row], now: float) -> None:
         self.rows += rows
         self.appended.append((now, len(rows)))
@@ -68,6 +74,19 @@ class _Unsettled:
         del self.rows[:count]
         while count > 0:
             count -= self.appended.popleft()[1]
+
+
+class Settled(NamedTuple):
+    """What a look at the files came to.
+
+    Args:
+        paths: files and folders to fsync.
+        unsettled: file -> its oldest change that is not settled. After the fsync the journal may forget all others that
+            were projected before the look.
+    """
+
+    paths: list[Path]
+    unsettled: dict[str, int]
 
 
 class Batch:
@@ -185,22 +204,24 @@ class Projections:
         self._unsynced.add((self._home / file).parent)
         self._changed(file)
 
-    def settle(self, now: float, *, is_final: bool = False) -> tuple[list[Path], int | None]:
+    def settle(self, now: float, *, is_final: bool = False) -> Settled:
         """Look at what was appended at least `settle_seconds` ago and append again what an editor's save dropped.
 
-        Returns:
-            The files and folders to fsync, and the lowest seq that is not settled (None: all are). After the fsync the
-            journal may forget everything below it.
+        Args:
+            is_final: look at what is younger, too. It is not settled by that: an editor that has the file open may save
+                it while no host runs, so the next start looks again.
         """
         for file, unsettled in list(self._unsettled.items()):
-            due = len(unsettled.rows) if is_final else unsettled.count_until(now - self._settle_seconds)
-            if (due or not unsettled.rows) and self._catch_up(file, due):
+            due = unsettled.count_until(now - self._settle_seconds)
+            if is_final and unsettled.is_whole:
+                due = len(unsettled.rows)  # an older save is nothing to make good there
+            if (due or is_final or not unsettled.rows) and self._catch_up(file, None if is_final else due):
                 self._unsynced.add(self._home / file)
                 unsettled.forget(due)
                 if not unsettled.rows:
                     del self._unsettled[file]
-        lowest = min((unsettled.rows[0].seq for unsettled in self._unsettled.values() if unsettled.rows), default=None)
-        return list(self._unsynced), lowest
+        oldest = {file: unsettled.rows[0].seq for file, unsettled in self._unsettled.items() if unsettled.rows}
+        return Settled(list(self._unsynced), oldest)
 
     def recover(self, rows: Iterable[Row], now: float) -> int:
         """Bring the files up to date with rows of an earlier run; return how many rows were looked at."""
@@ -259,7 +280,7 @@ class Projections:
     def _catch_up(self, file: str, due: int | None = None) -> bool:
         """Reconcile one file; return whether its oldest `due` rows (None: all) stand in it."""
         unsettled = self._unsettled[file]
-        if unsettled.rows and unsettled.rows[0].kind in WHOLE_KINDS and not unsettled.is_behind:
+        if unsettled.is_whole and not unsettled.is_behind:
             return True  # it was written in one step, and whoever saved it since has the last word
         if unsettled.is_behind:
             due = None  # in order: nothing is settled before everything that failed stands there

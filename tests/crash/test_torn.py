@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from honeybadger_host.daemon import build
 from honeybadger_host.home import JOURNAL_FILE
-from honeybadger_host.memory.journal import Journal, Row
+from honeybadger_host.memory.journal import Journal, Row, glance
 from honeybadger_host.memory.projections import Projections
 from honeybadger_host.settings import load_settings
 from tests.crash.hosts import Nursery, attend, ended
@@ -199,7 +197,7 @@ def test_a_note_is_not_taken_for_an_older_one_that_is_settled_and_not_marked_so(
         batch.project([row], 0.0)
         batch.close()
         if seq == 1:
-            assert projections.settle(0.0)[1] is None  # settled, and nobody says so to the journal
+            assert projections.settle(0.0).unsettled == {}  # settled, and nobody says so to the journal
     (home / MEMORY).write_bytes(b"Saved by an editor that had read the first.\n" + same)
     projections.settle(1.0)
     journal.close()
@@ -307,13 +305,13 @@ def test_what_is_settled_is_synced_even_when_the_first_to_hear_of_it_is_cancelle
     batch.project([Row(1, 0, "main", "ann", "r1", "note", MEMORY, target.place(len(data)), data)], 0.0)
     batch.close()
     journal.close()
-    paths, lowest = projections.settle(1.0)
+    paths, unsettled = projections.settle(1.0)
     assert home / MEMORY in paths
-    assert lowest is None
+    assert unsettled == {}
     again, _ = projections.settle(2.0)
     assert sorted(again) == sorted(paths)
     projections.sync(again)
-    assert projections.settle(3.0) == ([], None)
+    assert projections.settle(3.0) == ([], {})
 
 
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stop", "kill"])
@@ -343,8 +341,7 @@ def test_what_a_person_deletes_after_it_settled_does_not_rise_again(
 
 
 def _is_projected(home: Path, seq: int) -> bool:
-    with closing(sqlite3.connect(f"file:{home}/{JOURNAL_FILE}?mode=ro", uri=True)) as journal:
-        return bool(journal.execute("SELECT value FROM meta WHERE key = 'projected_seq'").fetchone()[0] == seq)
+    return glance(home / JOURNAL_FILE).projected_seq == seq
 
 
 def test_a_file_that_is_appended_to_all_the_time_settles_all_the_same(home: Path) -> None:
@@ -357,4 +354,5 @@ def test_a_file_that_is_appended_to_all_the_time_settles_all_the_same(home: Path
         batch.project([Row(seq, 0, "main", "ann", f"r{seq}", "note", MEMORY, target.place(len(data)), data)], at)
         batch.close()
     journal.close()
-    assert [projections.settle(now)[1] for now in (1.0, 2.0, 3.5, 4.0, 5.0)] == [1, 2, 3, 3, None]
+    oldest = [projections.settle(now).unsettled.get(MEMORY) for now in (1.0, 2.0, 3.5, 4.0, 5.0)]
+    assert oldest == [1, 2, 3, 3, None]

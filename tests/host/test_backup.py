@@ -23,7 +23,7 @@ from honeybadger_host.archive import ArchiveDamaged, read_archive
 from honeybadger_host.backup import back_up
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotFound
 from honeybadger_host.home import HomeLock, read_holder
-from honeybadger_host.memory.journal import Journal, Row, copy_journal, glance
+from honeybadger_host.memory.journal import Journal, Marks, Row, copy_journal, glance
 from honeybadger_host.restore import restore
 
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
@@ -139,9 +139,9 @@ def test_a_copied_journal_claims_no_more_of_the_files_than_it_is_told(full_home:
     """What is projected while files are copied may be missing in their copies: recovery must look for it."""
     journal = full_home / "data/journal.db"
     assert glance(journal).projected_seq == 2
-    assert copy_journal(journal, tmp_path / "a.db", projected_seq=1).projected_seq == 1
-    assert copy_journal(journal, tmp_path / "b.db", projected_seq=9).projected_seq == 2
-    assert glance(tmp_path / "a.db") == glance(journal)._replace(projected_seq=1)
+    assert copy_journal(journal, tmp_path / "a.db", marks=Marks(1, {})).projected_seq == 1
+    assert copy_journal(journal, tmp_path / "b.db", marks=Marks(9, {})).projected_seq == 2
+    assert glance(tmp_path / "a.db") == glance(journal)._replace(marks=Marks(1, {}))
     assert glance(journal).projected_seq == 2
 
 

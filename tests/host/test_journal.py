@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +16,17 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
-from honeybadger_host.memory.journal import APPLICATION_ID, SCHEMA_VERSION, Journal, Receipt, Row, read_log
+from honeybadger_host.memory.journal import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    Journal,
+    Marks,
+    Receipt,
+    Row,
+    copy_journal,
+    glance,
+    read_log,
+)
 
 FILE = "groups/main/MEMORY.md"
 
@@ -191,6 +202,42 @@ def test_recovery_begins_behind_what_is_projected(journal: Journal) -> None:
     assert journal.projected_seq == 3
 
 
+def test_recovery_begins_behind_the_mark_of_each_file(path: Path) -> None:
+    journal = Journal.open(path)
+    files = ["a", "b", "c", "a", "b", "a"]
+    journal.commit([row(seq, file=file) for seq, file in enumerate(files, 1)], [receipt(6)])
+    journal.mark_projected(5, {"a": 4, "b": 2})
+    for _ in range(2):
+        assert [found.seq for found in journal.unprojected()] == [4, 2, 5, 6]
+        assert (journal.projected_seq, journal.marks) == (1, Marks(5, {"a": 4, "b": 2}))
+        journal.close()
+        journal = reopened(path)
+    journal.mark_projected(6, {"b": 5})
+    assert [found.seq for found in journal.unprojected()] == [5]
+    journal.mark_projected(5, {})
+    assert journal.projected_seq == 4
+    journal.mark_projected(6, {})
+    journal.close()
+    journal = reopened(path)
+    assert (journal.projected_seq, journal.marks) == (6, Marks(6, {}))
+    assert list(journal.unprojected()) == []
+    journal.close()
+
+
+def test_a_copy_says_of_each_file_what_was_true_before_and_is_true_now(journal: Journal, path: Path) -> None:
+    journal.commit([row(seq, file=file) for seq, file in enumerate("abcabc", 1)], [receipt(6)])
+    journal.mark_projected(4, {"b": 2, "c": 3})
+    before = glance(path).marks
+    journal.mark_projected(6, {"c": 3})
+    copied = copy_journal(path, path.with_name("copy.db"), marks=before)
+    assert copied.marks == Marks(4, {"b": 2, "c": 3})
+    assert copied == glance(path.with_name("copy.db"))
+    assert copy_journal(path, path.with_name("other.db"), marks=Marks(9, {"a": 1, "b": 7})).marks == Marks(
+        6, {"a": 1, "c": 3}
+    )
+    assert glance(path).marks == Marks(6, {"c": 3})
+
+
 def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> None:
     journal = Journal.open(path)
     journal.commit([row(1)], [receipt(1)])
@@ -325,6 +372,81 @@ def test_a_journal_of_another_version_is_refused(path: Path) -> None:
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     connection.close()
     assert f"has schema {SCHEMA_VERSION + 1}, this host knows {SCHEMA_VERSION}" in refused(path)
+
+
+# ------------------------------------------------------------------------------------------------ of an older version
+
+VERSION_1 = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    kind TEXT NOT NULL, file TEXT NOT NULL, offset INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE receipts (
+    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    digest BLOB NOT NULL, reply BLOB NOT NULL, UNIQUE (grp, sender, request)
+);
+INSERT INTO meta VALUES ('identity', '0123abcd'), ('projected_seq', 2);
+PRAGMA user_version = 1;
+"""
+
+
+@pytest.fixture
+def old(path: Path) -> Path:
+    """A journal as version 1 made it; the first two of its 2,000 changes are projected."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"PRAGMA journal_mode = WAL; {VERSION_1} PRAGMA application_id = {APPLICATION_ID};")
+        rows = [row(seq) for seq in range(1, 2001)]
+        connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
+        connection.execute("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipt(2000))
+        connection.commit()
+    return path
+
+
+def shape(path: Path) -> list[tuple[object]]:
+    """Return what a journal's tables and indices are called, and its version."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        names = connection.execute("SELECT type || ' ' || name FROM sqlite_master ORDER BY 1").fetchall()
+        return [*names, *connection.execute("PRAGMA user_version")]
+
+
+def test_a_journal_of_version_1_gets_the_current_schema_and_keeps_everything(old: Path, tmp_path: Path) -> None:
+    assert glance(old).marks == Marks(2, {})
+    for _ in range(2):
+        journal = reopened(old, "0123abcd")
+        assert (journal.committed_seq, journal.last_at, journal.marks) == (2000, 3000, Marks(2, {}))
+        assert [found.seq for found in journal.unprojected()] == list(range(3, 2001))
+        assert journal.receipts_of("main", "user", ["r2000"]).keys() == {"r2000"}
+        journal.close()
+    Journal.open(tmp_path / "new.db").close()
+    assert shape(old) == shape(tmp_path / "new.db")
+
+
+def test_a_backup_of_a_journal_of_version_1_leaves_it_and_has_the_current_schema(old: Path, tmp_path: Path) -> None:
+    before = shape(old)
+    assert copy_journal(old, tmp_path / "copy.db", marks=Marks(1, {})).marks == Marks(1, {})
+    assert shape(old) == before
+    assert shape(tmp_path / "copy.db")[-1] == (SCHEMA_VERSION,)
+
+
+def test_a_disk_that_is_full_while_the_schema_changes_leaves_the_old_one(old: Path) -> None:
+    before = shape(old)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, limit[1]))
+    try:
+        with pytest.raises((WorldFailed, StorageFailed)):
+            reopened(old)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert shape(old) == before
+    reopened(old).close()
+    assert shape(old) != before
+
+
+def test_the_journal_of_another_home_is_not_brought_forward(old: Path) -> None:
+    before = shape(old)
+    assert "is the journal of another home" in refused(old, "ffff")
+    assert shape(old) == before
 
 
 def test_a_folder_or_a_link_in_its_place_is_refused(path: Path, tmp_path: Path) -> None:

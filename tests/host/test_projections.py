@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.journal import Journal, Receipt, Row
+from honeybadger_host.memory.journal import Journal, Marks, Receipt, Row
 from honeybadger_host.memory.projections import Projections
 
 MEMORY = "groups/main/MEMORY.md"
@@ -59,11 +59,12 @@ class World:
         self.projections.recover(self.journal.unprojected(), self.now)
 
     def restart(self) -> None:
-        """End without settling anything, as a killed process, and start again."""
+        """End without settling anything, as a killed process, start again and settle."""
         self.journal.close()
         self.start()
         self.recover()
-        self.settle(is_final=True)
+        self.now += SETTLE
+        self.settle()
 
     def rows(self, file: str, entries: Sequence[bytes], offsets: Sequence[int]) -> list[Row]:
         first = self.journal.committed_seq + 1
@@ -92,9 +93,9 @@ class World:
 
     def settle(self, *, is_final: bool = False) -> None:
         """As the checkpoint does."""
-        paths, lowest = self.projections.settle(self.now, is_final=is_final)
+        paths, unsettled = self.projections.settle(self.now, is_final=is_final)
         self.projections.sync(paths)
-        self.journal.mark_projected((self.journal.committed_seq + 1 if lowest is None else lowest) - 1)
+        self.journal.mark_projected(self.journal.committed_seq, unsettled)
 
     def read(self, file: str = MEMORY) -> bytes:
         return (self.home / file).read_bytes()
@@ -145,14 +146,13 @@ def test_what_people_wrote_stays_as_it_is(world: World) -> None:
 
 def test_a_settled_entry_is_forgotten_and_its_files_synced_once(world: World) -> None:
     world.add(MEMORY, note("one"))
-    paths, lowest = world.projections.settle(world.now)
-    assert lowest == 1
+    assert world.projections.settle(world.now).unsettled == {MEMORY: 1}
     world.now += SETTLE
-    paths, lowest = world.projections.settle(world.now)
-    assert lowest is None
+    paths, unsettled = world.projections.settle(world.now)
+    assert unsettled == {}
     assert set(paths) == {world.home / MEMORY, world.home / "groups/main", world.home / "groups"}
     world.projections.sync(paths)
-    assert world.projections.settle(world.now) == ([], None)
+    assert world.projections.settle(world.now) == ([], {})
 
 
 def test_a_log_line_is_not_glued_to_a_torn_one(world: World) -> None:
@@ -257,6 +257,44 @@ def test_identical_entries_are_counted(world: World) -> None:
     assert world.read() == note("same") * 4
 
 
+def test_an_entry_deleted_after_it_was_settled_stays_deleted_whatever_becomes_of_other_files(world: World) -> None:
+    with capture_logs():
+        with world.committed(TURNS, turn(1)):
+            (world.home / TURNS).unlink()
+            (world.home / TURNS).mkdir()  # it cannot be written, for as long as this lasts
+        world.add(MEMORY, note("secret"), note("two"))
+        world.now += SETTLE
+        world.settle()
+        world.add(MEMORY, note("three"))
+        world.save_as_an_editor(note("two"))  # read before "three" came
+        world.restart()
+        assert world.read() == note("two") + note("three")
+        world.save_as_an_editor(note("three"))
+        for _ in range(2):
+            world.restart()
+        assert world.read() == note("three")
+        (world.home / TURNS).rmdir()
+        world.restart()
+    assert world.read(TURNS) == turn(1)
+    assert world.read() == note("three")
+    assert world.journal.marks == Marks(4, {})
+
+
+def test_what_was_just_written_before_a_stop_is_looked_at_by_the_next_start(world: World) -> None:
+    world.add(MEMORY, note("one"))
+    world.now += SETTLE
+    world.add(MEMORY, note("two"))
+    world.save_as_an_editor(note("one"))
+    with capture_logs():
+        world.settle(is_final=True)
+        assert world.read() == note("one") + note("two")
+        assert world.journal.marks == Marks(2, {MEMORY: 2})
+        world.save_as_an_editor(b"A person's line.\n" + note("one"))  # an editor that was open before "two" came
+        world.restart()
+    assert world.read() == b"A person's line.\n" + note("one") + note("two")
+    assert world.journal.marks == Marks(2, {})
+
+
 def test_an_entry_that_another_one_begins_with_is_missed(world: World) -> None:
     world.add(MEMORY, note("one\n  and more"), note("one"))
     world.save_as_an_editor(note("one\n  and more"))
@@ -293,8 +331,7 @@ def test_a_short_write_is_cut_back_and_made_good_in_order(world: World) -> None:
         limits.close()
         world.now += SETTLE
         limits.enter_context(room_for(size + 20))
-        _, lowest = world.projections.settle(world.now)
-        assert lowest is not None
+        assert world.projections.settle(world.now).unsettled == {MEMORY: 1}
         limits.close()
         world.settle()
     assert world.read() == note("one") + note("two") + note("three") + note("four")
@@ -311,9 +348,8 @@ def test_nothing_that_failed_is_marked_projected(world: World) -> None:
         limits.close()
         world.now += SETTLE
         limits.enter_context(room_for(10))
-        _, lowest = world.projections.settle(world.now)
-    assert lowest is not None
-    assert lowest <= 2
+        oldest = world.projections.settle(world.now).unsettled[MEMORY]
+    assert oldest <= 2
     world.restart()
     assert world.read() == note("one") + note("two")
 
@@ -397,7 +433,10 @@ def test_an_entry_written_where_a_lost_one_stood_does_not_pass_for_it(world: Wor
 
 
 @given(
-    edits=st.lists(st.sampled_from(["replace", "in place", "settle", "restart", "add", "same", "delete"]), max_size=12)
+    edits=st.lists(
+        st.sampled_from(["replace", "in place", "settle", "restart", "add", "same", "delete", "another file waits"]),
+        max_size=12,
+    )
 )
 @settings(max_examples=60)
 def test_whatever_happens_every_entry_stands_once_unless_a_person_deleted_it_settled(
@@ -418,6 +457,10 @@ def test_whatever_happens_every_entry_stands_once_unless_a_person_deleted_it_set
                 world.settle() if edit == "settle" else world.restart()
                 is_settled = True
                 opened = world.read() if (world.home / MEMORY).exists() else b""
+            case "another file waits":
+                with capture_logs(), contextlib.suppress(WorldFailed), world.committed(TURNS, turn(number)):
+                    (world.home / TURNS).unlink()
+                    (world.home / TURNS).mkdir()
             case "replace" if expected:
                 world.save_as_an_editor(opened)  # what was there when it was last settled
             case "in place" if expected:

@@ -154,9 +154,9 @@ def test_after_a_kill_behind_the_commit_the_next_start_writes_it(tmp_path: Path,
     assert projections.recover(journal.unprojected(), 0.0) == 2
     assert held(tmp_path / FILE) == b"two"
     (tmp_path / FILE).write_bytes(b"edited")
-    paths, lowest = projections.settle(10.0)
+    paths, unsettled = projections.settle(10.0)
     assert held(tmp_path / FILE) == b"edited"
-    assert lowest is None
+    assert unsettled == {}
     assert {tmp_path / FILE, (tmp_path / FILE).parent, tmp_path / "groups"} <= set(paths)
     projections.sync(paths)
     journal.close()
@@ -179,6 +179,17 @@ def test_a_file_that_cannot_be_written_is_behind_until_it_can(tmp_path: Path) ->
     projections.settle(10.0)
     assert not projections.behind
     assert held(tmp_path / FILE) == b"two"
+    journal.close()
+
+
+def test_what_was_written_just_before_a_stop_is_settled_as_whoever_saves_it_has_the_last_word(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    journal = Journal.open(tmp_path / "data" / "journal.db")
+    projections = Projections(tmp_path, settle_seconds=2.0, count_projected=journal.count_projected)
+    commit(journal, projections, rows_of([None, b"one"]), is_written=True)
+    assert projections.settle(1.0).unsettled == {FILE: 1}
+    paths, unsettled = projections.settle(1.0, is_final=True)
+    assert (tmp_path / FILE in paths, unsettled) == (True, {})
     journal.close()
 
 
