@@ -25,12 +25,13 @@ from honeybadger_host.handlers import build_table
 from honeybadger_host.home import JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.ipc.box import Spool
 from honeybadger_host.ipc.door import Door, Limits
+from honeybadger_host.ipc.replies import mend_replies
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.journal import Journal
 from honeybadger_host.memory.projections import Projections, Settled
 from honeybadger_host.memory.whole_files import WholeFiles
-from honeybadger_host.observe import Counters, resident_bytes, write_status
+from honeybadger_host.observe import Counters, Throttle, resident_bytes, write_status
 from honeybadger_host.senders import SenderList
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
 from honeybadger_host.watch import Watcher
@@ -43,6 +44,7 @@ log = structlog.get_logger()
 CHECKPOINT_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _WATCH_EVERY_SECONDS = 1.0
+_SAY_AGAIN_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -110,6 +112,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 senders=None if senders is None else senders.current,
                 keeps_secrets=settings.security.secrets == "off",
             )
+            mend_replies(spool, journal)
             counters = Counters()
             door = Door(
                 spool,
@@ -362,16 +365,19 @@ async def _keep_house(host: Host) -> None:
 
 async def _report(host: Host, watcher: Watcher) -> None:
     """Write the status file for `honeybadger-host status`."""
+    throttle = Throttle(_SAY_AGAIN_SECONDS)
     while True:
         try:
             await anyio.to_thread.run_sync(write_status, host.home, status(host, watcher))
         except OSError as error:
-            log.warning("status.failed", error=str(error))
+            if throttle.passes("status", error.errno) is not None:
+                log.warning("status.failed", error=str(error))
         if host.metrics is not None:
             try:
                 await anyio.to_thread.run_sync(host.metrics.publish, numbers(host, watcher))
             except OSError as error:
-                log.warning("metrics.failed", error=str(error))
+                if throttle.passes("metrics", error.errno) is not None:
+                    log.warning("metrics.failed", error=str(error))
         await anyio.sleep(host.settings.life.status_seconds)
 
 

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_host import service
 from honeybadger_host.domain import GROUP_FILES
-from honeybadger_host.errors import FileProblem, HomeError, HostError, SettingsError
+from honeybadger_host.errors import FileProblem, HostError, SettingsError
 from honeybadger_host.home import JOURNAL_FILE, check_home, is_served, read_holder
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.senders import load_senders
@@ -64,7 +64,7 @@ def python_and_sqlite(home: Path) -> Iterator[Finding]:
 def home_folder(home: Path) -> Iterator[Finding]:
     try:
         check_home(home)
-    except HomeError as error:
+    except HostError as error:
         yield Finding("home", "problem", str(error), "see the message")
         return
     yield Finding("home", "ok", f"{home} can be served by uid {os.geteuid()}")

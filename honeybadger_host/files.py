@@ -48,12 +48,14 @@ class Incoming(NamedTuple):
         size: as the file system says.
         uid: owner.
         links: names the file has.
+        signature: from before it was read.
     """
 
     data: bytes
     size: int
     uid: int
     links: int
+    signature: Signature
 
 
 def kind_of(mode: int) -> str:
@@ -93,7 +95,7 @@ def read_incoming(folder_fd: int, name: str, max_bytes: int) -> Incoming:
             raise NotRegular(kind_of(status.st_mode))
         # one read of what fstat promised; a buffer of the limit's size for every small file costs 15 us
         data = os.read(fd, min(status.st_size, max_bytes) + 1)
-        return Incoming(data, max(status.st_size, len(data)), status.st_uid, status.st_nlink)
+        return Incoming(data, max(status.st_size, len(data)), status.st_uid, status.st_nlink, Signature.of(status))
     finally:
         os.close(fd)
 
@@ -195,8 +197,14 @@ def try_lock(path: Path) -> int | None:
     """Return a descriptor that holds an exclusive lock on `path` until it is closed, or None when another has it.
 
     The kernel drops the lock with the process, however that ends: a lock is never stale.
+    On a read-only file system the descriptor is for reading: one can still ask who has the lock. Raises OSError.
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

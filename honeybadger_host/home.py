@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import time
@@ -15,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.errors import HomeError, HomeLocked
+from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed
 from honeybadger_host.files import make_folders, try_lock
 from honeybadger_host.settings import CONFIG_FILE, render_toml
 
@@ -53,7 +54,7 @@ def make_home(home: Path, group: str = "main") -> list[Path]:
 
 
 def check_home(home: Path) -> None:
-    """Raise HomeError when a folder cannot be served."""
+    """Raise HomeError when a folder cannot be served; StorageFailed: not now."""
     if not home.is_dir():
         raise HomeError(f"{home} is not a folder: make a home with `honeybadger-host init {home}`")
     if not (home / CONFIG_FILE).exists() and not (home / "groups").is_dir():
@@ -65,8 +66,12 @@ def check_home(home: Path) -> None:
         for folder in (home / "data" / "ipc", home / "groups"):
             make_folders(folder)
     except OSError as error:
-        raise HomeError(f"cannot make {error.filename}: {error.strerror}") from error
+        raise _failed(f"make {error.filename}", error) from error
     for folder in (home / "data", home / "groups"):
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            raise StorageFailed(
+                f"{folder} is on a file system that is mounted read-only: see why (`dmesg`), then remount it with rw"
+            )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise HomeError(
                 f"{folder} is not writable for uid {os.geteuid()}: run as its owner, or give it to this user"
@@ -94,7 +99,7 @@ class HomeLock:
     """Held while a host serves the home. The kernel lets go of it when the process ends, so it is never stale."""
 
     def __init__(self, home: Path) -> None:
-        """Take the lock. Raises HomeLocked, HomeError."""
+        """Take the lock. Raises HomeLocked, HomeError, StorageFailed."""
         path = home / LOCK_FILE
         try:
             fd = try_lock(path)
@@ -104,24 +109,40 @@ class HomeLock:
                 time.sleep(0.01)
                 fd = try_lock(path)
         except OSError as error:
-            raise HomeError(f"cannot lock {path}: {error.strerror}") from error
+            raise _failed(f"lock {path}", error) from error
         self.previous = read_holder(home)
         if fd is None:
             raise HomeLocked(
                 f"{home} is served by {self.previous}: use that one, stop it, or give this host a home of its own"
             )
         self._fd = fd
+        self._path = path
 
     def sign(self, journal: str) -> None:
-        """Write who holds the lock, and which journal the home has."""
+        """Write who holds the lock, and which journal the home has. Raises StorageFailed, HomeError."""
         started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         data = holder_bytes(journal, pid=os.getpid(), started=started, host=socket.gethostname())
-        os.pwrite(self._fd, data, 0)
-        os.ftruncate(self._fd, len(data))
-        os.fsync(self._fd)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._fd, 0, len(data))  # without space what stands there is not half overwritten
+            if os.pwrite(self._fd, data, 0) != len(data):  # a full tmpfs says so
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.ftruncate(self._fd, len(data))
+            os.fsync(self._fd)
+        except OSError as error:
+            raise _failed(f"sign {self._path}", error) from error
 
     def release(self) -> None:
         os.close(self._fd)
+
+
+def _failed(what: str, error: OSError) -> HomeError | StorageFailed:
+    """Return what to raise: what may pass by itself is worth another start."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFailed(f"cannot {what}: {error.strerror}; free some space or inodes, then start again")
+    if error.errno in (errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE):
+        return StorageFailed(f"cannot {what}: {error.strerror}; see `honeybadger-host doctor`")
+    return HomeError(f"cannot {what}: {error.strerror}")
 
 
 def holder_bytes(journal: str, *, pid: int | None = None, started: str | None = None, host: str | None = None) -> bytes:

@@ -10,7 +10,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import MutableMapping
+from collections.abc import Callable, Hashable, MutableMapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ from honeybadger_host.files import replace
 from honeybadger_host.secrets import redact_line
 
 STATUS_FILE = "data/status.json"
+_MOST_THROTTLED: Final = 10_000
 SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -86,6 +87,33 @@ class RequestLog:
                 lines.append(self._lines.popleft())
         if lines and _outlet is not None:
             _outlet.write(b"".join(lines))
+
+
+class Throttle:
+    """Lets the first of what happens over and over be said, then one in a while, with how many were left out.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._said: dict[Hashable, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def passes(self, *key: Hashable) -> int | None:
+        """Return how many of this kind were left out since one was said; None: leave out this one, too."""
+        with self._lock:
+            now = self._clock()
+            said_at, left_out = self._said.get(key, (now - self._seconds, 0))
+            if now - said_at < self._seconds:
+                self._said[key] = (said_at, left_out + 1)
+                return None
+            if len(self._said) >= _MOST_THROTTLED:
+                self._said.clear()
+            self._said[key] = (now, 0)
+            return left_out
 
 
 class Outlet:

@@ -103,6 +103,7 @@ class Watcher:
                 self._backend = _InotifyBackend(self._hint) if HAS_INOTIFY else _ObserverBackend()
             except OSError as error:
                 self._failed_until = now + _RETRY_SECONDS
+                self.unwatched = len(folders)
                 log.error("watch.failed", error=str(error), now_what="the sweep finds every request; see doctor")
                 return
         for folder in [known for known in self._watched if known not in folders]:

@@ -7,6 +7,7 @@ file stays until its reply is written.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import operator
@@ -23,7 +24,7 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import NAME, REPLIES, REQUESTS, TMP
-from honeybadger_host.files import Incoming, make_folders, open_folder, read_incoming
+from honeybadger_host.files import Incoming, Signature, make_folders, open_folder, read_incoming
 from honeybadger_host.secrets import redact_bytes
 
 log = structlog.get_logger()
@@ -44,6 +45,8 @@ _LONGEST_STEM_BYTES: Final = 200
 """A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes."""
 _COARSEST_STAMP_SECONDS: Final = 3.0
 """Some file systems keep time stamps to a second or two: a change within that may not show."""
+_FUTURE_SECONDS: Final = 60.0
+"""The clocks of two machines on one file system may differ by less."""
 TMP_KEPT_SECONDS: Final = 86_400.0
 
 
@@ -142,8 +145,22 @@ class OpenBox:
             raise OSError(28, "no space for the whole reply")
         os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
 
-    def remove(self, name: str) -> None:
-        """Remove a request that is done; one that cannot be removed is kept in mind and never served again."""
+    def look(self, name: str) -> Signature | None:
+        """Return what has this name among the requests now, None when nothing has."""
+        try:
+            return Signature.of(os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False))
+        except OSError:
+            return None
+
+    def remove(self, name: str, seen: Signature | None = None) -> None:
+        """Remove a request that is done; one that cannot be removed is kept in mind and never served again.
+
+        Args:
+            seen: what was answered. Something else of this name stays: it is a request that nobody has read. (There is
+                no call that compares and removes in one step: what comes in the microseconds between goes unread.)
+        """
+        if seen is not None and self.look(name) != seen:
+            return
         try:
             os.unlink(name, dir_fd=self.requests_fd)
         except FileNotFoundError:
@@ -261,7 +278,7 @@ class Spool:
         except FileNotFoundError:
             return
         except OSError as error:
-            self.complain(box, f"requests/ is a link, or cannot be listed: {error.strerror}")
+            self.complain(box, f"requests/ is a link, or cannot be listed: {_what_now(error)}")
             return
         if not names:
             box.empty.listed(status, now)
@@ -327,7 +344,7 @@ class Spool:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.complain(box, f"requests/ or replies/ is a link, or not ours to open: {error.strerror}")
+            self.complain(box, f"requests/ or replies/ is a link, or not ours to open: {_what_now(error)}")
             return None
         box.complaint = None
         return opened
@@ -399,8 +416,21 @@ class Spool:
         count = 0
         for box in list(self.boxes.values()):
             for name, seconds in ((REPLIES, reply_ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
-                count += _remove_older(box.path, name, time.time() - seconds)
+                count += _remove_older(box.path, name, time.time(), seconds)
         return count
+
+    def empty_replies(self) -> Iterator[tuple[Box, list[str]]]:
+        """Yield the boxes that hold replies without a byte, as a power cut leaves them, with the names of those."""
+        for box in list(self.boxes.values()):
+            names: list[str] = []
+            with contextlib.suppress(OSError), _inside(box.path, REPLIES) as fd, os.scandir(fd) as entries:
+                for entry in entries:
+                    if entry.name.endswith(_SUFFIX) and entry.name[0] != ".":
+                        status = entry.stat(follow_symlinks=False)
+                        if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+                            names.append(entry.name)
+            if names:
+                yield box, names
 
     def _names_in(self, folder: str) -> Sequence[str]:
         """Return the folders that may be groups or senders; listed again only when the folder changed."""
@@ -412,9 +442,12 @@ class Spool:
                 return names
             with os.scandir(folder) as entries:
                 listed = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             self._listings.pop(folder, None)
             return ()
+        except OSError:  # too many open files, an I/O error: what was there will be there
+            unchanged.forget()
+            return names
         names = []
         for name, is_folder in listed:
             if is_folder and NAME.fullmatch(name):
@@ -432,6 +465,13 @@ class Spool:
         if what not in self._ignored and len(self._ignored) < 1000:
             self._ignored.add(what)
             log.warning("box.ignored", what=ascii(what), why=why)
+
+
+def _what_now(error: OSError) -> str:
+    """Return what failed, and what to do where that is not about the box."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return f"{error.strerror}; raise the limit of open files (LimitNOFILE=, ulimit -n), see doctor"
+    return str(error.strerror)
 
 
 def _stamp_of(status: os.stat_result) -> tuple[int, int, int]:
@@ -517,27 +557,35 @@ def _write_new(path: Path, data: bytes) -> None:
         os.close(fd)
 
 
-def _remove_older(folder: str, name: str, before: float) -> int:
-    """Remove regular files of a sender's folder that are older than `before`, following no link."""
-    try:
-        parent = open_folder(folder)
-    except OSError:
-        return 0
+@contextlib.contextmanager
+def _inside(folder: str, name: str) -> Iterator[int]:
+    """Give a descriptor of a folder in a sender's folder, following no link. Raises OSError."""
+    parent = open_folder(folder)
     try:
         fd = open_folder(name, within=parent)
-    except OSError:
-        return 0
     finally:
         os.close(parent)
-    count = 0
     try:
-        with os.scandir(fd) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode) and status.st_mtime < before:
-                        os.unlink(entry.name, dir_fd=fd)
-                        count += 1
+        yield fd
     finally:
         os.close(fd)
+
+
+def _remove_older(folder: str, name: str, now: float, seconds: float) -> int:
+    """Remove regular files of a sender's folder that are older than `seconds`, following no link.
+
+    One from the future gets today's stamp: the clock was set back, and nobody knows how old it is.
+    """
+    count = 0
+    with contextlib.suppress(OSError), _inside(folder, name) as fd, os.scandir(fd) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                if status.st_mtime < now - seconds:
+                    os.unlink(entry.name, dir_fd=fd)
+                    count += 1
+                elif status.st_mtime > now + _FUTURE_SECONDS:
+                    os.utime(entry.name, (now, now), dir_fd=fd, follow_symlinks=False)
     return count

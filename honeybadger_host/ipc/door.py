@@ -41,13 +41,13 @@ from honeybadger_host.domain import (
     TurnAdded,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files import NotRegular
+from honeybadger_host.files import NotRegular, Signature
 from honeybadger_host.ipc.box import Box, OpenBox, Spool, printable
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.journal import Journal, Receipt, Row
 from honeybadger_host.memory.projections import Batch, Projections
 from honeybadger_host.memory.whole_files import WholeFiles, row_offset
-from honeybadger_host.observe import Counters, RequestLog
+from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.secrets import redact_line
 
 log = structlog.get_logger()
@@ -56,6 +56,8 @@ _BUSY_QUERIES = 16
 """A group with so many queries under way is not taken from until some are answered."""
 _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
+_SAY_AGAIN_SECONDS = 60.0
+"""A box that cannot be read or answered is spoken of so often, however many requests wait in it."""
 _DISTRUST_EVERY = 20
 """Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
 
@@ -70,6 +72,7 @@ class Letter:
         first_seen: when its name was met for the first time, monotonic seconds.
         receipt: (digest, reply) when the request was done before.
         refusal: set as soon as somebody knows that it cannot be served.
+        signature: of the file that was read, or of what could not be.
         dead_reason: its bytes go to the dead letters, for this reason.
         reply: the bytes of the answer.
     """
@@ -82,6 +85,7 @@ class Letter:
     type: str = "?"
     data: bytes | None = None
     size: int = 0
+    signature: Signature | None = None
     digest: bytes = b""
     asked: Asked | None = None
     handler: Handler | None = None
@@ -167,6 +171,7 @@ class Door:
         self.writer_slot = anyio.CapacityLimiter(1)
         """Held by whoever writes to the journal or the projections."""
         self._request_log = RequestLog(is_on=limits.log_requests)
+        self._throttle = Throttle(_SAY_AGAIN_SECONDS)
         self._query_slots = anyio.CapacityLimiter(limits.queries_at_once)
         self._queries: Counter[str] = Counter()
         self._full_since: float | None = None
@@ -279,16 +284,25 @@ class Door:
             self._counters.vanished += 1
             return None
         except NotRegular as error:
+            letter.signature = opened.look(name)
             return self._dead(letter, "invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
-                log.error(
-                    "door.read_failed", group=box.group, sender=box.sender, name=ascii(name), error=error.strerror
-                )
+                self._counters.note_error(f"reading {letter.stem}: {error.strerror}")
+                if (left_out := self._throttle.passes("read", box.path, error.errno)) is not None:
+                    log.error(
+                        "door.read_failed",
+                        group=box.group,
+                        sender=box.sender,
+                        name=ascii(name),
+                        error=error.strerror,
+                        left_out=left_out,
+                    )
                 self._wait_for(box, name, first_seen, now + _RETRY_SECONDS)
                 return None
+            letter.signature = opened.look(name)
             return self._dead(letter, "invalid", f"{name!a} cannot be read: {error.strerror}")
-        letter.data, letter.size = incoming.data, incoming.size
+        letter.data, letter.size, letter.signature = incoming.data, incoming.size, incoming.signature
         if box.uid is not None and incoming.uid != box.uid:
             return self._dead(
                 letter,
@@ -513,20 +527,22 @@ class Door:
             opened.reply(letter.name, letter.reply)
         except OSError as error:
             self._counters.note_error(f"reply to {letter.stem}: {error.strerror}")
-            log.error(
-                "door.reply_failed",
-                group=box.group,
-                sender=box.sender,
-                id=letter.stem,
-                error=error.strerror,
-                now_what="the request stays in its box and is tried again",
-            )
+            if (left_out := self._throttle.passes("reply", box.path, error.errno)) is not None:
+                log.error(
+                    "door.reply_failed",
+                    group=box.group,
+                    sender=box.sender,
+                    id=letter.stem,
+                    error=error.strerror,
+                    left_out=left_out,
+                    now_what="the request stays in its box and is tried again",
+                )
             waited = self._clock() - letter.first_seen  # once a second at first, then ever less often
             pause = min(max(waited, _RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
             self._wait_for(box, letter.name, letter.first_seen, self._clock() + pause)
             return
         self._passed("replied")
-        opened.remove(letter.name)
+        opened.remove(letter.name, letter.signature)
         box.inflight.discard(letter.name)
         self._passed("unlinked")
         seconds = self._clock() - letter.received

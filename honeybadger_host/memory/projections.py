@@ -7,6 +7,7 @@ missing is appended again. Once settled a person may delete it for good.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections import Counter, defaultdict, deque
@@ -26,6 +27,7 @@ from honeybadger_host.memory.whole_files import WHOLE_KINDS, bring_up, make_room
 log = structlog.get_logger()
 
 UNKNOWN = -1
+_NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO)
 
 
 @dataclass(slots=True)
@@ -236,13 +238,21 @@ class Projections:
         return count
 
     def sync(self, paths: Sequence[Path]) -> None:
-        """Make files and folders durable. Any thread. Raises StorageFailed: the disk lost something it had taken."""
+        """Make files and folders durable. Any thread.
+
+        Raises:
+            StorageFailed: the disk lost something it had taken.
+            WorldFailed: one could not be opened (too many open files); the same call may succeed later.
+        """
         for path in paths:
             self._unsynced.discard(path)  # before the fsync: what is added meanwhile is not covered by it
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-            except OSError:
-                continue  # replaced or removed by a person meanwhile: theirs to keep
+            except OSError as error:
+                if error.errno in _NOT_OURS:
+                    continue  # replaced or removed by a person meanwhile: theirs to keep
+                self._unsynced.add(path)
+                raise WorldFailed(f"cannot open {path} to make it durable: {error.strerror}") from error
             try:
                 os.fsync(fd)
             except OSError as error:

@@ -7,7 +7,9 @@
  *     rename    rename renameat renameat2                   unlink   unlink unlinkat rmdir
  *     link      link linkat symlink symlinkat               truncate ftruncate truncate
  *     create    open openat creat with O_CREAT, mkdir mkdirat
- * and, only when asked for by its name, `open`: every other open. `-shm` files are no state and are never counted.
+ * and, only when asked for by its name,
+ *     open      every other open                            inotify  inotify_init inotify_init1 inotify_add_watch
+ * `-shm` files are no state and are never counted.
  *
  * Death:     HB_KILL_AT=n        SIGKILL at the n-th call (from 1)
  *            HB_KILL_WHEN=       before | after | torn (a write: after half of it; else: after)
@@ -15,6 +17,8 @@
  * Failure:   HB_FAIL_AT=n        the n-th call fails and so does every later one
  *            HB_FAIL_ERRNO=28    with this errno; 0: a write takes half of its bytes and says so
  *            HB_FAIL_ONCE=1      only the n-th;   HB_FAIL_KIND, HB_FAIL_PATH as above
+ *            HB_FAIL_WHILE=file  only while this file exists: a fault that begins and passes
+ * Clock:     HB_CLOCK=file       its number of seconds is added to the wall clock; file systems keep their own
  * Power cut: HB_SHADOW=folder    at every sync the file's bytes go to <folder>/<device>-<inode>, in one step;
  *                                the sync itself is left out
  * HB_FAULT_LOG=file              one line for each call that was struck: number, kind, path;
@@ -33,9 +37,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum when { BEFORE, AFTER, TORN };
@@ -54,6 +60,8 @@ static struct {
     enum when when;
     int fail_errno;
     int is_once, is_traced;
+    char fails_while[PATH_MAX];
+    char clock[PATH_MAX];
     char shadow[PATH_MAX];
     char log[PATH_MAX];
 } armed;
@@ -91,6 +99,8 @@ __attribute__((constructor)) void hb_arm(void) {
     armed.fail_errno = (int)number_variable("HB_FAIL_ERRNO");
     armed.is_once = number_variable("HB_FAIL_ONCE") != 0;
     armed.is_traced = number_variable("HB_FAULT_TRACE") != 0;
+    copy_variable(armed.fails_while, sizeof armed.fails_while, "HB_FAIL_WHILE");
+    copy_variable(armed.clock, sizeof armed.clock, "HB_CLOCK");
     copy_variable(armed.shadow, sizeof armed.shadow, "HB_SHADOW");
     copy_variable(armed.log, sizeof armed.log, "HB_FAULT_LOG");
 }
@@ -149,7 +159,7 @@ static void note(long number, const char *kind, const char *path) {
 static int is_listed(const char *kinds, const char *kind) {
     size_t length = strlen(kind);
     if (!kinds[0])
-        return strcmp(kind, "open") != 0;
+        return strcmp(kind, "open") && strcmp(kind, "inotify");
     for (const char *at = kinds; (at = strstr(at, kind)); at += length)
         if ((at == kinds || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
             return 1;
@@ -166,6 +176,10 @@ static _Noreturn void die(void) {
         pause();
 }
 
+static int is_failing_now(void) {
+    return !armed.fails_while[0] || !syscall(SYS_faccessat, AT_FDCWD, armed.fails_while, F_OK);
+}
+
 static struct verdict judge(const char *kind, const char *path) {
     struct verdict verdict = {0, 0};
     int saved = errno;
@@ -176,7 +190,7 @@ static struct verdict judge(const char *kind, const char *path) {
         number = atomic_fetch_add(&armed.kill.count, 1) + 1;
         verdict.dies = number == armed.kill.at;
     }
-    if (armed.fail.at && matches(&armed.fail, kind, path)) {
+    if (armed.fail.at && is_failing_now() && matches(&armed.fail, kind, path)) {
         long failing = atomic_fetch_add(&armed.fail.count, 1) + 1;
         verdict.fails = armed.is_once ? failing == armed.fail.at : failing >= armed.fail.at;
     }
@@ -537,4 +551,57 @@ int creat64(const char *name, mode_t mode) {
     char path[PATH_MAX];
     path_at(AT_FDCWD, name, path);
     CALL("create", path, REAL(creat64)(name, mode));
+}
+
+/* --------------------------------------------------------------------------------------------------------- inotify */
+
+static void *inotify_init_address, *inotify_init1_address, *inotify_add_watch_address;
+
+#define NOWHERE                                                                                                        \
+    char path[PATH_MAX];                                                                                               \
+    snprintf(path, sizeof path, "%.4000s/", armed.home)
+
+int inotify_init(void) {
+    NOWHERE;
+    CALL("inotify", path, REAL(inotify_init)());
+}
+
+int inotify_init1(int flags) {
+    NOWHERE;
+    CALL("inotify", path, REAL(inotify_init1)(flags));
+}
+
+int inotify_add_watch(int fd, const char *name, uint32_t mask) {
+    char path[PATH_MAX];
+    path_at(AT_FDCWD, name, path);
+    CALL("inotify", path, REAL(inotify_add_watch)(fd, name, mask));
+}
+
+/* ----------------------------------------------------------------------------------------------------------- clock */
+
+static long clock_shift(void) {
+    char text[32];
+    int saved = errno;
+    long fd = armed.clock[0] ? syscall(SYS_openat, AT_FDCWD, armed.clock, O_RDONLY | O_CLOEXEC, 0) : -1;
+    long length = fd < 0 ? 0 : syscall(SYS_read, fd, text, sizeof text - 1);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    errno = saved;
+    text[length > 0 ? length : 0] = 0;
+    return atol(text);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int result = (int)syscall(SYS_clock_gettime, clock, now);
+    if (!result && armed.clock[0] && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        now->tv_sec += clock_shift();
+    return result;
+}
+
+time_t time(time_t *to) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (to)
+        *to = now.tv_sec;
+    return now.tv_sec;
 }

@@ -1,48 +1,37 @@
-"""A disk that is full: nothing is acknowledged, nothing is lost, and all goes on when there is space again."""
+"""A disk that is full, or may not be written: nothing is acknowledged on a guess, and all goes on when it is mended."""
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
-import shutil
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from honeybadger_host.home import make_home
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, request, wait_for
+from tests.flows.conftest import FaultFactory
+from tests.flows.world import fill, is_idle, mounted, needs_mount, remount, status_of, troubles, use_up_inodes
+from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None,
-    reason="a disk to fill is a small tmpfs, and only root can mount one",
-)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a file system of three MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"this root may not mount: {mounted.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
+NAMES = ("r1", "r2", "r3")
 
 
-def _fill(path: Path) -> None:
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(b"\0" * 4096):
-            pass
+def _drop_while_stopped(host: HostProcess, sender: RawSender) -> None:
+    """Have requests lie there before the host can look at them; it goes on with SIGCONT."""
+    os.kill(host.pid, signal.SIGSTOP)
+    for name in NAMES:
+        sender.drop(name, request(name, content=name))
 
 
+def _assert_each_stands_once(sender: RawSender) -> None:
+    for name in NAMES:
+        assert sender.reply(name)["ok"] is True
+        assert sender.memory_text().count(f"- {name}\n") == 1
+
+
+@needs_mount
 def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
     disk: Path, make_host: HostFactory
 ) -> None:
@@ -54,10 +43,8 @@ def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
     sender = RawSender(home).make()
     assert sender.ask("before", request("before", content="before"))["ok"] is True
 
-    os.kill(host.pid, signal.SIGSTOP)  # so that the requests lie there before the disk is full
-    for name in ("r1", "r2", "r3"):
-        sender.drop(name, request(name, content=name))
-    _fill(disk / "filler")
+    _drop_while_stopped(host, sender)
+    fill(disk / "filler")
     os.kill(host.pid, signal.SIGCONT)
 
     wait_for(lambda: host.events("door.reply_failed"))
@@ -68,8 +55,158 @@ def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
 
     (disk / "filler").unlink()
     wait_for(lambda: not list(sender.requests.iterdir()), timeout=15)
-    for name in ("r1", "r2", "r3"):
-        assert sender.reply(name)["ok"] is True
-        assert sender.memory_text().count(f"- {name}\n") == 1
+    _assert_each_stands_once(sender)
     assert host.events("journal.recovered")
+    host.stop()
+
+
+@needs_mount
+def test_without_inodes_requests_wait_and_are_served_once_when_there_are_some(
+    disk: Path, make_host: HostFactory
+) -> None:
+    home = disk / "home"
+    make_home(home)
+    host = make_host(home=home)
+    host.stderr = disk.parent / "host.stderr"
+    host.start()
+    sender = RawSender(home).make()
+    assert sender.ask("before", request("before", content="before"))["ok"] is True
+
+    _drop_while_stopped(host, sender)
+    fillers = use_up_inodes(disk)
+    assert len(fillers) > 10
+    os.kill(host.pid, signal.SIGCONT)
+    wait_for(lambda: host.events("door.reply_failed"))
+    assert is_idle(host)
+    assert len(os.listdir(sender.requests)) == 3
+    assert host.events("door.reply_failed") == host.events("door.reply_failed")[:1]
+
+    for path in fillers:
+        path.unlink()
+    wait_for(lambda: not os.listdir(sender.requests), timeout=15)
+    _assert_each_stands_once(sender)
+    host.stop()
+
+
+@needs_mount
+def test_notes_for_a_full_disk_of_their_own_are_kept_by_the_journal_and_written_once_when_there_is_space(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    with mounted(home / "groups", "size=64k") as groups:
+        stranger.memory.parent.mkdir()
+        host = make_host({"life.status_seconds": 0.1}).start()
+        assert stranger.ask("before", request("before", content="before"))["ok"] is True
+        fill(groups / "filler")
+        text = "x" * 4096
+        for name in NAMES:
+            assert stranger.ask(name, request(name, content=f"{name} {text}"))["ok"] is True
+        wait_for(lambda: status_of(home)["files_behind"] == ["groups/main/MEMORY.md"])
+        assert "cannot be written now: groups/main/MEMORY.md" in run_cli("status", home=home).stdout
+        assert len(host.events("projection.failed")) == 1
+        assert is_idle(host)
+
+        host.restart()  # recovery finds the disk full, too, and the host serves
+        assert stranger.ask("again", request("again", content="again"))["ok"] is True
+        (groups / "filler").unlink()
+        host.wait_for_event("projection.caught_up")
+        for name in NAMES:
+            assert stranger.memory_text().count(f"- {name} {text}\n") == 1
+        assert stranger.memory_text().count("- again\n") == 1
+        host.stop()
+
+
+@pytest.mark.parametrize("kind", ["create", "write"])
+def test_a_reply_for_which_there_is_no_space_is_written_later_and_the_note_stands_once(
+    kind: str, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of(kind, "/replies/", errno.ENOSPC)
+    host = make_host(env=fault.env).start()
+    fault.begin()
+    for number in range(50):
+        stranger.note(f"n{number:02}", f"note {number:02}.")
+    wait_for(lambda: stranger.memory_text().count("- note") == 50)
+    wait_for(lambda: fault.count() >= 50)
+    assert is_idle(host)
+    assert list(stranger.replies.glob("*.json")) == []
+    assert troubles(host) == ["door.reply_failed"]  # not one for each request and each try
+    fault.end()
+    wait_for(lambda: not os.listdir(stranger.requests), timeout=15)
+    for number in range(50):
+        assert stranger.reply(f"n{number:02}")["ok"] is True
+        assert stranger.memory_text().count(f"- note {number:02}.\n") == 1
+    host.stop()
+
+
+def test_a_host_that_cannot_sign_its_lock_on_a_full_disk_says_so_and_may_be_started_again(
+    home: Path, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of("write", "host.lock", errno.ENOSPC)
+    host = make_host(env=fault.env).start()
+    assert stranger.ask("before", request("before", content="before"))["ok"] is True
+    host.stop()
+    signed = (home / "data" / "host.lock").read_bytes()
+    fault.begin()
+    assert host.launch().wait() == 8
+    last = host.log_text().splitlines()[-1]
+    assert last.startswith(f"honeybadger-host: cannot sign {home}/data/host.lock: No space left on device; free some")
+    assert "Traceback" not in host.log_text()
+    assert (home / "data" / "host.lock").read_bytes() == signed  # it names the journal that must be there
+    fault.end()
+    host.start()
+    assert stranger.ask("after", request("after", content="after"))["ok"] is True
+    host.stop()
+
+
+def test_what_a_read_only_disk_does_not_take_is_not_acknowledged_and_served_when_it_is_mended(
+    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of("write,create,rename,unlink,truncate", "", errno.EROFS)
+    host = make_host({"life.status_seconds": 0.1}, env=fault.env).start()
+    assert stranger.ask("before", request("before", content="before"))["ok"] is True
+    fault.begin()
+    host.wait_for_event("status.failed")
+    assert is_idle(host)
+    assert len(host.events("status.failed")) == 1
+    fault.end()  # nobody asked meanwhile: nothing happened
+    assert stranger.ask("between", request("between", content="between"))["ok"] is True
+
+    fault.begin()
+    for name in NAMES:
+        stranger.note(name, name)
+    assert host.wait() == 8
+    assert "nothing more can be acknowledged" in host.log_text().splitlines()[-1]
+    assert not [name for name in NAMES if stranger.peek(name)]
+    fault.end()
+    host.stderr.unlink()
+    host.start()
+    _assert_each_stands_once(stranger)
+    host.stop()
+
+
+@needs_mount
+def test_a_start_on_a_read_only_disk_says_so_and_is_worth_repeating(disk: Path, make_host: HostFactory) -> None:
+    home = disk / "home"
+    make_home(home)
+    sender = RawSender(home).make()
+    host = make_host(home=home)
+    host.stderr = disk.parent / "host.stderr"
+    host.start()
+    assert sender.ask("before", request("before", content="before"))["ok"] is True
+    host.stop()
+    sender.note("r1", "r1")
+    remount(disk, "ro")
+    assert host.launch().wait() == 8  # systemd tries it again; it would not with the code for a bad home
+    assert f"{home}/data is on a file system that is mounted read-only" in host.log_text().splitlines()[-1]
+    status = run_cli("status", home=home)
+    assert (status.returncode, "no host serves" in status.stderr) == (7, True)
+    doctor = run_cli("doctor", home=home)
+    assert doctor.returncode == 1
+    assert "problem   home:" in doctor.stdout
+    assert "mounted read-only" in doctor.stdout
+    assert "Traceback" not in doctor.stdout + doctor.stderr
+    remount(disk, "rw")
+    host.stderr.unlink()
+    host.start()
+    assert sender.reply("r1")["ok"] is True
+    assert sender.memory_text().count("- r1\n") == 1
     host.stop()

@@ -1,0 +1,262 @@
+"""A world that fails a running host: what was acknowledged is there once, what was not is served when it is mended.
+
+A full or read-only disk: `test_full_disk`; the clock: `test_clock`; a watcher whose threads died, and thousands of
+requests that came while the host was stopped by a signal: `test_watching`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.flows.conftest import FaultFactory
+from tests.flows.world import hastened, is_idle, status_of, troubles
+from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+
+
+def _ask(sender: RawSender, name: str) -> None:
+    assert sender.ask(name, request(name, content=f"{name}."))["ok"] is True
+
+
+def _count(sender: RawSender, name: str) -> int:
+    return sender.memory_text().count(f"- {name}.\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "says"), [("journal.db", "nothing more can be acknowledged"), ("MEMORY.md", "a restart recovers")]
+)
+def test_a_failed_sync_ends_the_host_with_its_code_and_a_restart_has_everything_once(
+    path: str, says: str, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of("sync", path, errno.EIO)
+    host = make_host({"memory.settle_seconds": 0}, env=fault.env).start()
+    _ask(stranger, "before")
+    fault.begin()
+    stranger.note("during", "during.")
+    assert host.wait() == 8
+    stranger.note("late", "late.")
+    last = host.log_text().splitlines()[-1]
+    assert path in last
+    assert says in last
+    assert "Traceback" not in host.log_text()
+    acknowledged = stranger.peek("during") is not None
+    assert acknowledged is (path == "MEMORY.md")  # the journal had it by then
+    fault.end()
+    host.stderr.unlink()
+    host.start()
+    for name in ("before", "during", "late"):
+        assert stranger.reply(name)["ok"] is True
+        stranger.wait_until_taken(name)
+        assert _count(stranger, name) == 1
+    assert host.is_running
+    host.stop()
+
+
+def _limit_of_open_files(host: HostProcess, number: int) -> None:
+    _, hard = resource.prlimit(host.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(host.pid, resource.RLIMIT_NOFILE, (number, hard))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of another process is set by prlimit, which Linux has")
+@pytest.mark.parametrize("spare", [0, 2])
+def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_it_may_open_more(
+    spare: int, make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host({"life.status_seconds": 0.1}).start()
+    _ask(stranger, "before")
+    wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
+    before, _ = resource.prlimit(host.pid, resource.RLIMIT_NOFILE)
+    wait_for(lambda: status_of(stranger.home)["journal"]["projected_seq"] == 1)
+    _limit_of_open_files(host, max(map(int, os.listdir(f"/proc/{host.pid}/fd"))) + 1 + spare)
+    names = [f"n{number:02}" for number in range(20)]
+    for name in names:
+        stranger.note(name, f"{name}.")
+    assert is_idle(host)
+    said = troubles(host)
+    assert len(said) < 10, said  # not one for each request, nor for each sweep
+    if spare == 0:
+        assert "box.refused" in said
+        assert "raise the limit of open files" in host.events("box.refused")[0]["why"]
+        assert not [name for name in names if stranger.peek(name)]
+    _limit_of_open_files(host, before)
+    for name in names:
+        assert stranger.reply(name)["ok"] is True
+        stranger.wait_until_taken(name)
+        assert _count(stranger, name) == 1
+    assert len(host.events("box.found")) == 1  # it was there all the time
+    wait_for(lambda: status_of(stranger.home)["journal"]["projected_seq"] == 21)
+    host.stop()
+
+
+def test_a_file_that_cannot_be_opened_to_be_synced_is_not_taken_for_durable(
+    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of("open", "MEMORY.md", errno.EMFILE)
+    settings: dict[str, object] = {"life.status_seconds": 0.1, "memory.settle_seconds": 0}
+    host = make_host(settings, env=fault.env, launcher=hastened(daemon_CHECKPOINT_SECONDS=0.05)).start()
+    _ask(stranger, "before")
+    wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 1)
+    fault.begin()
+    _ask(stranger, "during")
+    host.wait_for_event("journal.waiting")
+    wait_for(lambda: fault.count() > 5)
+    assert status_of(stranger.home)["journal"]["projected_seq"] == 1
+    assert len(host.events("journal.waiting")) == 1
+    fault.end()
+    wait_for(lambda: status_of(stranger.home)["journal"]["projected_seq"] == 2)
+    host.stop()
+
+
+def test_a_request_that_cannot_be_removed_is_done_once_and_removed_when_that_is_possible(
+    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of("unlink", "/requests/", errno.EPERM)
+    host = make_host(
+        {"life.status_seconds": 0.1}, env=fault.env, launcher=hastened(daemon_HOUSEKEEPING_SECONDS=0.2)
+    ).start()
+    fault.begin()
+    stranger.note("a", "a.")
+    stranger.drop("b", b"no request")
+    assert stranger.reply("a")["ok"] is True
+    assert_refused(stranger.reply("b"), "invalid")
+    wait_for(lambda: status_of(stranger.home)["stuck"] == 2)
+    first = [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"]
+    wait_for(lambda: fault.count() >= 8)
+    assert is_idle(host)
+    assert troubles(host) == ["box.unlink_failed"] * 2
+    assert "2 cannot be removed" in run_cli("status", home=stranger.home).stdout
+    assert [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"] == first
+    assert len(host.events("request.answered")) == 2
+    host.restart()  # it forgot: what was done is in the journal
+    _ask_in_spite(stranger, "c")
+    assert _count(stranger, "a") == 1
+    fault.end()
+    wait_for(lambda: not os.listdir(stranger.requests))
+    assert [_count(stranger, name) for name in "ac"] == [1, 1]
+    host.stop()
+
+
+def _ask_in_spite(sender: RawSender, name: str) -> None:
+    """Have a note answered whose file stays."""
+    sender.note(name, f"{name}.")
+    assert sender.reply(name)["ok"] is True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux'")
+@pytest.mark.parametrize(
+    ("number", "is_alive", "folders"), [(errno.EMFILE, False, 2), (errno.ENOSPC, True, 2)], ids=["instances", "watches"]
+)
+def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operator_is_told(
+    number: int, is_alive: bool, folders: int, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    path = "/data/ipc/" if number == errno.ENOSPC else ""
+    fault = fault_of("inotify", path, number)
+    fault.begin()
+    other = RawSender(stranger.home, "main", "other").make()
+    began = time.monotonic()
+    host = make_host({"life.status_seconds": 0.1}, env=fault.env, launcher=hastened(watch__RETRY_SECONDS=1.0)).start()
+    _ask(stranger, "a")
+    _ask(other, "b")
+    failed = host.wait_for_event("watch.failed")
+    assert "doctor" in failed["now_what"]
+
+    def watcher() -> dict[str, Any]:
+        found: dict[str, Any] = status_of(stranger.home).get("watcher", {})
+        return found
+
+    wait_for(lambda: watcher().get("is_alive") is is_alive and watcher()["folders_without_events"] >= folders)
+    assert "found by the sweep only" in run_cli("status", home=stranger.home).stdout
+    assert len(host.events("watch.failed")) <= time.monotonic() - began + 2  # not for each folder, nor for each sweep
+    fault.end()
+    wait_for(lambda: watcher() == {"is_alive": True, "rebuilds": 0, "folders_without_events": 0})
+    _ask(stranger, "c")
+    assert [_count(stranger, name) for name in "abc"] == [1, 1, 1]
+    host.stop()
+
+
+def test_a_host_stopped_by_a_signal_for_a_while_goes_on_with_one_reply_and_tells_systemd(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host(env={"WATCHDOG_USEC": "600000"}).start()
+    _ask(stranger, "before")
+    wait_for(lambda: "WATCHDOG=1" in host.notifications.poll())
+    host.send_signal(signal.SIGSTOP)
+    stranger.note("during", "during.")
+    (stranger.requests / "slow.json").write_bytes(request("slow", content="slow.")[:20])
+    (stranger.requests / "slow.json").write_bytes(request("slow", content="slow."))
+    time.sleep(1.0)  # longer than systemd waits, and than an unfinished file is waited for
+    heard = -1
+    while heard < len(host.notifications.received):  # what it said before
+        heard = len(host.notifications.received)
+        host.notifications.poll()
+    host.send_signal(signal.SIGCONT)
+    for name in ("during", "slow"):
+        assert stranger.reply(name)["ok"] is True
+        stranger.wait_until_taken(name)
+        assert _count(stranger, name) == 1
+    wait_for(lambda: "WATCHDOG=1" in host.notifications.poll()[heard:])
+    answered = [line["id"] for line in host.events("request.answered")]
+    assert sorted(answered) == ["before", "during", "slow"]
+    host.stop()
+
+
+REPLACING = """
+import functools, os
+from honeybadger_host import daemon
+home = os.environ["HOME_OF_TEST"]
+def passed(point):
+    if point == "projected" and os.path.exists(home + "/second"):
+        os.rename(home + "/second", home + "/data/ipc/main/stranger/requests/a.json")
+daemon.run = functools.partial(daemon.run, passed=passed)
+"""
+
+
+def test_another_request_renamed_over_one_that_was_just_read_is_not_removed_unread(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    (home / "second").write_bytes(request("a", content="second."))
+    host = make_host(env={"HOME_OF_TEST": str(home)}, launcher=patched(REPLACING)).start()
+    stranger.note("a", "first.")
+    wait_for(lambda: len(host.events("request.answered")) == 2)
+    assert [line["outcome"] for line in host.events("request.answered")] == ["ok", "conflict"]
+    assert_refused(stranger.reply("a"), "conflict", field="id")
+    stranger.wait_until_taken("a")
+    assert (_count(stranger, "first"), _count(stranger, "second")) == (1, 0)
+    host.stop()
+
+
+def test_replies_that_a_power_cut_emptied_are_given_again_or_removed(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host().start()
+    _ask(stranger, "done")
+    first = stranger.peek("done")
+    stranger.ask("query", request("query", "ping"))
+    stranger.note("waiting", "waiting.")
+    assert stranger.reply("waiting")["ok"] is True
+    host.stop()
+    (stranger.replies / "kept.json").write_bytes(b"{}")
+    for name in ("done", "query", "waiting"):
+        (stranger.replies / f"{name}.json").write_bytes(b"")
+    stranger.note("waiting", "waiting.")  # its removal was not durable
+    host.start()
+    assert stranger.peek("done") == first
+    assert stranger.peek("query") is None
+    assert stranger.reply("waiting")["ok"] is True
+    assert (stranger.replies / "kept.json").read_bytes() == b"{}"
+    mended = host.wait_for_event("replies.mended")
+    assert (mended["given_again"], mended["removed"]) == (2, 1)
+    stranger.wait_until_taken("waiting")
+    assert [_count(stranger, name) for name in ("done", "waiting")] == [1, 1]
+    host.restart()
+    assert len(host.events("replies.mended")) == 1
+    host.stop()
