@@ -29,7 +29,10 @@ FORBIDDEN = {
 FROM_AGENT = {"wire", "mailbox", "orchestrator", "prompt", "model"}
 """What the host may take from the agents' package."""
 
-PURE = ["text", "domain", "memory.notes", "memory.budget", "memory.context"]
+PURE = [
+    *("text", "domain", "memory.notes", "memory.budget", "memory.context"),
+    *("memory.words", "memory.analyzer", "memory.dates", "memory.corpus", "memory.recall"),
+]
 WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}
 
 
@@ -148,6 +151,8 @@ def watch(event, arguments):
         did.append((event, arguments))
     if event.startswith(("os.mkdir", "os.remove", "os.rename", "os.putenv", "socket.", "sqlite3.", "subprocess.")):
         if event not in ("socket.__new__", "socket.gethostname", "sqlite3.enable_load_extension"):
+            if arguments[:1] == (b"OPENBLAS_MAIN_FREE",):
+                return  # numpy sets it while it loads its library, and takes it back
             did.append((event, arguments))
 
 signals = {{number: signal.getsignal(number) for number in signal.valid_signals()}}

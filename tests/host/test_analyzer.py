@@ -1,0 +1,110 @@
+"""What a text is found by."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.memory.analyzer import QUESTION_MARK, analyse_query, document_terms, entry_terms, length_in_words
+
+
+def asked(question: str) -> set[str]:
+    return {form for term in analyse_query(question).terms for form in term.forms}
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("timezone", "the TimeZone of the host"),
+        ("time-zone", "time_zone = UTC"),
+        ("time zone", "the timezone of the host"),
+        ("C#", "written in C#, later in Go"),
+        ("Go", "written in C#, later in Go"),
+        (".NET", "runs on .NET 8"),
+        ("dotnet net", "runs on .NET 8"),
+        ("node.js", "a Node.js service"),
+        ("the UI", "UI is dark"),
+        ("cafe", "Café Müller"),
+        ("CAFÉ", "cafe muller"),
+        ("Mueller", "Café Müller"),
+        ("Müller", "Cafe Mueller"),
+        ("muller", "Café Müller"),
+        ("ｈｏｎｅｙ", "honey badgers"),
+        ("went", "we go there"),
+        ("children", "my child"),
+        ("badger", "two badgers"),
+        ("1500", "costs 1,500 euros"),
+        ("2 dogs", "two dogs"),
+        ("3.11", "Python 3.11.7"),
+        ("猫", "我的猫很可爱"),
+        ("我的猫叫什么名字？", "猫叫咪咪"),
+        ("東京で何をしましたか", "昨日は東京に行きました"),
+        ("avion", "l’avion est en retard"),
+        ("welche Hunde", "Der Hund und die Katze sind nicht da"),
+        ("¿Cuáles son mis canciones?", "mi canción de la infancia es esta"),
+        ("its", "it's its own"),
+    ],
+)
+def test_what_is_asked_for_is_found_however_it_was_written(question: str, text: str) -> None:
+    assert asked(question) & set(document_terms(text)), (asked(question), document_terms(text))
+
+
+@pytest.mark.parametrize(
+    ("question", "text"), [("net", "a network"), ("C", "C#"), ("May I ask", "maypole"), ("the", "he")]
+)
+def test_what_is_something_else_is_not_found(question: str, text: str) -> None:
+    assert not asked(question) & set(document_terms(text))
+
+
+def test_stop_words_leave_questions_and_stay_in_documents() -> None:
+    assert asked("What is the name of my dog?") == asked("name dog") - {"namedog"}
+    assert "the" in document_terms("the dog")
+
+
+def test_a_question_of_stop_words_alone_keeps_them() -> None:
+    assert "not" in asked("to be or not to be")
+
+
+def test_a_short_name_in_capitals_is_no_stop_word() -> None:
+    assert "it" in asked("Who runs IT?")
+    assert "it" not in asked("WHO RUNS IT?")
+
+
+@pytest.mark.parametrize(
+    ("question", "flags"),
+    [
+        ("When did I buy my bike?", (True, False, True, False)),
+        ("How many books did you recommend?", (False, True, False, True)),
+        ("What does Anna like?", (False, False, False, False)),
+        ("我什么时候搬家的？", (True, False, True, False)),
+        ("Wann war ich in Rom?", (True, False, True, False)),
+    ],
+)
+def test_a_question_says_who_and_what_kind(question: str, flags: tuple[bool, bool, bool, bool]) -> None:
+    query = analyse_query(question)
+    assert (query.is_first_person, query.is_second_person, query.asks_time, query.asks_number) == flags
+
+
+def test_a_question_among_documents_is_marked() -> None:
+    assert document_terms("Really?")[-1] == QUESTION_MARK
+    assert QUESTION_MARK not in document_terms("No? Yes.")
+
+
+def test_an_entry_is_found_by_its_names_and_its_category() -> None:
+    terms = entry_terms("Deploys to EKS.", "work/cloud-hosting", ["kubernetes", "k8s"])
+    assert {"kubernet", "k8s", "work", "cloud", "host"} <= set(terms)
+
+
+def test_length_counts_words_also_where_nobody_writes_spaces() -> None:
+    assert length_in_words(document_terms("one or two small words")) == 5
+    assert length_in_words(document_terms("我昨天去了东京")) in range(3, 6)
+
+
+@given(st.text(max_size=300))
+def test_any_text_gives_terms_and_the_same_again(text: str) -> None:
+    terms = document_terms(text)
+    assert terms == document_terms(text)
+    assert all(term and len(term) <= 200 and not term.isspace() for term in terms)
+    analyse_query(text)
+    assert length_in_words(terms) >= 0

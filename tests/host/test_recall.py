@@ -1,0 +1,148 @@
+"""The ranking: order, filters, and what a hit says about itself."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+from honeybadger_host.memory.analyzer import document_terms, entry_terms, length_in_words
+from honeybadger_host.memory.corpus import Corpus, Document
+from honeybadger_host.memory.recall import Filters, Floor, search
+
+NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def turn(number: int, text: str, author: str = "ada", when: str = "2026-06-01", **more: str) -> Document:
+    terms = document_terms(text)
+    role = more.get("role", "user")
+    session = more.get("session", "s")
+    return Document(number, "turn", str(number), terms, length_in_words(terms), session, author, role, at(when))
+
+
+def entry(number: int, text: str, category: str = "", tags: tuple[str, ...] = (), when: str = "2026-06-01") -> Document:
+    terms = entry_terms(text, category, tags)
+    return Document(
+        number, "entry", f"e{number}", terms, length_in_words(terms), at=at(when), category=category, tags=tags
+    )
+
+
+def found(corpus: Corpus, question: str, filters: Filters | None = None, **more: tuple[str, ...]) -> list[int]:
+    hits = search(corpus, question, now=NOW, limit=9, filters=filters, asker=more.get("asker", ()))
+    return [hit.number for hit in hits]
+
+
+def corpus_of(*documents: Document) -> Corpus:
+    corpus = Corpus()
+    corpus.add(documents)
+    return corpus
+
+
+def test_the_turns_of_the_person_named_come_first() -> None:
+    corpus = corpus_of(
+        turn(1, "I love sailing", "Ada", session="a"),
+        turn(2, "I love sailing", "Bob", session="b"),
+        turn(3, "Hm", "Bob"),
+    )
+    assert found(corpus, "Who of us loves sailing, Ada?")[0] == 1
+    assert found(corpus, "What does Bob think of sailing?")[0] == 2
+
+
+def test_my_means_the_asker_and_without_a_name_every_user() -> None:
+    corpus = corpus_of(
+        turn(1, "the bike is red", "helper", role="assistant", session="a"),
+        turn(2, "the bike is red", "Ada", session="b"),
+        turn(3, "the bike is red", "Bob", session="c"),
+    )
+    assert found(corpus, "What colour is my bike?", asker=("Bob",))[0] == 3
+    assert found(corpus, "What colour is my bike?", asker=("Ada",))[0] == 2
+    assert found(corpus, "What colour is my bike?")[-1] == 1
+    assert found(corpus, "Which bike did you recommend?")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("What did we cook last Friday?", 2),
+        ("What did we cook in May?", 1),
+        ("What did we cook on 3 May 2026?", 1),
+        ("What did we cook yesterday?", 3),
+    ],
+)
+def test_a_date_in_the_question_brings_what_was_said_then(question: str, first: int) -> None:
+    corpus = corpus_of(
+        turn(1, "we cook soup", when="2026-05-03", session="a"),
+        turn(2, "we cook rice", when="2026-06-12", session="b"),
+        turn(3, "we cook fish", when="2026-06-16", session="c"),
+    )
+    assert found(corpus, question)[0] == first
+
+
+def test_a_date_alone_brings_what_was_said_then() -> None:
+    corpus = corpus_of(turn(1, "soup", when="2026-05-03"), turn(2, "rice", when="2026-06-16"))
+    assert found(corpus, "yesterday?") == [2]
+
+
+def test_when_and_how_many_prefer_what_says_so() -> None:
+    corpus = corpus_of(
+        turn(1, "the race was great fun", session="a"),
+        turn(2, "the race was last week", session="b"),
+        turn(3, "the race had 40 people", session="c"),
+    )
+    assert found(corpus, "When was the race?")[0] == 2
+    assert found(corpus, "How many were in the race?")[0] == 3
+
+
+def test_filters_apply_before_the_ranking() -> None:
+    corpus = corpus_of(
+        entry(1, "tea", "food/drink", ("hot",)),
+        entry(2, "tea", "food", ("hot", "daily")),
+        entry(3, "tea", "foodstuff", when="2025-01-01"),
+        turn(4, "tea"),
+    )
+    assert set(found(corpus, "tea")) == {1, 2, 3, 4}
+    assert set(found(corpus, "tea", Filters(kinds=["entry"]))) == {1, 2, 3}
+    assert set(found(corpus, "tea", Filters(category="food"))) == {1, 2}
+    assert found(corpus, "tea", Filters(tags=["hot", "daily"])) == [2]
+    assert found(corpus, "tea", Filters(tags=["cold"])) == []
+    assert found(corpus, "tea", Filters(until=at("2025-06-01"))) == [3]
+    assert set(found(corpus, "tea", Filters(since=at("2026-06-01"), until=at("2026-06-01")))) == {1, 2, 4}
+    assert found(corpus, "tea", Filters(sessions=["s", "unknown"])) == [4]
+
+
+def test_equal_scores_stand_newest_first_then_by_number() -> None:
+    same = [
+        entry(number, "tea", when=when) for number, when in ((1, "2026-01-02"), (2, "2026-01-03"), (3, "2026-01-03"))
+    ]
+    assert found(corpus_of(*same), "tea") == [3, 2, 1]
+    assert [hit.number for hit in search(corpus_of(*same), "tea", now=NOW, limit=2)] == [3, 2]
+
+
+def test_a_hit_says_what_it_earned_from_what() -> None:
+    corpus = corpus_of(turn(1, "red bike", "Ada"), turn(2, "green boat", "Bob"), turn(3, "a bike?", "Bob"))
+    best = search(corpus, "Which bike is Ada's red one?", now=NOW, limit=1)[0]
+    assert best.number == 1
+    assert set(best.terms) == {"bike", "red"}
+    assert math.isclose(sum(best.terms.values()), best.parts["terms"])
+    assert math.isclose(sum(best.parts.values()), best.score)
+    assert best.parts["author"] > 0
+
+
+def test_the_floor_keeps_out_what_shares_only_common_words() -> None:
+    corpus = corpus_of(
+        *(entry(number, f"the project word{number}") for number in range(1, 30)), entry(50, "Redis cache")
+    )
+    floor = Floor()
+    hits = {hit.number: floor.objection(hit) for hit in search(corpus, "the project's redis", now=NOW, limit=50)}
+    assert hits[50] is None
+    assert hits[1] == "shares only common words (project)"
+
+
+def test_names_of_an_entry_find_it() -> None:
+    corpus = corpus_of(entry(1, "Deploys to EKS", "infra", ("kubernetes", "k8s")), entry(2, "Deploys by hand"))
+    assert found(corpus, "what's my k8s deploy story?")[0] == 1
