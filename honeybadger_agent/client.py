@@ -199,6 +199,27 @@ class Client(_Clients):
     async def get_context(self, message: str | None = None, budget_tokens: int | None = None) -> wire.ContextResult:
         return await self.call(tools.get_context(message, budget_tokens))
 
+    async def save_memory(
+        self,
+        content: str,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        title: str | None = None,
+        aliases: Sequence[str] | None = None,
+    ) -> wire.SavedEntry:
+        return await self.call(tools.save_memory(content, category, tags, metadata, title, aliases))
+
+    async def get_memory(self, entry_id: str) -> wire.EntryResult:
+        return await self.call(tools.get_memory(entry_id))
+
+    async def delete_memory(self, entry_id: str) -> wire.EntryResult:
+        return await self.call(tools.delete_memory(entry_id))
+
+    async def list_memory_categories(self) -> wire.CategoriesResult:
+        return await self.call(tools.list_memory_categories())
+
 
 class SyncClient(_Clients):
     """The same as `Client` for programs without an event loop."""
@@ -240,6 +261,27 @@ class SyncClient(_Clients):
 
     def get_context(self, message: str | None = None, budget_tokens: int | None = None) -> wire.ContextResult:
         return self.call(tools.get_context(message, budget_tokens))
+
+    def save_memory(
+        self,
+        content: str,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        title: str | None = None,
+        aliases: Sequence[str] | None = None,
+    ) -> wire.SavedEntry:
+        return self.call(tools.save_memory(content, category, tags, metadata, title, aliases))
+
+    def get_memory(self, entry_id: str) -> wire.EntryResult:
+        return self.call(tools.get_memory(entry_id))
+
+    def delete_memory(self, entry_id: str) -> wire.EntryResult:
+        return self.call(tools.delete_memory(entry_id))
+
+    def list_memory_categories(self) -> wire.CategoriesResult:
+        return self.call(tools.list_memory_categories())
 
 
 def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:

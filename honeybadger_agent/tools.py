@@ -74,8 +74,66 @@ def get_context(message: str | None = None, budget_tokens: int | None = None) ->
     return Call("get_context", payload, wire.ContextResult)
 
 
+def save_memory(
+    content: str,
+    category: str | None = None,
+    tags: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    title: str | None = None,
+    aliases: Sequence[str] | None = None,
+) -> Call[wire.SavedEntry]:
+    """Save one durable fact, preference or lesson as an entry that later conversations find by search.
+
+    Use this for what stays true: one entry for each thing, in words understood without this conversation. Categories:
+    user-preferences/... for what the user likes and wants, user-preferences/inferred for what you concluded without
+    being told, anti-patterns/{domain} for what went wrong, as "Don't X because Y - instead Z",
+    project-context/{project} for facts about a project or system, general for the rest. Saving what is known already
+    reinforces the entry and makes no second one.
+    """
+    payload = _payload(
+        wire.SaveMemory,
+        content=content,
+        category=category,
+        tags=None if tags is None else list(tags),
+        metadata=None if metadata is None else dict(metadata),
+        title=title,
+        aliases=None if aliases is None else list(aliases),
+    )
+    return Call("save_memory", payload, wire.SavedEntry)
+
+
+def get_memory(id: str) -> Call[wire.EntryResult]:  # noqa: A002  the protocol's name
+    """Read one entry of long-term memory as a whole, by the id that search or recall showed in [brackets]."""
+    return Call("get_memory", _payload(wire.GetMemory, id=id), wire.EntryResult)
+
+
+def delete_memory(id: str) -> Call[wire.EntryResult]:  # noqa: A002  the protocol's name
+    """Remove an entry of long-term memory that is wrong or out of date. Use this when the user asks you to forget.
+
+    Search first for its id. When only a part of it changed, save the new version and delete the old one.
+    """
+    return Call("delete_memory", _payload(wire.DeleteMemory, id=id), wire.EntryResult)
+
+
+def list_memory_categories() -> Call[wire.CategoriesResult]:
+    """List the categories of long-term memory with their counts. Use this before saving, to reuse a category."""
+    return Call("list_memory_categories", wire.ListMemoryCategories(), wire.CategoriesResult)
+
+
 TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
-    tool.__name__: tool for tool in (ping, update_memory, read_group_files, append_turn, get_history, get_context)
+    tool.__name__: tool
+    for tool in (
+        ping,
+        update_memory,
+        read_group_files,
+        append_turn,
+        get_history,
+        get_context,
+        save_memory,
+        get_memory,
+        delete_memory,
+        list_memory_categories,
+    )
 }
 """Name -> function; its docstring is the description for a model, `wire.REQUEST_TYPES[name].payload` its schema."""
 

@@ -6,12 +6,14 @@ Bytes become models here, once; agents and host share the same models, and `docs
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import REQUEST_ID, SESSION
 
@@ -20,6 +22,17 @@ MAX_NOTE_CHARACTERS: Final = 32_768
 MAX_SECTION_CHARACTERS: Final = 80
 MAX_NUMBER: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
+MAX_TAGS: Final = 32
+MAX_TAG_CHARACTERS: Final = 64
+MAX_TITLE_CHARACTERS: Final = 200
+MAX_METADATA_BYTES: Final = 8192
+CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
+"""Categories, also as folders; match with `fullmatch`."""
+MAX_CATEGORY_CHARACTERS: Final = 200
+GENERAL: Final = "general"
+"""The category of what has none (RB4)."""
+ENTRY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""The host makes ids of 12 characters; a person who writes a file may choose."""
 
 ErrorCode = Literal[
     "invalid", "forbidden", "not_found", "conflict", "too_large", "rate_limited", "unavailable", "internal"
@@ -206,6 +219,104 @@ class ContextResult(Result):
     is_over_budget: bool = Field(description="The parts that are never cut are over the budget alone.")
 
 
+def _checked_category(value: str) -> str:
+    if not CATEGORY.fullmatch(value):
+        raise PydanticCustomError(
+            "must_be", "names of letters, digits, - and _ with / between them, at most 8 deep and 64 characters each"
+        )
+    return value
+
+
+def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        size = len(orjson.dumps([[[[value]]]])) - 8  # four levels less than there may be: it goes into other objects
+    except TypeError:
+        raise PydanticCustomError("must_be", "JSON, with integers of 64 bits and 250 levels at most") from None
+    if size > MAX_METADATA_BYTES:
+        raise PydanticCustomError("too_many_bytes", "", {"size": size, "limit": MAX_METADATA_BYTES})
+    return value
+
+
+Category = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_CATEGORY_CHARACTERS),
+    AfterValidator(_checked_category),
+    Field(json_schema_extra={"pattern": f"^{CATEGORY.pattern}$"}),
+]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARACTERS)]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS)]
+EntryId = Annotated[str, StringConstraints(pattern=f"^{ENTRY_ID.pattern}$")]
+
+
+class SaveMemory(Wire):
+    """Save one thing worth knowing for long as an entry of its own (RB1, RB5)."""
+
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+        description="What is to be known, in words that are understood without the conversation: 1-32,768 characters."
+    )
+    category: Category | None = Field(
+        default=None,
+        description="Where it belongs, as user-preferences/timezone, anti-patterns/email, project-context/website. "
+        "Default: general.",
+    )
+    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Labels to search by, at most 32.")
+    metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
+        default=None, description="Anything else, as an object of at most 8 KiB of JSON."
+    )
+    title: Title | None = Field(default=None, description="A short name to find it under, at most 200 characters.")
+    aliases: list[Title] | None = Field(
+        default=None, max_length=MAX_TAGS, description="Other names and words people may ask for it with."
+    )
+
+
+class EntryResult(Result):
+    id: str
+    category: str
+    content: str
+    title: str | None = None
+    aliases: list[str] = Field(default_factory=list)
+    tags: list[str]
+    metadata: dict[str, Any]
+    created: str | None = Field(description="UTC, RFC 3339; null: a person wrote the file and did not say.")
+    updated: str | None = Field(description="UTC, RFC 3339, of the last save; null as above.")
+    by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
+    reinforced: int = Field(description="How often the same was saved again.")
+    file: str = Field(description="Below the group's folder.")
+
+
+class SavedEntry(EntryResult):
+    neutralised: dict[str, int] = Field(
+        default_factory=dict, description="What was changed in the texts so that they forge and betray nothing."
+    )
+
+
+class GetMemory(Wire):
+    """Return one entry."""
+
+    id: EntryId
+
+
+class DeleteMemory(Wire):
+    """Move one entry to the archive in the journal; the answer is the entry as it was (RB5)."""
+
+    id: EntryId
+
+
+class ListMemoryCategories(Wire):
+    """Return the categories of the group's entries (RB5)."""
+
+
+class CategoryCount(Result):
+    category: str
+    entries: int = Field(description="Just in it.")
+    total: int = Field(description="In it and below it.")
+
+
+class CategoriesResult(Result):
+    categories: list[CategoryCount] = Field(description="The tree, each category before those below it.")
+    total: int
+
+
 @dataclass(frozen=True, slots=True)
 class RequestType:
     """One row of the protocol's table.
@@ -229,6 +340,10 @@ REQUEST_TYPES: Final[Mapping[str, RequestType]] = {
         RequestType("append_turn", AppendTurn, TurnResult, changes=True),
         RequestType("get_history", GetHistory, HistoryResult, changes=False),
         RequestType("get_context", GetContext, ContextResult, changes=False),
+        RequestType("save_memory", SaveMemory, SavedEntry, changes=True),
+        RequestType("get_memory", GetMemory, EntryResult, changes=False),
+        RequestType("delete_memory", DeleteMemory, EntryResult, changes=True),
+        RequestType("list_memory_categories", ListMemoryCategories, CategoriesResult, changes=False),
     )
 }
 
@@ -356,6 +471,11 @@ def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
             message = f"must be at least {context['ge']}"
         case "less_than_equal":
             message = f"must be at most {context['le']}"
+        case "too_many_bytes":
+            code = "too_large"
+            message = f"has {context['size']} bytes, the limit is {context['limit']}: send less"
+        case "must_be":
+            message = f"must be {first['msg']}"
         case kind if kind in _MUST_BE:
             message = f"must be {_MUST_BE[kind]}"
         case _:

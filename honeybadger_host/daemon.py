@@ -27,6 +27,7 @@ from honeybadger_host.ipc.box import Spool
 from honeybadger_host.ipc.door import Door, Limits
 from honeybadger_host.ipc.replies import mend_replies
 from honeybadger_host.memory.conversation import Conversations
+from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.journal import Journal
 from honeybadger_host.memory.projections import Projections, Settled
@@ -120,7 +121,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 projections,
                 conversations,
                 whole_files,
-                build_table(settings, files, conversations),
+                build_table(settings, files, conversations, whole_files, EntryFiles(home)),
                 Limits(
                     batch_requests=settings.ipc.batch_requests,
                     max_request_bytes=settings.ipc.max_request_bytes,

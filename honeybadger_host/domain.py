@@ -166,7 +166,8 @@ class ChangeHandler:
 
     Args:
         decide: (asked, now) -> outcome; runs on the event loop, without I/O; raises `wire.Refusal`.
-        prepare: loads on a worker thread what `decide` needs in memory; None when it needs nothing.
+        prepare: loads on a worker thread what `decide` needs in memory; None when it needs nothing. Raises
+            `wire.Refusal`; else `decide` follows.
     """
 
     decide: Callable[[Asked, datetime], Outcome]

@@ -311,7 +311,7 @@ class RawSender:
             return ""
 
 
-ErrorCode = Literal["invalid", "forbidden", "conflict", "too_large", "unavailable", "internal"]
+ErrorCode = Literal["invalid", "forbidden", "not_found", "conflict", "too_large", "unavailable", "internal"]
 
 
 def assert_refused(reply: Mapping[str, Any], code: ErrorCode, *, says: str = "", field: str | None = None) -> None:

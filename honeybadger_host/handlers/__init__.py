@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from honeybadger_host.domain import Handler
-from honeybadger_host.handlers import conversation, host, notes
+from honeybadger_host.handlers import conversation, entries, host, notes
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.memory.conversation import Conversations
+from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.settings import Settings
 
 
-def build_table(settings: Settings, files: GroupFiles, conversations: Conversations) -> Mapping[str, Handler]:
+def build_table(
+    settings: Settings,
+    files: GroupFiles,
+    conversations: Conversations,
+    whole_files: WholeFiles,
+    entry_files: EntryFiles,
+) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
     history_budget = settings.history.budget_tokens
     screen = Screen(settings.security.secrets)
@@ -28,4 +36,8 @@ def build_table(settings: Settings, files: GroupFiles, conversations: Conversati
             default_budget_tokens=settings.context.budget_tokens,
             history_budget_tokens=history_budget,
         ),
+        "save_memory": entries.save_memory(entry_files, whole_files, screen),
+        "get_memory": entries.get_memory(entry_files),
+        "delete_memory": entries.delete_memory(entry_files, whole_files),
+        "list_memory_categories": entries.list_memory_categories(entry_files),
     }

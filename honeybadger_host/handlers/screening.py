@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import structlog
 
@@ -39,6 +40,33 @@ class Screen:
             return text, {}
         self._report(asked, member, kinds)
         return clean, {**neutral.changed, "secrets": sum(kinds.values())}
+
+    def clean(self, asked: Asked, member: str, text: str, *, heading: str = "") -> tuple[str, Counter[str]]:
+        """Return a member's text neutralised and without credentials, and what was changed; see `text`."""
+        neutral = neutralise(text)
+        text, changed = self.text(asked, member, neutral.text, heading=heading)
+        return text, Counter(neutral.changed) + Counter(changed)
+
+    def tree(self, asked: Asked, member: str, value: Any, *, heading: str = "") -> tuple[Any, Counter[str]]:
+        """Return a JSON value with every text in it cleaned, a member's below its name, and what was changed."""
+        match value:
+            case str():
+                return self.clean(asked, member, value, heading=heading)
+            case list():
+                items = [self.tree(asked, member, item, heading=heading) for item in value]
+                return [item for item, _ in items], sum((changed for _, changed in items), Counter())
+            case dict():
+                names = [self.clean(asked, member, name) for name in value]
+                items = [self.tree(asked, member, item, heading=name) for name, item in value.items()]
+                made = {name: item for (name, _), (item, _) in zip(names, items, strict=True)}
+                return made, sum((changed for _, changed in (*names, *items)), Counter())
+            case _:
+                return value, Counter()
+
+    def folder(self, asked: Asked, member: str, name: str) -> None:
+        """Refuse what would be the name of a folder and looks like a credential, in both modes."""
+        if self.mode != "off" and (kind := _kind_in(name)):
+            raise Refusal("invalid", f"{member} looks like a credential ({kind}): choose another name", field=member)
 
     def note(self, asked: Asked, section: str, content: str) -> tuple[str, str, Mapping[str, int]]:
         """Return section and content of a note, and what was changed; what is below `Wi-Fi password` is a secret."""

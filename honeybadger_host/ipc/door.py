@@ -367,6 +367,8 @@ class Door:
             return
         try:
             handler.prepare(asked)
+        except Refusal as refusal:
+            letter.refusal = refusal
         except WorldFailed as error:
             self._world(letter, error)
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road

@@ -50,6 +50,14 @@ class WholeFiles:
         """Return what a file holds once everything decided so far is written. It must be loaded."""
         return self._held[file]
 
+    def named(self, folder: str, name: str) -> list[str]:
+        """Return the loaded files of a name below a folder that are there once everything decided so far is written."""
+        return [
+            file
+            for file, data in self._held.items()
+            if data is not None and file.startswith(f"{folder}/") and file.endswith(f"/{name}")
+        ]
+
     def foresee(self, change: Whole) -> None:
         """Take in a change that was decided and is not written yet."""
         self._held[change.file] = change.data if isinstance(change, FileWritten) else None

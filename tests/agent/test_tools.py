@@ -45,6 +45,14 @@ def test_the_description_tells_the_model_when_to_remember() -> None:
     )
 
 
+def test_the_description_of_save_memory_names_the_conventional_categories() -> None:
+    """Source: RB4."""
+    description = inspect.getdoc(tools.save_memory) or ""
+    for prefix in ("user-preferences/", "user-preferences/inferred", "anti-patterns/{domain}", "project-context/"):
+        assert prefix in description
+    assert "general" in description
+
+
 def test_every_request_type_is_a_tool_and_every_tool_a_request_type() -> None:
     assert set(tools.TOOLS) == set(wire.REQUEST_TYPES)
 
@@ -68,6 +76,13 @@ def test_a_tool_takes_the_members_of_its_payload_and_describes_itself(name: str)
         (tools.append_turn, {"role": "tool", "content": "x", "sender": "s", "tools_used": ("a",), "input_tokens": 1}),
         (tools.get_history, {"budget_tokens": 0, "max_messages": 1}),
         (tools.get_context, {"message": "x", "budget_tokens": 100}),
+        (
+            tools.save_memory,
+            {"content": "x", "category": "a/b-c", "tags": ("a",), "metadata": {"a": [1]}, "title": "T"},
+        ),
+        (tools.get_memory, {"id": "k3v9x2m4q7p1"}),
+        (tools.delete_memory, {"id": "k3v9x2m4q7p1"}),
+        (tools.list_memory_categories, {}),
     ],
 )
 def test_what_a_tool_builds_the_host_accepts(tool: Callable[..., tools.Call[Any]], arguments: dict[str, Any]) -> None:
@@ -78,6 +93,9 @@ def test_what_a_tool_builds_the_host_accepts(tool: Callable[..., tools.Call[Any]
     assert wire.parse_payload(request) == call.payload
 
 
+_DEEP: dict[str, Any] = {}
+for _ in range(249):
+    _DEEP = {"a": _DEEP}
 WRONG: list[tuple[Callable[..., tools.Call[Any]], dict[str, Any], type[RequestFailed]]] = [
     (tools.update_memory, {"content": ""}, Invalid),
     (tools.update_memory, {"content": 5}, Invalid),
@@ -90,6 +108,15 @@ WRONG: list[tuple[Callable[..., tools.Call[Any]], dict[str, Any], type[RequestFa
     (tools.get_history, {"max_messages": 0}, Invalid),
     (tools.get_context, {"budget_tokens": 1.5}, Invalid),
     (tools.get_context, {"message": ""}, Invalid),
+    (tools.save_memory, {"content": ""}, Invalid),
+    (tools.save_memory, {"content": "x" * 32_769}, TooLarge),
+    (tools.save_memory, {"content": "x", "category": "a/../b"}, Invalid),
+    (tools.save_memory, {"content": "x", "category": "a" * 201}, TooLarge),
+    (tools.save_memory, {"content": "x", "tags": ["a"] * 33}, TooLarge),
+    (tools.save_memory, {"content": "x", "tags": ["a" * 65]}, TooLarge),
+    (tools.save_memory, {"content": "x", "metadata": {"a": "b" * 8192}}, TooLarge),
+    (tools.save_memory, {"content": "x", "metadata": {"a": _DEEP}}, Invalid),
+    (tools.delete_memory, {"id": "../x"}, Invalid),
 ]
 
 

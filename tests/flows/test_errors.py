@@ -1,7 +1,7 @@
 """Every row of the protocol's table of errors, as the real host gives it.
 
-`not_found` and `rate_limited` are in the protocol for types and limits that this version does not have: no request of
-today can get them, and the last test says so.
+`rate_limited` is in the protocol for limits that this version does not have: no request of today can get it, and the
+last test says so.
 """
 
 from __future__ import annotations
@@ -87,6 +87,18 @@ REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
         "invalid",
         "payload.loud",
         "takes no members",
+    ),
+    "a category that leads out": (
+        request("x", "save_memory", payload={"content": "c", "category": "../global"}),
+        "invalid",
+        "payload.category",
+        "names of letters",
+    ),
+    "an entry that is not there": (
+        request("x", "delete_memory", payload={"id": "k3v9x2m4q7p1"}),
+        "not_found",
+        "payload.id",
+        "k3v9x2m4q7p1",
     ),
     "an unknown member that is an escape sequence": (
         request("x", payload={"content": "c", "\x1b[2J\n\u202e": 1}),
@@ -316,7 +328,7 @@ def test_a_repeated_request_with_a_bug_is_kept_once(make_host: HostFactory, stra
 def test_codes_that_no_type_of_this_version_gives_are_known_to_the_client() -> None:
     codes = set(get_args(wire.ErrorCode))
     given = set(get_args(ErrorCode))
-    assert codes - given == {"not_found", "rate_limited"}
+    assert codes - given == {"rate_limited"}
     assert set(BY_CODE) == codes
 
 

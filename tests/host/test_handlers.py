@@ -13,10 +13,21 @@ from structlog.testing import capture_logs
 
 from honeybadger_agent import wire
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
-from honeybadger_host.domain import Asked, ChangeHandler, NoteAdded, Outcome, QueryHandler, TurnAdded
+from honeybadger_host.domain import (
+    Asked,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    NoteAdded,
+    Outcome,
+    QueryHandler,
+    TurnAdded,
+)
 from honeybadger_host.handlers import build_table
 from honeybadger_host.memory.conversation import Conversations
+from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.settings import Settings
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
@@ -32,7 +43,8 @@ class Room:
         self.conversations = Conversations(
             home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: 0.0
         )
-        self.table = build_table(settings, self.files, self.conversations)
+        self.whole_files = WholeFiles(home)
+        self.table = build_table(settings, self.files, self.conversations, self.whole_files, EntryFiles(home))
         self.now = NOW
         self.asked = 0
 
@@ -52,9 +64,15 @@ class Room:
         for change in outcome.changes:
             path = self.home / change.file
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as file:
-                file.write(change.data)
+            if isinstance(change, FileRemoved):
+                path.unlink()
+            elif isinstance(change, FileWritten):
+                path.write_bytes(change.data)
+            else:
+                with path.open("ab") as file:
+                    file.write(change.data)
         self.conversations.settle(turns, turns)
+        self.whole_files.settle()
         REQUEST_TYPES[type_].result.model_validate(dict(outcome.result))
         return outcome.result
 

@@ -96,6 +96,30 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/test_journal.py::test_only_its_owner_reads_it_whatever_the_umask",
         "host/test_projections.py::test_entries_are_appended_in_order_and_the_files_are_private",
     ],
+    "RB1 one JSON file for each entry, with its members": [
+        "host/test_entry_handlers.py::test_an_entry_is_one_json_file_with_all_its_members",
+        "host/test_entries.py::test_what_the_host_writes_it_reads_back_and_a_person_can_read",
+    ],
+    "RB1 what is known is reinforced and not doubled": [
+        "host/test_entry_handlers.py::test_saving_what_is_known_answers_with_the_entry_reinforced_and_doubles_nothing",
+        "host/test_entry_handlers.py::test_two_saves_of_one_slice_meet_each_other",
+    ],
+    "RB4 categories are a tree, and general without": [
+        "host/test_entry_handlers.py::test_categories_are_a_tree_with_counts",
+        "host/test_entry_handlers.py::test_what_has_no_category_is_general",
+    ],
+    "RB5 save, delete and list, each a tool": [
+        "agent/test_tools.py::test_every_request_type_is_a_tool_and_every_tool_a_request_type",
+        "host/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found",
+    ],
+    "AM3 the rules of categories": [
+        "host/test_entries.py::test_letters_digits_dashes_and_slashes_are_a_category",
+        "host/test_entries.py::test_no_category_leads_out_of_the_folder_of_its_group",
+    ],
+    "AM6 a malformed file is skipped with a warning; what is missing is no failure": [
+        "host/test_entry_handlers.py::test_a_malformed_file_is_reported_once_and_hides_no_other",
+        "host/test_entry_handlers.py::test_a_group_without_entries_has_no_categories",
+    ],
     "CM4 token counts of messages, as estimated and as a model reported them": [
         "host/test_handlers.py::test_append_turn_numbers_and_keeps_what_was_said",
     ],
@@ -107,6 +131,9 @@ CODES: Final[dict[str, list[str]]] = {
         "flows/test_errors.py::test_a_wrong_request_is_answered_with_what_where_and_what_now",
         "host/test_handlers.py::test_a_blank_turn_is_refused",
     ],
+    "not_found": [
+        "host/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found"
+    ],
     "forbidden": ["flows/test_errors.py::test_group_global_is_reserved"],
     "conflict": ["flows/test_road.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
     "too_large": ["flows/test_hostile.py::test_a_request_over_the_largest_size_is_refused_and_kept_whole"],
@@ -117,7 +144,7 @@ CODES: Final[dict[str, list[str]]] = {
     "internal": ["flows/test_errors.py::test_a_bug_in_a_decision_is_internal_and_the_request_is_kept"],
 }
 """Error code of the protocol -> the tests that get it."""
-NOT_YET: Final = {"not_found", "rate_limited"}
+NOT_YET: Final = {"rate_limited"}
 """Codes that no request of today gets."""
 
 SEEDS_TEST_PLAN: Final = [
@@ -161,6 +188,7 @@ def test_every_requirement_has_its_tests(row: str) -> None:
 
 def test_no_row_of_this_issue_is_left_out() -> None:
     asked = {"HB1", "HB2", "HB3", "HB4", "HB5", "HB6", "HB7", "HB9", "AM1", "AB5", "AB6", "CM4"}
+    asked |= {"RB1", "RB4", "RB5", "AM3", "AM6"}
     assert {row.split()[0] for row in ROWS} == asked
 
 
@@ -179,5 +207,5 @@ def test_the_seeds_test_plan_is_there_by_name() -> None:
 
 
 def test_every_request_type_is_named_in_a_test_of_the_handlers() -> None:
-    source = (TESTS / "host" / "test_handlers.py").read_text()
+    source = "".join(path.read_text() for path in (TESTS / "host").glob("test_*handlers.py"))
     assert [name for name in REQUEST_TYPES if f'"{name}"' not in source] == []
