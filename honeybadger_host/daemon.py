@@ -20,9 +20,10 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_host import __version__
+from honeybadger_host.clock import Ages, WallClock
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.handlers import build_table
-from honeybadger_host.home import JOURNAL_FILE, HomeLock, check_home
+from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.ipc.box import Spool
 from honeybadger_host.ipc.door import Door, Limits
 from honeybadger_host.ipc.replies import mend_replies
@@ -46,6 +47,9 @@ CHECKPOINT_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _WATCH_EVERY_SECONDS = 1.0
 _SAY_AGAIN_SECONDS = 60.0
+_DAY_SECONDS = 86_400.0
+_KEEP_AGES_SECONDS = 600.0
+"""How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
 
 
 @dataclass(slots=True)
@@ -64,6 +68,7 @@ class Host:
     counters: Counters
     senders: SenderList | None
     metrics: Metrics | None
+    ages: Ages
     started: float
 
     def close(self) -> None:
@@ -112,8 +117,11 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 home / "data" / "dead",
                 senders=None if senders is None else senders.current,
                 keeps_secrets=settings.security.secrets == "off",
+                dead_max_bytes=settings.ipc.dead_max_bytes,
             )
             mend_replies(spool, journal)
+            ages = Ages.of(settings.ipc.receipt_days * _DAY_SECONDS, journal.kept_ages())
+            _compare_clocks(journal)
             counters = Counters()
             door = Door(
                 spool,
@@ -153,6 +161,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         counters,
         senders,
         metrics,
+        ages,
         time.monotonic(),
     )
 
@@ -191,6 +200,13 @@ def _settle_all(journal: Journal, projections: Projections) -> None:
     journal.mark_projected(journal.committed_seq, unsettled)
 
 
+def _compare_clocks(journal: Journal) -> None:
+    """Say when the wall clock is behind what the journal has seen: its stamps never fall."""
+    behind = journal.last_at / 1000 - time.time()
+    if behind > CLOCK_GRACE_SECONDS:
+        log.warning("clock.behind", seconds=round(behind), now_what="set the clock; see doctor")
+
+
 def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> None:
     """Serve a home until SIGTERM or SIGINT. Raises HostError."""
     with contextlib.suppress(ValueError, OSError):
@@ -207,6 +223,8 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
             raise _first(group) from group
         try:
             _settle_all(host.journal, host.projections)
+            if host.ages.moments:
+                host.journal.keep_ages(host.ages.dump())
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error), now_what="the next start looks at the files again")
     finally:
@@ -346,18 +364,32 @@ def _settle(host: Host) -> tuple[Settled, int]:
 
 async def _keep_house(host: Host) -> None:
     """Remove what expired."""
+    wall = WallClock()
+    then = kept_at = time.monotonic()
+    kept = list(host.ages.moments)
     while True:
         await anyio.sleep(HOUSEKEEPING_SECONDS)
         host.conversations.evict()
-        expired = await anyio.to_thread.run_sync(host.spool.expire, host.settings.ipc.reply_ttl_seconds)
+        if jump := wall.look():
+            log.warning("clock.jumped", seconds=round(jump), now_what="no reply is removed for its age for a while")
+        expired = 0
+        if wall.is_steady_for(host.settings.ipc.reply_ttl_seconds):
+            expired = await anyio.to_thread.run_sync(host.spool.expire, host.settings.ipc.reply_ttl_seconds)
         await anyio.to_thread.run_sync(host.spool.retry_stuck)
-        before = int((time.time() - host.settings.ipc.receipt_days * 86_400) * 1000)
+        now = time.monotonic()
+        over = host.ages.pass_time(now - then, host.journal.committed_seq)
+        then = now
         pruned = 0
         try:
-            while count := await anyio.to_thread.run_sync(
-                host.journal.prune_receipts, before, limiter=host.door.writer_slot
+            while over and (
+                count := await anyio.to_thread.run_sync(
+                    host.journal.prune_receipts, over, limiter=host.door.writer_slot
+                )
             ):
                 pruned += count
+            if host.ages.moments != kept or (kept and now - kept_at >= _KEEP_AGES_SECONDS):
+                await anyio.to_thread.run_sync(host.journal.keep_ages, host.ages.dump(), limiter=host.door.writer_slot)
+                kept, kept_at = list(host.ages.moments), now
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error))
         if expired or pruned:

@@ -5,26 +5,37 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
+import orjson
+
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_host import service
 from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, SettingsError
-from honeybadger_host.home import JOURNAL_FILE, check_home, is_served, read_holder
+from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, check_home, is_served, read_holder
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.observe import STATUS_FILE
 from honeybadger_host.senders import load_senders
 from honeybadger_host.settings import load_settings, user_folders
 
 Level = Literal["ok", "warning", "problem"]
 
 _WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "fuse.sshfs", "vboxsf"}
+_MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
+"""Folders of a home that may be file systems of their own."""
+_FEWEST_OPEN_FILES: Final = 1024
+"""A slice opens 256 folders, a query some more."""
+_STATUS_SECONDS: Final = 120.0
+"""Twice the longest `life.status_seconds`."""
 _VOLATILE: Final = {"tmpfs", "ramfs"}
 
 
@@ -126,18 +137,28 @@ def journal(home: Path) -> Iterator[Finding]:
 
 
 def disk(home: Path) -> Iterator[Finding]:
-    space = os.statvfs(home)
-    free = space.f_bavail * space.f_frsize
-    level: Level = "ok" if free > 1 << 30 else "warning" if free > 1 << 26 else "problem"
-    yield Finding("disk", level, f"{free >> 20} MiB free", "" if level == "ok" else "free some space")
-    if space.f_files:
-        level = "ok" if space.f_favail > 100_000 else "warning" if space.f_favail > 10_000 else "problem"
-        yield Finding(
-            "inodes",
-            level,
-            f"{space.f_favail} inodes free",
-            "" if level == "ok" else "every request and reply is a file",
-        )
+    seen: set[int] = set()
+    for folder in (home, *(home / name for name in _MOUNTABLE)):
+        if not folder.is_dir() or folder.stat().st_dev in seen:
+            continue
+        seen.add(folder.stat().st_dev)
+        of = "" if folder == home else f" for {folder}"
+        space = os.statvfs(folder)
+        free = space.f_bavail * space.f_frsize
+        level: Level = "ok" if free > 1 << 30 else "warning" if free > 1 << 26 else "problem"
+        yield Finding("disk", level, f"{free >> 20} MiB free{of}", "" if level == "ok" else "free some space")
+        if space.f_files:
+            level = "ok" if space.f_favail > 100_000 else "warning" if space.f_favail > 10_000 else "problem"
+            yield Finding(
+                "inodes",
+                level,
+                f"{space.f_favail} inodes free{of}",
+                "" if level == "ok" else "every request and reply is a file: remove some",
+            )
+        if space.f_flag & os.ST_RDONLY:
+            yield Finding(
+                "disk", "problem", f"{folder} is mounted read-only", "see why (dmesg), then mount -o remount,rw"
+            )
 
 
 def file_system(home: Path) -> Iterator[Finding]:
@@ -155,6 +176,93 @@ def file_system(home: Path) -> Iterator[Finding]:
         yield Finding("file system", "warning", f"{kind}: everything is gone after a reboot", "use a disk")
     else:
         yield Finding("file system", "ok", kind)
+
+
+def clock(home: Path) -> Iterator[Finding]:
+    """The wall clock, by the newest stamp of the journal."""
+    path = home / JOURNAL_FILE
+    if not path.exists():
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as connection:
+            row = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
+    except sqlite3.Error:
+        return  # said above
+    behind = 0.0 if row is None else row[0] / 1000 - time.time()
+    if behind > CLOCK_GRACE_SECONDS:
+        shown = f"{behind / 86_400:.0f} days" if behind > 2 * 86_400 else f"{behind:.0f} s"
+        yield Finding(
+            "clock",
+            "warning",
+            f"{shown} behind the journal's last change: until it has caught up, changes get the same stamp",
+            "set it (timedatectl); nothing is lost either way",
+        )
+    else:
+        yield Finding("clock", "ok", "not behind the journal")
+
+
+def open_files(home: Path) -> Iterator[Finding]:
+    """The limit of open files: of the host that runs, else of one that this shell would start."""
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    shown, used = "may open", 0
+    holder = read_holder(home)
+    if holder.pid is not None and is_served(home):
+        with contextlib.suppress(OSError, ValueError, StopIteration):  # not ours to look at
+            lines = Path(f"/proc/{holder.pid}/limits").read_text().splitlines()
+            soft = next(line for line in lines if line.startswith("Max open files")).split()[3]
+            limit = int(soft) if soft.isdigit() else resource.RLIM_INFINITY
+            used = len(os.listdir(f"/proc/{holder.pid}/fd"))
+            shown = f"has {used} files open, and may open"
+    if limit != resource.RLIM_INFINITY and (limit < _FEWEST_OPEN_FILES or limit - used < _FEWEST_OPEN_FILES // 4):
+        yield Finding(
+            "open files",
+            "warning",
+            f"the host {shown} {limit}: requests wait when it needs more",
+            f"LimitNOFILE={_FEWEST_OPEN_FILES * 8} in the unit, or ulimit -n; then start it again",
+        )
+    else:
+        yield Finding("open files", "ok", f"the host {shown} {'any number' if limit < 0 else limit}")
+
+
+def running(home: Path) -> Iterator[Finding]:
+    """What a host that runs says of itself."""
+    if not is_served(home):
+        return
+    try:
+        said = orjson.loads((home / STATUS_FILE).read_bytes())
+        if said["pid"] != read_holder(home).pid:
+            return  # it has said nothing yet
+        age = time.time() - said["written_at"]
+        behind, stuck, without = said["files_behind"], said["stuck"], said["watcher"]["folders_without_events"]
+        is_watching = said["watcher"]["is_alive"]
+        refused = said["boxes_refused"]
+    except FileNotFoundError:
+        return
+    except (ValueError, LookupError, TypeError):
+        yield Finding("running", "problem", f"{home / STATUS_FILE} is damaged", "the host writes it anew: look again")
+        return
+    if age > _STATUS_SECONDS:
+        yield Finding(
+            "running",
+            "problem",
+            f"the host wrote its status {age:.0f} s ago",
+            "see its log: it hangs, is stopped, or cannot write",
+        )
+    for file in behind:
+        yield Finding("running", "problem", f"{file} cannot be written", "see projection.failed in the log")
+    for box in refused:
+        yield Finding("running", "problem", f"box {box}", "see box.refused in the log")
+    if stuck:
+        yield Finding(
+            "running", "warning", f"{stuck} requests are done and cannot be removed", "see box.unlink_failed in the log"
+        )
+    if without:
+        yield Finding(
+            "running",
+            "warning",
+            f"{without} folders have no file events ({'' if is_watching else 'no '}watcher): the sweep finds all",
+            "see watch.failed in the log, and inotify here",
+        )
 
 
 def inotify(home: Path) -> Iterator[Finding]:
@@ -227,9 +335,14 @@ def boxes(home: Path) -> Iterator[Finding]:
 
 
 def dead_letters(home: Path) -> Iterator[Finding]:
-    count = sum(1 for _ in (home / "data" / "dead").glob("*/*/*.reason.json"))
+    count = size = 0
+    for path in (home / "data" / "dead").glob("*/*/*.json"):
+        count += path.name.endswith(".reason.json")
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size
     if count:
-        yield Finding("dead letters", "warning", f"{count} requests could not be served", "honeybadger-host dead list")
+        message = f"{count} requests could not be served, {size >> 20} MiB are kept of them"
+        yield Finding("dead letters", "warning", message, "honeybadger-host dead list")
     else:
         yield Finding("dead letters", "ok", "none")
 
@@ -303,10 +416,13 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     journal,
     disk,
     file_system,
+    clock,
+    open_files,
     inotify,
     hard_links,
     group_files,
     boxes,
+    running,
     dead_letters,
     metrics,
     units,

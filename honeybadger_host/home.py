@@ -22,6 +22,8 @@ from honeybadger_host.settings import CONFIG_FILE, render_toml
 
 LOCK_FILE: Final = "data/host.lock"
 JOURNAL_FILE: Final = "data/journal.db"
+CLOCK_GRACE_SECONDS: Final = 60.0
+"""A clock may be behind the journal's last stamp by less: it was slewed."""
 _LOCK_ATTEMPTS: Final = 20
 """`status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each."""
 

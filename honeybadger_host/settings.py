@@ -56,7 +56,12 @@ class Ipc(_Section):
         7,
         ge=0.01,
         le=36_500,
-        description="Days for which a request asked again gets its first reply; longer ago it is a new one.",
+        description="Days of service for which a request asked again gets its first reply; longer ago it is a new one.",
+    )
+    dead_max_bytes: int = Field(
+        1_073_741_824,
+        ge=16_777_216,
+        description="Bytes of data/dead/; above it the oldest letters of the sender that has most are removed.",
     )
     full_disk_seconds: float = Field(
         5, ge=0, description="Seconds a batch waits for space on a full disk before it is answered with unavailable."

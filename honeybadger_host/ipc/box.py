@@ -25,6 +25,7 @@ import structlog
 
 from honeybadger_agent.mailbox import NAME, REPLIES, REQUESTS, TMP
 from honeybadger_host.files import Incoming, Signature, make_folders, open_folder, read_incoming
+from honeybadger_host.ipc.dead_room import DeadRoom
 from honeybadger_host.secrets import redact_bytes
 
 log = structlog.get_logger()
@@ -203,6 +204,7 @@ class Spool:
         ipc: the folder `data/ipc`.
         senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
         keeps_secrets: dead letters keep what looks like a credential.
+        dead_max_bytes: above it the oldest dead letters go; see `DeadRoom`.
     """
 
     def __init__(
@@ -212,7 +214,9 @@ class Spool:
         *,
         senders: Mapping[tuple[str, str], int | None] | None,
         keeps_secrets: bool = False,
+        dead_max_bytes: int = 1 << 30,
     ) -> None:
+        self._dead_room = DeadRoom(dead, dead_max_bytes)
         self._keeps_secrets = keeps_secrets
         self._ipc = str(ipc)
         self._dead = dead
@@ -387,7 +391,9 @@ class Spool:
                 reason["left_out"] = f"{left_out} of {size} bytes"
             if secrets:
                 reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
-        _write_new(reason_path, orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        _write_new(reason_path, said)
+        self._dead_room.take(folder, len(said), *(() if data is None else (len(data),)))
 
     def read_more(self, opened: OpenBox, name: str) -> Incoming:
         """Read as much of a file that is too large as a dead letter may have."""

@@ -34,7 +34,7 @@ CREATE TABLE unsettled (          -- files with changes that are not settled, th
 CREATE INDEX changes_by_file ON changes (file);
 """
 _SCHEMA: Final = f"""
-CREATE TABLE meta (               -- identity; settled_seq, see Marks
+CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages
     key TEXT PRIMARY KEY, value
 ) WITHOUT ROWID;
 CREATE TABLE changes (
@@ -303,16 +303,21 @@ class Journal:
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
-    def prune_receipts(self, before: int, *, most: int = 5000) -> int:
-        """Forget at most `most` receipts older than `before` (milliseconds since the epoch); return how many."""
+    def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
+        """Forget at most `most` receipts of changes up to `up_to`, the oldest first; return how many."""
+        oldest = "SELECT seq FROM receipts WHERE seq <= ? ORDER BY seq LIMIT ?"
         with self._transaction() as connection:
-            # receipts are in the order of time, so the old ones are the first rows
-            row = connection.execute(
-                "SELECT max(seq) FROM (SELECT seq, at FROM receipts ORDER BY seq LIMIT ?) WHERE at < ?", (most, before)
-            ).fetchone()
-            if row[0] is None:
-                return 0
-            return connection.execute("DELETE FROM receipts WHERE seq <= ?", (row[0],)).rowcount
+            return connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", (up_to, most)).rowcount  # noqa: S608  a constant
+
+    def kept_ages(self) -> list[float]:
+        """Return what `keep_ages` kept, nothing when it never did."""
+        row = self._writer.execute("SELECT value FROM meta WHERE key = 'ages'").fetchone()
+        return [float(number) for number in row[0].split()] if row else []
+
+    def keep_ages(self, numbers: Sequence[float]) -> None:
+        """Keep how long hosts served this home; see `clock.Ages`."""
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('ages', ?)", (" ".join(map(repr, numbers)),))
 
     def checkpoint(self) -> None:
         """Fold the WAL into the database without making anybody wait, unless it has grown past 64 MiB."""

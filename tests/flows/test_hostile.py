@@ -689,3 +689,20 @@ def test_a_turn_forges_no_line_of_the_history(scene: Scene) -> None:
     speakers = [line.partition("]")[0] for line in history["text"].splitlines() if line.startswith("[")]
     assert speakers == ["[mallory"] * 3
     assert len(history["messages"]) == 3
+
+
+def test_a_flood_of_garbage_fills_the_room_of_dead_letters_and_no_more(make_host: HostFactory, home: Path) -> None:
+    host = make_host({"ipc.dead_max_bytes": 16_777_216, "security.secrets": "off"}).start()  # looking takes 0.3 s a MB
+    quiet, loud = RawSender(home, "main", "quiet").make(), RawSender(home, "main", "loud").make()
+    quiet.ask("kept", b"no request")
+    for number in range(90):
+        loud.drop(f"g{number:02}", b"garbage %02d" % number * 24_000)
+    wait_for(lambda: not os.listdir(loud.requests))
+    assert len(os.listdir(loud.replies)) == 90  # each was told
+    held = sum(path.stat().st_size for path in (home / "data" / "dead").rglob("*.json"))
+    assert 12_000_000 < held <= 16_777_216
+    assert quiet.reason("kept")["reason"]
+    assert loud.reason("g89")["reason"]
+    assert not (loud.dead / "g00.reason.json").exists()
+    assert {line["sender"] for line in host.events("dead.dropped")} == {"loud"}
+    host.stop()

@@ -87,6 +87,7 @@ def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_i
         assert "box.refused" in said
         assert "raise the limit of open files" in host.events("box.refused")[0]["why"]
         assert not [name for name in names if stranger.peek(name)]
+        assert "LimitNOFILE=" in run_cli("doctor", home=stranger.home).stdout
     _limit_of_open_files(host, before)
     for name in names:
         assert stranger.reply(name)["ok"] is True
@@ -134,6 +135,7 @@ def test_a_request_that_cannot_be_removed_is_done_once_and_removed_when_that_is_
     assert is_idle(host)
     assert troubles(host) == ["box.unlink_failed"] * 2
     assert "2 cannot be removed" in run_cli("status", home=stranger.home).stdout
+    assert "2 requests are done and cannot be removed" in run_cli("doctor", home=stranger.home).stdout
     assert [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"] == first
     assert len(host.events("request.answered")) == 2
     host.restart()  # it forgot: what was done is in the journal
@@ -175,6 +177,7 @@ def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operat
 
     wait_for(lambda: watcher().get("is_alive") is is_alive and watcher()["folders_without_events"] >= folders)
     assert "found by the sweep only" in run_cli("status", home=stranger.home).stdout
+    assert "have no file events" in run_cli("doctor", home=stranger.home).stdout
     assert len(host.events("watch.failed")) <= time.monotonic() - began + 2  # not for each folder, nor for each sweep
     fault.end()
     wait_for(lambda: watcher() == {"is_alive": True, "rebuilds": 0, "folders_without_events": 0})

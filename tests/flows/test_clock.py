@@ -1,0 +1,108 @@
+"""A wall clock that is set, by a year in either direction: nothing is forgotten, doubled or kept for ever."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from honeybadger_host.home import JOURNAL_FILE
+from honeybadger_host.memory.journal import read_log
+from tests.conftest import HostFactory
+from tests.flows.world import SetClock, hastened, status_of
+from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+
+YEAR = 365 * 86_400
+
+
+def _ask(sender: RawSender, name: str) -> None:
+    assert sender.ask(name, request(name, content=f"{name}."))["ok"] is True
+
+
+def _ask_again(sender: RawSender, name: str) -> None:
+    """Ask for a second time, as after a lost reply; it must be the first reply and no second note."""
+    first = sender.peek(name)
+    (sender.replies / f"{name}.json").unlink(missing_ok=True)
+    _ask(sender, name)
+    assert first is None or sender.peek(name) == first
+    assert sender.memory_text().count(f"- {name}.\n") == 1
+
+
+def _wait_for_jumps(host: HostProcess, number: int) -> None:
+    wait_for(lambda: len(host.events("clock.jumped")) == number)
+
+
+def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
+    shim: Path, home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    clock = SetClock.of(shim, home)
+    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 3600}
+    host = make_host(settings, env=clock.env, launcher=hastened(daemon_HOUSEKEEPING_SECONDS=0.1)).start()
+    _ask(stranger, "a")
+    for number, seconds in enumerate((YEAR, 0, -YEAR, 0), 1):
+        clock.set(seconds)
+        _wait_for_jumps(host, number)
+        name = f"n{number}"
+        _ask(stranger, name)
+        time.sleep(0.5)  # some rounds of housekeeping, in which nothing may happen
+        for earlier in ("a", *(f"n{before}" for before in range(1, number + 1))):
+            assert stranger.peek(earlier) is not None
+            _ask_again(stranger, earlier)
+    jumps = [line["seconds"] for line in host.events("clock.jumped")]
+    assert [round(seconds / YEAR) for seconds in jumps] == [1, -1, -1, 1]
+    assert host.events("house.kept") == []
+    stamps = [row.at for row in reversed(read_log(home / JOURNAL_FILE, "main", 100))]
+    assert stamps == sorted(stamps)
+    assert stamps[-1] / 1000 > time.time() + YEAR - 3600  # they never fall
+
+    clock.set(YEAR)
+    host.restart()  # it cannot know how long it was off
+    _ask_again(stranger, "a")
+    host.stop()
+
+
+def test_a_start_with_a_clock_behind_the_journal_says_so_and_serves(
+    shim: Path, home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    clock = SetClock.of(shim, home)
+    clock.set(YEAR)
+    host = make_host(env=clock.env).start()
+    _ask(stranger, "a")
+    assert host.events("clock.behind") == []
+    clock.set(0)
+    host.restart()
+    assert round(host.events("clock.behind")[0]["seconds"] / YEAR) == 1
+    _ask(stranger, "b")
+    _ask_again(stranger, "a")
+    doctor = run_cli("doctor", home=home)
+    assert "warning   clock: 365 days behind the journal's last change" in doctor.stdout
+    host.stop()
+
+
+def test_replies_from_the_future_are_removed_in_their_time(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    """As of a clock that was wrong when they were written."""
+    host = make_host({"ipc.reply_ttl_seconds": 1.5}, launcher=hastened(daemon_HOUSEKEEPING_SECONDS=0.1)).start()
+    _ask(stranger, "a")
+    future = time.time() + YEAR
+    os.utime(stranger.replies / "a.json", (future, future))
+    wait_for(lambda: stranger.peek("a") is None)
+    _ask_again(stranger, "a")
+    host.stop()
+
+
+def test_receipts_go_after_their_days_of_service_over_restarts(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    settings: dict[str, object] = {"ipc.receipt_days": 2, "life.status_seconds": 0.1}
+    launcher = hastened(daemon_HOUSEKEEPING_SECONDS=0.1, daemon__DAY_SECONDS=1)
+    host = make_host(settings, launcher=launcher).start()
+    _ask(stranger, "a")
+    wait_for(lambda: status_of(home).get("uptime_seconds", 0) > 1)
+    host.restart()
+    _ask_again(stranger, "a")
+    wait_for(lambda: host.events("house.kept"))
+    assert host.events("house.kept")[0]["receipts_pruned"] == 1
+    assert status_of(home)["uptime_seconds"] < 2  # the first run counts
+    host.stop()
