@@ -220,6 +220,27 @@ class Client(_Clients):
     async def list_memory_categories(self) -> wire.CategoriesResult:
         return await self.call(tools.list_memory_categories())
 
+    async def save_to_working_memory(
+        self,
+        key: str,
+        data: str,
+        ttl_minutes: float | None = None,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> wire.WorkingSaved:
+        return await self.call(tools.save_to_working_memory(key, data, ttl_minutes, category, tags))
+
+    async def get_from_working_memory(self, key: str) -> wire.WorkingEntryResult:
+        return await self.call(tools.get_from_working_memory(key))
+
+    async def search_working_memory(
+        self, query: str, category: str | None = None, tags: Sequence[str] | None = None
+    ) -> wire.WorkingHits:
+        return await self.call(tools.search_working_memory(query, category, tags))
+
+    async def list_working_memory(self) -> wire.WorkingList:
+        return await self.call(tools.list_working_memory())
+
 
 class SyncClient(_Clients):
     """The same as `Client` for programs without an event loop."""
@@ -282,6 +303,27 @@ class SyncClient(_Clients):
 
     def list_memory_categories(self) -> wire.CategoriesResult:
         return self.call(tools.list_memory_categories())
+
+    def save_to_working_memory(
+        self,
+        key: str,
+        data: str,
+        ttl_minutes: float | None = None,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> wire.WorkingSaved:
+        return self.call(tools.save_to_working_memory(key, data, ttl_minutes, category, tags))
+
+    def get_from_working_memory(self, key: str) -> wire.WorkingEntryResult:
+        return self.call(tools.get_from_working_memory(key))
+
+    def search_working_memory(
+        self, query: str, category: str | None = None, tags: Sequence[str] | None = None
+    ) -> wire.WorkingHits:
+        return self.call(tools.search_working_memory(query, category, tags))
+
+    def list_working_memory(self) -> wire.WorkingList:
+        return self.call(tools.list_working_memory())
 
 
 def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:

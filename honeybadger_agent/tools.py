@@ -120,6 +120,50 @@ def list_memory_categories() -> Call[wire.CategoriesResult]:
     return Call("list_memory_categories", wire.ListMemoryCategories(), wire.CategoriesResult)
 
 
+def save_to_working_memory(
+    key: str,
+    data: str,
+    ttl_minutes: float | None = None,
+    category: str | None = None,
+    tags: Sequence[str] | None = None,
+) -> Call[wire.WorkingSaved]:
+    """Keep an intermediate result out of the conversation for some minutes, in the scratch space of this session.
+
+    Use this for large tool results, parts you are assembling, or drafts. It expires (5 minutes by default): what is to
+    last belongs into the persistent memory. The same key again replaces what it held.
+    """
+    payload = _payload(
+        wire.SaveToWorkingMemory,
+        key=key,
+        data=data,
+        ttl_minutes=ttl_minutes,
+        category=category,
+        tags=None if tags is None else list(tags),
+    )
+    return Call("save_to_working_memory", payload, wire.WorkingSaved)
+
+
+def get_from_working_memory(key: str) -> Call[wire.WorkingEntryResult]:
+    """Get one entry of the scratch space. Use this when the inventory shows a key whose content you need."""
+    payload = _payload(wire.GetFromWorkingMemory, key=key)
+    return Call("get_from_working_memory", payload, wire.WorkingEntryResult)
+
+
+def search_working_memory(
+    query: str, category: str | None = None, tags: Sequence[str] | None = None
+) -> Call[wire.WorkingHits]:
+    """Search the scratch space of this session by words. Use this when you do not know which key holds something."""
+    payload = _payload(
+        wire.SearchWorkingMemory, query=query, category=category, tags=None if tags is None else list(tags)
+    )
+    return Call("search_working_memory", payload, wire.WorkingHits)
+
+
+def list_working_memory() -> Call[wire.WorkingList]:
+    """List the keys in the scratch space of this session, with expiry, category and tags, without their data."""
+    return Call("list_working_memory", wire.ListWorkingMemory(), wire.WorkingList)
+
+
 TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
     tool.__name__: tool
     for tool in (
@@ -133,6 +177,10 @@ TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
         get_memory,
         delete_memory,
         list_memory_categories,
+        save_to_working_memory,
+        get_from_working_memory,
+        search_working_memory,
+        list_working_memory,
     )
 }
 """Name -> function; its docstring is the description for a model, `wire.REQUEST_TYPES[name].payload` its schema."""

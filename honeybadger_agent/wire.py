@@ -20,6 +20,7 @@ from honeybadger_agent.mailbox import REQUEST_ID, SESSION
 PROTOCOL: Final = 1
 MAX_NOTE_CHARACTERS: Final = 32_768
 MAX_SECTION_CHARACTERS: Final = 80
+MAX_KEY_CHARACTERS: Final = 100
 MAX_NUMBER: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 MAX_TAGS: Final = 32
@@ -317,6 +318,79 @@ class CategoriesResult(Result):
     total: int
 
 
+Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_KEY_CHARACTERS)]
+Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
+
+
+class SaveToWorkingMemory(Wire):
+    """Keep something for a while in the working memory of the session; the same key again replaces it (RB6)."""
+
+    key: Key = Field(description="Unique in the session, one visible line, 1-100 characters.")
+    data: Annotated[str, StringConstraints(min_length=1)] = Field(description="At most 131,072 bytes by default.")
+    ttl_minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Minutes until it expires, by default 5, at most 1440."
+    )
+    category: OneLine | None = Field(default=None, description="As `web-content` or `web-content/github`.")
+    tags: Tags | None = None
+
+
+class WorkingSaved(Result):
+    key: str
+    expires_at: str = Field(description="UTC, RFC 3339")
+    replaced: bool = Field(description="Whether the key held something that had not expired.")
+    neutralised: dict[str, int] = Field(
+        default_factory=dict,
+        description="What was changed in the text so that it forges and betrays nothing: kind and count.",
+    )
+
+
+class WorkingLabel(Result):
+    key: str
+    expires_at: str = Field(description="UTC, RFC 3339")
+    category: str | None = None
+    tags: list[str]
+    by: str = Field(description="The sender's folder it came from.")
+    characters: int = Field(description="Length of its data.")
+
+
+class GetFromWorkingMemory(Wire):
+    """Return one entry of the session's working memory, with its data (RB6)."""
+
+    key: Key
+
+
+class WorkingEntryResult(WorkingLabel):
+    stored_at: str = Field(description="UTC, RFC 3339")
+    data: str
+
+
+class SearchWorkingMemory(Wire):
+    """Search the session's working memory: key, data, tags and category (RB6)."""
+
+    query: Annotated[str, StringConstraints(min_length=1)]
+    category: OneLine | None = Field(default=None, description="`a` finds `a` and `a/b`, not `ab`.")
+    tags: Tags | None = Field(default=None, description="An entry must have them all.")
+
+
+class WorkingHit(WorkingLabel):
+    score: float
+    text: str = Field(description="A piece of its data around what was found, one line, at most 200 characters.")
+
+
+class WorkingHits(Result):
+    hits: list[WorkingHit] = Field(description="Best first.")
+
+
+class ListWorkingMemory(Wire):
+    """List what the session's working memory holds, without data (RB6)."""
+
+
+class WorkingList(Result):
+    entries: list[WorkingLabel] = Field(description="By key; what has expired is not there.")
+    max_entries: int = Field(description="How many there may be.")
+    skipped: int = Field(description="Files in its folder that are no entries; the host's log names them.")
+
+
 @dataclass(frozen=True, slots=True)
 class RequestType:
     """One row of the protocol's table.
@@ -344,6 +418,10 @@ REQUEST_TYPES: Final[Mapping[str, RequestType]] = {
         RequestType("get_memory", GetMemory, EntryResult, changes=False),
         RequestType("delete_memory", DeleteMemory, EntryResult, changes=True),
         RequestType("list_memory_categories", ListMemoryCategories, CategoriesResult, changes=False),
+        RequestType("save_to_working_memory", SaveToWorkingMemory, WorkingSaved, changes=True),
+        RequestType("get_from_working_memory", GetFromWorkingMemory, WorkingEntryResult, changes=False),
+        RequestType("search_working_memory", SearchWorkingMemory, WorkingHits, changes=False),
+        RequestType("list_working_memory", ListWorkingMemory, WorkingList, changes=False),
     )
 }
 
@@ -467,6 +545,8 @@ def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
             message = f"must match {context['pattern']}"
         case "literal_error":
             message = f"must be {context['expected']}"
+        case "greater_than":
+            message = f"must be more than {context['gt']:g}"
         case "greater_than_equal":
             message = f"must be at least {context['ge']}"
         case "less_than_equal":
@@ -531,6 +611,8 @@ _MUST_BE: Final = {
     "string_type": "a string",
     "string_unicode": "text without lone surrogates",
     "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
     "dict_type": "an object",
     "list_type": "an array",
 }

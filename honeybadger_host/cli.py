@@ -163,9 +163,11 @@ def context(
     """Print the context an agent of the group would get now, or explain it. Works with and without a running host."""
     from honeybadger_agent.mailbox import NAME, SESSION
     from honeybadger_host.handlers.conversation import load_parts
+    from honeybadger_host.handlers.working import inventory_of
     from honeybadger_host.memory.context import build_context
     from honeybadger_host.memory.conversation import Conversations
     from honeybadger_host.memory.group_files import GroupFiles
+    from honeybadger_host.memory.shelves import Shelves
     from honeybadger_host.settings import load_settings
 
     folder = _home(home)
@@ -182,8 +184,9 @@ def context(
         max_sessions=1024,
         clock=time.monotonic,
     )
+    working = inventory_of(Shelves(folder), settings.working)(group, session, datetime.now(UTC))
     built = build_context(
-        load_parts(files, conversations, group, session, message),
+        load_parts(files, conversations, group, session, message, working),
         budget_tokens=settings.context.budget_tokens if budget is None else budget,
         history_budget_tokens=settings.history.budget_tokens,
     )

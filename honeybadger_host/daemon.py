@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.journal import Journal
 from honeybadger_host.memory.projections import Projections, Settled
+from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.observe import Counters, Throttle, resident_bytes, write_status
 from honeybadger_host.senders import SenderList
@@ -50,6 +52,7 @@ _SAY_AGAIN_SECONDS = 60.0
 _DAY_SECONDS = 86_400.0
 _KEEP_AGES_SECONDS = 600.0
 """How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
+_SWEPT_AT_ONCE = 64
 
 
 @dataclass(slots=True)
@@ -63,6 +66,8 @@ class Host:
     projections: Projections
     files: GroupFiles
     conversations: Conversations
+    whole_files: WholeFiles
+    shelves: Shelves
     spool: Spool
     door: Door
     counters: Counters
@@ -110,7 +115,8 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 max_sessions=settings.conversation.max_sessions,
                 clock=time.monotonic,
             )
-            whole_files = WholeFiles(home)
+            shelves = Shelves(home)
+            whole_files = WholeFiles(home, [shelves])
             senders = SenderList(home) if settings.ipc.closed else None
             spool = Spool(
                 home / "data" / "ipc",
@@ -129,7 +135,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 projections,
                 conversations,
                 whole_files,
-                build_table(settings, files, conversations, whole_files, EntryFiles(home)),
+                build_table(settings, files, conversations, whole_files, EntryFiles(home), shelves),
                 Limits(
                     batch_requests=settings.ipc.batch_requests,
                     max_request_bytes=settings.ipc.max_request_bytes,
@@ -156,6 +162,8 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         projections,
         files,
         conversations,
+        whole_files,
+        shelves,
         spool,
         door,
         counters,
@@ -379,6 +387,7 @@ async def _keep_house(host: Host) -> None:
         now = time.monotonic()
         over = host.ages.pass_time(now - then, host.journal.committed_seq)
         then = now
+        swept = await _sweep_shelves(host)
         pruned = 0
         try:
             while over and (
@@ -392,8 +401,23 @@ async def _keep_house(host: Host) -> None:
                 kept, kept_at = list(host.ages.moments), now
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error))
-        if expired or pruned:
-            log.info("house.kept", replies_expired=expired, receipts_pruned=pruned)
+        if expired or pruned or swept:
+            log.info("house.kept", replies_expired=expired, receipts_pruned=pruned, working_expired=swept)
+
+
+async def _sweep_shelves(host: Host) -> int:
+    """Remove expired entries of working memory; return how many. The road waits for a few at a time only."""
+    now = datetime.now(UTC)
+    files = await anyio.to_thread.run_sync(host.shelves.expired, now)
+    swept = 0
+    for start in range(0, len(files), _SWEPT_AT_ONCE):
+        some = files[start : start + _SWEPT_AT_ONCE]
+        swept += await anyio.to_thread.run_sync(_sweep_some, host, some, now, limiter=host.door.writer_slot)
+    return swept
+
+
+def _sweep_some(host: Host, files: list[str], now: datetime) -> int:
+    return host.shelves.sweep(files, host.whole_files, host.projections.behind, now)
 
 
 async def _report(host: Host, watcher: Watcher) -> None:

@@ -106,6 +106,18 @@ class Context(_Section):
     )
 
 
+class Working(_Section):
+    """Working memory: scratch entries of a session that expire."""
+
+    enabled: bool = Field(True, description="false: no working memory; its requests are answered with invalid.")
+    default_ttl_minutes: float = Field(5, gt=0, le=525_600, description="Minutes an entry lives when it says nothing.")
+    max_ttl_minutes: float = Field(1440, gt=0, le=525_600, description="Minutes an entry may ask for.")
+    max_entries: int = Field(50, ge=1, le=1000, description="Entries of a session; expired ones do not count.")
+    max_data_bytes: int = Field(
+        131_072, ge=1024, le=16_777_216, description="Bytes of an entry's data; ipc.max_request_bytes bounds it, too."
+    )
+
+
 class Security(_Section):
     """What must not become memory."""
 
@@ -156,6 +168,7 @@ class Settings(BaseSettings):
     conversation: Conversation = Conversation()
     history: History = History()
     context: Context = Context()
+    working: Working = Working()
     security: Security = Security()
     log: Log = Log()
     life: Life = Life()

@@ -143,6 +143,13 @@ def history_line(sender: str, content: str) -> str:
     return f"[{name}]: " + "\n  ".join(lines) + "\n"
 
 
+def list_line(text: str) -> str:
+    """Return `- text` and a line end, neutralised and on one line: nothing in it is a heading or a comment."""
+    lines = [one_line(text).text]
+    _escape(lines, is_item=True)
+    return f"- {lines[0]}\n"
+
+
 def estimate_tokens(text: str) -> int:
     """Return ASCII characters // 4 plus one for every other character (HB6)."""
     if text.isascii():

@@ -15,9 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import orjson
+
+from honeybadger_agent.wire import ErrorCode
 
 QUICK: Final[Mapping[str, object]] = {"ipc.sweep_seconds": 0.05, "ipc.unfinished_seconds": 0.3}
 """Settings that make a test wait less and change nothing else."""
@@ -309,9 +311,6 @@ class RawSender:
             return self.memory.read_text()
         except FileNotFoundError:
             return ""
-
-
-ErrorCode = Literal["invalid", "forbidden", "not_found", "conflict", "too_large", "unavailable", "internal"]
 
 
 def assert_refused(reply: Mapping[str, Any], code: ErrorCode, *, says: str = "", field: str | None = None) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from honeybadger_host.domain import Handler
 from honeybadger_host.handlers import conversation, entries, host, notes
 from honeybadger_host.handlers.screening import Screen
+from honeybadger_host.handlers.working import WorkingRoom, inventory_of, working_table
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.settings import Settings
 
@@ -20,6 +22,7 @@ def build_table(
     conversations: Conversations,
     whole_files: WholeFiles,
     entry_files: EntryFiles,
+    shelves: Shelves,
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
     history_budget = settings.history.budget_tokens
@@ -33,6 +36,7 @@ def build_table(
         "get_context": conversation.get_context(
             files,
             conversations,
+            inventory_of(shelves, settings.working),
             default_budget_tokens=settings.context.budget_tokens,
             history_budget_tokens=history_budget,
         ),
@@ -40,4 +44,5 @@ def build_table(
         "get_memory": entries.get_memory(entry_files),
         "delete_memory": entries.delete_memory(entry_files, whole_files),
         "list_memory_categories": entries.list_memory_categories(entry_files),
+        **working_table(WorkingRoom(shelves, whole_files, settings.working), screen),
     }

@@ -21,10 +21,12 @@ from honeybadger_host.domain import (
 )
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.screening import Screen
+from honeybadger_host.handlers.working import InventoryOf
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.context import Loaded, Parts, build_context
 from honeybadger_host.memory.conversation import Conversations, dump_turn, turns_file
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.working import Inventory
 from honeybadger_host.text import estimate_tokens, is_blank, neutralise, one_line
 
 log = structlog.get_logger()
@@ -87,7 +89,14 @@ def get_history(conversations: Conversations, *, default_budget_tokens: int) -> 
     return QueryHandler(answer)
 
 
-def load_parts(files: GroupFiles, conversations: Conversations, group: str, session: str, message: str | None) -> Parts:
+def load_parts(
+    files: GroupFiles,
+    conversations: Conversations,
+    group: str,
+    session: str,
+    message: str | None,
+    working: Inventory | None = None,
+) -> Parts:
     """Read what a context is made of; a file that cannot be served is part of the answer, not an error."""
 
     def read(load: Callable[[str], GroupText | None], name: str) -> Loaded:
@@ -107,11 +116,17 @@ def load_parts(files: GroupFiles, conversations: Conversations, group: str, sess
         turns=conversations.load(group, session).turns,
         turns_file=turns_file(group, session),
         message=message,
+        working=working,
     )
 
 
 def get_context(
-    files: GroupFiles, conversations: Conversations, *, default_budget_tokens: int, history_budget_tokens: int
+    files: GroupFiles,
+    conversations: Conversations,
+    inventory: InventoryOf,
+    *,
+    default_budget_tokens: int,
+    history_budget_tokens: int,
 ) -> QueryHandler:
     """Return the handler of `get_context`."""
 
@@ -119,7 +134,8 @@ def get_context(
         payload = asked.payload
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
-        parts = load_parts(files, conversations, asked.group, asked.session, payload.message)
+        working = inventory(asked.group, asked.session, now)
+        parts = load_parts(files, conversations, asked.group, asked.session, payload.message, working)
         context = build_context(parts, budget_tokens=budget, history_budget_tokens=history_budget_tokens)
         before, after = context.history_tokens
         log.debug(

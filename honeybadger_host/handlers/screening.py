@@ -91,6 +91,11 @@ class Screen:
                 "invalid", f"session looks like a credential ({kind}): name the conversation otherwise", field="session"
             )
 
+    def key(self, asked: Asked, member: str, key: str) -> None:
+        """Refuse a key that looks like a credential, in both modes: it would be the name of a file."""
+        if self.mode != "off" and (kind := _kind_in(key)):
+            raise Refusal("invalid", f"{member} looks like a credential ({kind}): name it otherwise", field=member)
+
     def _report(self, asked: Asked, member: str, kinds: Mapping[str, int]) -> None:
         if self.mode == "refuse":
             raise Refusal(

@@ -1,8 +1,8 @@
 """The whole context of the next model call, budgeted and explained: one pure function (HB5).
 
 Order: `Group: x`, `## Your Identity`, `## Global Context`, `## Group Context`, `## Remembered Facts`,
-`## Conversation Summary`, `## Recent Conversation`. A part that is blank leaves no heading, but keeps its row in the
-explanation.
+`## Conversation Summary`, working memory, `## Recent Conversation`. A part that is blank leaves no heading, but keeps
+its row in the explanation.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.budget import History, cut_notes, divide, first_lines, format_history
 from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.working import HEADING, Inventory, cut_inventory
 from honeybadger_host.text import estimate_tokens
 
 Loaded: TypeAlias = GroupText | FileProblem | None
 """What reading a file gave: its text, what is wrong with it, or that there is none."""
 
-_WEIGHTS: Final = {"memory": 0.5, "history": 0.35, "summary": 0.15}
+_WEIGHTS: Final = {"memory": 0.5, "history": 0.35, "summary": 0.15, "working": 0.1}
+"""What each may fill of the room when not everything fits; what one leaves goes to the others."""
 _NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
 
 
@@ -34,6 +36,7 @@ class Parts:
         turns: the window of the conversation, oldest first.
         turns_file: where the conversation is kept.
         message: what the user says now; None when nothing is asked yet.
+        working: None: there is no such part.
     """
 
     group: str
@@ -44,6 +47,7 @@ class Parts:
     turns: Sequence[Turn]
     turns_file: str
     message: str | None
+    working: Inventory | None = None
 
 
 @dataclass(slots=True)
@@ -98,8 +102,8 @@ class Context:
 def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: int) -> Context:
     """Return the context; the same arguments give the same bytes.
 
-    Persona, global context and the message are never cut. What they leave is shared by memory, recent conversation
-    and summary: each gets what it needs, and when that is too much, half, 35 % and 15 % of the room, what one leaves
+    Persona, global context and the message are never cut. What they leave is shared by memory, recent conversation,
+    summary and working memory: each gets what it needs, and when that is too much, a share of the room, what one leaves
     going to the others.
 
     Args:
@@ -114,6 +118,7 @@ def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: in
     ]
     memory = _whole("## Remembered Facts", f"groups/{parts.group}/MEMORY.md", parts.memory)
     summary = _whole("## Conversation Summary", f"groups/{parts.group}/summary.md", parts.summary)
+    working = _inventory(parts.working)
     history = _Draft("## Recent Conversation", parts.turns_file)
     all_tokens = sum(turn.line_tokens for turn in parts.turns)
     fitting = format_history(parts.turns, history_budget_tokens)
@@ -122,7 +127,7 @@ def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: in
     room = budget_tokens - message_tokens - estimate_tokens(head) - sum(draft.need for draft in fixed)
     # the estimate of the lines together: one by one they round down
     history_need = estimate_tokens(fitting.text) + _overhead(history) if parts.turns else 0
-    needs = {"memory": memory.need, "history": history_need, "summary": summary.need}
+    needs = {"memory": memory.need, "history": history_need, "summary": summary.need, "working": working.need}
     shares = divide(room, needs, _WEIGHTS) if budget_tokens else needs
 
     is_squeezed = shares["history"] < needs["history"]
@@ -132,8 +137,10 @@ def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: in
         _fit_memory(memory, parts.memory, shares["memory"])
     if isinstance(parts.summary, GroupText) and shares["summary"] < needs["summary"]:
         _fit_summary(summary, parts.summary, shares["summary"])
+    if parts.working is not None and shares["working"] < needs["working"]:
+        _fit_inventory(working, parts.working, shares["working"])
 
-    drafts = [*fixed, memory, summary, history]
+    drafts = [*fixed, memory, summary, *([] if parts.working is None else [working]), history]
     system = head + _joined(drafts)
     rows = [_head_row(head), *(draft.row() for draft in drafts)]
     if parts.message is not None:
@@ -175,6 +182,19 @@ def _whole(title: str, source: str, loaded: Loaded) -> _Draft:
             return _Draft(title, source, why="the file is blank")
         case _:
             return _Draft(title, source, text=loaded.clean, text_tokens=loaded.tokens, state="whole")
+
+
+def _inventory(inventory: Inventory | None) -> _Draft:
+    if inventory is None:
+        return _Draft(HEADING, "")
+    if inventory.problem is not None:
+        return _Draft(
+            HEADING, inventory.source, state="unreadable", left_out="the folder", why=f"it {inventory.problem}"
+        )
+    if not inventory.lines:
+        return _Draft(HEADING, inventory.source, why=inventory.absent_why)
+    text = "".join(line.text for line in inventory.lines)
+    return _Draft(HEADING, inventory.source, text=text, text_tokens=estimate_tokens(text), state="whole")
 
 
 def _overhead(draft: _Draft) -> int:
@@ -224,6 +244,15 @@ def _fit_summary(draft: _Draft, loaded: GroupText, share: int) -> None:
     draft.text, draft.state = first_lines(loaded.clean, room), "cut"
     draft.left_out = "its end"
     draft.why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
+
+
+def _fit_inventory(draft: _Draft, inventory: Inventory, share: int) -> None:
+    whole = draft.text_tokens
+    draft.text, left_out = cut_inventory(inventory.lines, share - _overhead(draft))
+    draft.state, draft.left_out = "cut" if draft.text else "left_out", f"{left_out} entries that expire sooner"
+    draft.why = f"its lines have {whole} tokens, its share of context.budget_tokens is {share - _overhead(draft)}"
+    if not draft.text:
+        draft.left_out, draft.why = f"{left_out} entries", _NO_ROOM
 
 
 def _leave_out(draft: _Draft) -> None:

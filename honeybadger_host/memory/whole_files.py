@@ -10,9 +10,10 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -29,22 +30,39 @@ WHOLE_KINDS: Final = frozenset(kind + end for kind in ("entry", "working", "sess
 """Kinds of rows whose file changes as a whole; `Row.offset` is the fingerprint of what was there before."""
 
 
+class Follower(Protocol):
+    """Whoever keeps something of its own about whole files while a slice is decided."""
+
+    def foresee(self, change: Whole) -> None:
+        """Take in a change that was decided and is not written yet."""
+
+    def settle(self) -> None:
+        """End a slice."""
+
+
 class WholeFiles:
     """What is known of whole files while a slice of requests is decided.
 
     `load` on the worker thread before, `get` and `foresee` on the event loop, `settle` when the slice is written: the
     road has one slice at a time, so nothing is kept from one to the next.
+
+    Args:
+        followers: told of everything that is foreseen and settled.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, followers: Sequence[Follower] = ()) -> None:
         self._home = home
+        self._followers = followers
+        self._lock = threading.Lock()
+        """Held to load and to discard: what a decision has seen is not discarded before it is written."""
         self._held: dict[str, bytes | None] = {}
 
     def load(self, file: str) -> bytes | None:
         """Read a file; None: there is none. Raises WorldFailed: something that is no file is in its place."""
-        if file not in self._held:
-            self._held[file] = read_whole(self._home / file)
-        return self._held[file]
+        with self._lock:
+            if file not in self._held:
+                self._held[file] = read_whole(self._home / file)
+            return self._held[file]
 
     def get(self, file: str) -> bytes | None:
         """Return what a file holds once everything decided so far is written. It must be loaded."""
@@ -61,10 +79,30 @@ class WholeFiles:
     def foresee(self, change: Whole) -> None:
         """Take in a change that was decided and is not written yet."""
         self._held[change.file] = change.data if isinstance(change, FileWritten) else None
+        for follower in self._followers:
+            follower.foresee(change)
 
     def settle(self) -> None:
         """End a slice."""
         self._held.clear()
+        for follower in self._followers:
+            follower.settle()
+
+    def discard(self, file: str, is_due: Callable[[bytes], bool]) -> bool:
+        """Remove a file past the journal, as one that has expired; return whether it was removed.
+
+        Only in the writer's place, and never a file that this slice has loaded: its change names what it replaces, and
+        would be taken for somebody's edit if that went away. Raises WorldFailed, OSError, and what `is_due` raises.
+
+        Args:
+            is_due: asked with what the file holds now.
+        """
+        with self._lock:
+            data = None if file in self._held else read_whole(self._home / file)
+            if data is None or not is_due(data):
+                return False
+            os.unlink(self._home / file)
+            return True
 
 
 def read_whole(path: Path) -> bytes | None:

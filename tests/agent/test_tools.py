@@ -83,6 +83,11 @@ def test_a_tool_takes_the_members_of_its_payload_and_describes_itself(name: str)
         (tools.get_memory, {"id": "k3v9x2m4q7p1"}),
         (tools.delete_memory, {"id": "k3v9x2m4q7p1"}),
         (tools.list_memory_categories, {}),
+        (tools.save_to_working_memory, {"key": "k", "data": "x", "ttl_minutes": 0.5, "category": "c", "tags": ("a",)}),
+        (tools.save_to_working_memory, {"key": "k", "data": "x", "ttl_minutes": 5}),
+        (tools.get_from_working_memory, {"key": "k"}),
+        (tools.search_working_memory, {"query": "x", "category": "c", "tags": ["a"]}),
+        (tools.list_working_memory, {}),
     ],
 )
 def test_what_a_tool_builds_the_host_accepts(tool: Callable[..., tools.Call[Any]], arguments: dict[str, Any]) -> None:
@@ -117,6 +122,14 @@ WRONG: list[tuple[Callable[..., tools.Call[Any]], dict[str, Any], type[RequestFa
     (tools.save_memory, {"content": "x", "metadata": {"a": "b" * 8192}}, TooLarge),
     (tools.save_memory, {"content": "x", "metadata": {"a": _DEEP}}, Invalid),
     (tools.delete_memory, {"id": "../x"}, Invalid),
+    (tools.save_to_working_memory, {"key": "", "data": "x"}, Invalid),
+    (tools.save_to_working_memory, {"key": "k" * 101, "data": "x"}, TooLarge),
+    (tools.save_to_working_memory, {"key": "k", "data": ""}, Invalid),
+    (tools.save_to_working_memory, {"key": "k", "data": "x", "ttl_minutes": 0}, Invalid),
+    (tools.save_to_working_memory, {"key": "k", "data": "x", "ttl_minutes": "5"}, Invalid),
+    (tools.save_to_working_memory, {"key": "k", "data": "x", "ttl_minutes": True}, Invalid),
+    (tools.save_to_working_memory, {"key": "k", "data": "x", "tags": ["a"] * 33}, TooLarge),
+    (tools.search_working_memory, {"query": ""}, Invalid),
 ]
 
 

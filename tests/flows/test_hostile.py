@@ -20,9 +20,10 @@ from typing import Any, Self
 
 import pytest
 
+from honeybadger_agent.wire import ErrorCode
 from honeybadger_host.ipc.box import printable
 from tests.conftest import HostFactory
-from tests.hosting import ErrorCode, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 MAX = 262_144
 SECRET = "the-victims-secret"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import example, given
@@ -16,6 +16,7 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.context import Context, Loaded, Parts, build_context
 from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.working import HEADING, Inventory, InventoryLine
 from honeybadger_host.text import estimate_tokens
 
 AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
@@ -48,8 +49,9 @@ def parts(
     global_files: Sequence[tuple[str, Loaded]] = (("AGENT.md", None), ("groups/global/CLAUDE.md", None)),
     turns: Sequence[Turn] = (),
     message: str | None = None,
+    working: Inventory | None = None,
 ) -> Parts:
-    return Parts("main", persona, memory, summary, global_files, turns, NO_TURNS, message)
+    return Parts("main", persona, memory, summary, global_files, turns, NO_TURNS, message, working)
 
 
 FULL = parts(
@@ -148,6 +150,53 @@ def test_the_message_counts_and_is_no_part_of_the_system_text() -> None:
     assert with_message.tokens == built(replace(FULL, message=None)).tokens + 100
 
 
+WORKING = Inventory(
+    "data/working/main/main/",
+    (
+        InventoryLine("- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n", AT),
+        InventoryLine("- draft-email: expires in 2m01s\n", AT),
+    ),
+)
+
+
+def test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed() -> None:
+    """Source: RB6, RB11, HB5."""
+    assert built(replace(FULL, working=WORKING)).system.endswith(
+        "\n## Conversation Summary\nWe met in spring.\n"
+        "\nWorking memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve)"
+        ":\n"
+        "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
+        "- draft-email: expires in 2m01s\n"
+        "\n## Recent Conversation\n[user]: hello\n[user]: are you there?\n"
+    )
+
+
+def test_an_empty_working_memory_leaves_no_heading_and_says_why() -> None:
+    for inventory, state, why in (
+        (Inventory("f/"), "absent", "there is nothing in the working memory of this session"),
+        (Inventory("f/", absent_why="working.enabled is false"), "absent", "working.enabled is false"),
+        (Inventory("f/", problem="cannot be read"), "unreadable", "it cannot be read"),
+    ):
+        context = built(replace(FULL, working=inventory))
+        assert "Working memory" not in context.system
+        assert (row(context, HEADING).state, row(context, HEADING).why) == (state, why)
+
+
+def test_an_inventory_over_its_share_leaves_out_what_expires_first() -> None:
+    lines = [InventoryLine(f"- key-{at:02} {'x' * 90}\n", AT + timedelta(seconds=at * 7 % 50)) for at in range(50)]
+    turns = turns_of(*("y" * 400 for _ in range(50)))
+    context = built(parts(turns=turns, working=Inventory("f/", lines)), 1500)
+    section = row(context, HEADING)
+    assert section.state == "cut"
+    left_out = int((section.left_out or "").split()[0])
+    assert f"[... {left_out} more that expire sooner, see list_working_memory]\n" in context.system
+    assert context.system.count("- key-") == 50 - left_out
+    assert "key-07 " in context.system  # 49 seconds
+    assert "key-00 " not in context.system
+    assert context.tokens <= 1500
+    assert "context.budget_tokens" in (section.why or "")
+
+
 # --------------------------------------------------------------------------------------------------------- the budget
 
 
@@ -238,6 +287,19 @@ loaded: st.SearchStrategy[Loaded] = st.one_of(
 conversations = st.lists(
     st.one_of(st.text(min_size=1, max_size=60), st.integers(1, 300).map(lambda size: "y" * size)), max_size=50
 ).map(lambda contents: turns_of(*contents))
+inventories = st.builds(
+    Inventory,
+    source=st.just("data/working/main/main/"),
+    lines=st.lists(
+        st.builds(
+            InventoryLine,
+            st.integers(1, 90).map(lambda size: f"- {'k' * size}: expires in 5m00s\n"),
+            st.integers(0, 99).map(lambda seconds: AT + timedelta(seconds=seconds)),
+        ),
+        max_size=50,
+    ),
+    problem=st.none() | st.just("cannot be read"),
+)
 any_parts = st.builds(
     Parts,
     group=st.just("main"),
@@ -248,6 +310,7 @@ any_parts = st.builds(
     turns=conversations,
     turns_file=st.just(NO_TURNS),
     message=st.none() | st.text(min_size=1, max_size=300),
+    working=st.none() | inventories,
 )
 some_budgets = st.one_of(st.integers(1, 100), st.integers(1, 3000))
 
@@ -258,7 +321,7 @@ def test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone(
     given_parts: Parts, budget_tokens: int, history_budget_tokens: int
 ) -> None:
     context = built(given_parts, budget_tokens, history_budget_tokens)
-    uncut = built(replace(given_parts, memory=None, summary=None, turns=()))
+    uncut = built(replace(given_parts, memory=None, summary=None, turns=(), working=None))
     assert context.is_over_budget == (context.tokens > budget_tokens)
     if context.is_over_budget:
         assert context.system == uncut.system
@@ -272,8 +335,8 @@ def test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone(
 @given(any_parts, st.integers(0, 3000))
 def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: int) -> None:
     context = built(given_parts, budget_tokens)
-    shown = [section for section in context.sections if section.title.startswith("## ")]
-    assert len(shown) == 6
+    shown = [section for section in context.sections if section.title.startswith("## ") or section.title == HEADING]
+    assert len(shown) == 6 + (given_parts.working is not None)
     for section in shown:
         is_in = section.state in ("whole", "cut")
         assert (section.tokens > 0) == is_in

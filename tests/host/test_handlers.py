@@ -27,6 +27,7 @@ from honeybadger_host.handlers import build_table
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.settings import Settings
 
@@ -43,8 +44,11 @@ class Room:
         self.conversations = Conversations(
             home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: 0.0
         )
-        self.whole_files = WholeFiles(home)
-        self.table = build_table(settings, self.files, self.conversations, self.whole_files, EntryFiles(home))
+        self.shelves = Shelves(home)
+        self.whole_files = WholeFiles(home, [self.shelves])
+        self.table = build_table(
+            settings, self.files, self.conversations, self.whole_files, EntryFiles(home), self.shelves
+        )
         self.now = NOW
         self.asked = 0
 
@@ -309,6 +313,7 @@ def test_get_context_joins_what_people_and_agents_left(room: Room) -> None:
         "groups/main/CLAUDE.md",
         "groups/main/MEMORY.md",
         "groups/main/summary.md",
+        "data/working/main/main/",
         "data/sessions/main/main.jsonl",
         "request",
     ]

@@ -120,6 +120,44 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/test_entry_handlers.py::test_a_malformed_file_is_reported_once_and_hides_no_other",
         "host/test_entry_handlers.py::test_a_group_without_entries_has_no_categories",
     ],
+    "RB6 working memory expires, by default after five minutes": [
+        "host/test_working_handlers.py::test_what_is_saved_is_there_for_five_minutes",
+        "host/test_working.py::test_an_entry_expires_at_its_time_and_not_before",
+        "host/test_working.py::test_a_clock_that_is_set_back_lengthens_a_life_by_at_most_itself",
+        "host/test_shelves.py::test_what_has_expired_is_removed_with_its_folder_and_the_rest_stays",
+    ],
+    "RB6 fifty for a session; a full one is an error reply": [
+        "host/test_working_handlers.py::test_the_fifty_first_entry_is_an_error_that_says_what_to_do",
+        "flows/test_working.py::test_the_entry_over_the_limit_is_refused_also_within_one_batch",
+    ],
+    "RB6 session a never sees ab": [
+        "host/test_working.py::test_two_names_never_share_a_file_even_where_case_does_not_count",
+        "host/test_working.py::test_no_file_of_one_session_is_a_file_of_another",
+        "host/test_working_handlers.py::test_session_a_never_sees_session_ab_nor_a_group_another",
+        "flows/test_working.py::test_agents_of_a_session_share_it_and_session_a_never_sees_ab",
+        "flows/test_working.py::test_a_group_never_sees_another",
+    ],
+    "RB6 it survives a restart with its expiry": [
+        "flows/test_working.py::test_an_entry_survives_the_end_of_the_host_with_its_expiry",
+        "flows/test_working.py::test_killed_behind_the_commit_an_entry_is_there_once",
+    ],
+    "RB6 four tools; the list has no data": [
+        "agent/test_tools.py::test_every_request_type_is_a_tool_and_every_tool_a_request_type",
+        "host/test_working_handlers.py::test_the_list_is_by_key_and_has_no_data",
+        "host/test_working_handlers.py::test_search_gives_what_says_it_best_with_a_piece_of_it",
+    ],
+    "RB6 the inventory, line for line": [
+        "host/test_working.py::test_the_inventory_is_the_seeds_line_for_line",
+        "host/test_working.py::test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called",
+    ],
+    "RB11 the inventory of every turn, between summary and conversation": [
+        "host/test_context.py::test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed",
+        "host/test_working_handlers.py::test_the_context_shows_the_inventory_and_explains_it",
+    ],
+    "RB12 working memory can be switched off": [
+        "host/test_working_handlers.py::test_a_host_without_working_memory_says_so",
+        "flows/test_working.py::test_switched_off_it_says_so_and_data_has_its_limit",
+    ],
     "CM4 token counts of messages, as estimated and as a model reported them": [
         "host/test_handlers.py::test_append_turn_numbers_and_keeps_what_was_said",
     ],
@@ -131,10 +169,12 @@ CODES: Final[dict[str, list[str]]] = {
         "flows/test_errors.py::test_a_wrong_request_is_answered_with_what_where_and_what_now",
         "host/test_handlers.py::test_a_blank_turn_is_refused",
     ],
-    "not_found": [
-        "host/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found"
-    ],
     "forbidden": ["flows/test_errors.py::test_group_global_is_reserved"],
+    "not_found": [
+        "host/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found",
+        "host/test_working_handlers.py::test_a_key_that_is_not_there_is_not_found_with_the_nearest_that_is",
+    ],
+    "rate_limited": ["host/test_working_handlers.py::test_a_session_cannot_fill_the_disk_with_what_has_expired"],
     "conflict": ["flows/test_road.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
     "too_large": ["flows/test_hostile.py::test_a_request_over_the_largest_size_is_refused_and_kept_whole"],
     "unavailable": [
@@ -144,7 +184,7 @@ CODES: Final[dict[str, list[str]]] = {
     "internal": ["flows/test_errors.py::test_a_bug_in_a_decision_is_internal_and_the_request_is_kept"],
 }
 """Error code of the protocol -> the tests that get it."""
-NOT_YET: Final = {"rate_limited"}
+NOT_YET: Final[frozenset[str]] = frozenset()
 """Codes that no request of today gets."""
 
 SEEDS_TEST_PLAN: Final = [
@@ -189,6 +229,7 @@ def test_every_requirement_has_its_tests(row: str) -> None:
 def test_no_row_of_this_issue_is_left_out() -> None:
     asked = {"HB1", "HB2", "HB3", "HB4", "HB5", "HB6", "HB7", "HB9", "AM1", "AB5", "AB6", "CM4"}
     asked |= {"RB1", "RB4", "RB5", "AM3", "AM6"}
+    asked |= {"RB6", "RB11", "RB12"}
     assert {row.split()[0] for row in ROWS} == asked
 
 

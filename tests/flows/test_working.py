@@ -1,0 +1,197 @@
+"""Working memory over the whole road: it expires, survives a restart and a kill, and stays in its session (RB6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Invalid, NotFound, TooLarge, Unavailable
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, patched, request, wait_for
+
+MakeClient: TypeAlias = Callable[..., SyncClient]
+
+QUICK_HOUSE = "import honeybadger_host.daemon as daemon\ndaemon.HOUSEKEEPING_SECONDS = 0.1"
+
+
+def is_gone(client: SyncClient, key: str) -> bool:
+    try:
+        client.get_from_working_memory(key)
+    except NotFound:
+        return True
+    return False
+
+
+def files_of(home: Path) -> list[str]:
+    return sorted(path.name for path in (home / "data/working").rglob("*.json"))
+
+
+def test_what_is_saved_is_found_and_shown_until_it_expires(member: MakeClient) -> None:
+    bee = member("researcher", session="a")
+    saved = bee.save_to_working_memory("page", "Badgers dig.", 0.02, "web", ["zoo"])
+    expires_at = datetime.fromisoformat(saved.expires_at)
+    bee.save_to_working_memory("draft", "Dear Ann")
+    context = bee.get_context().system
+    if datetime.now(UTC) < expires_at:
+        assert "- page: expires in 0m0" in context
+    assert "- draft: expires in 4m59s\n" in context or "- draft: expires in 4m58s\n" in context
+    wait_for(lambda: is_gone(bee, "page"))
+    assert datetime.now(UTC) >= expires_at
+    assert [entry.key for entry in bee.list_working_memory().entries] == ["draft"]
+    assert bee.search_working_memory("badgers").hits == []
+    assert "- page" not in bee.get_context().system
+
+
+def test_agents_of_a_session_share_it_and_session_a_never_sees_ab(member: MakeClient) -> None:
+    one, two = member("researcher", session="a"), member("cook", session="a")
+    other = member("researcher", session="ab")
+    one.save_to_working_memory("page", "for a")
+    assert two.get_from_working_memory("page").data == "for a"
+    assert two.get_from_working_memory("page").by == "researcher"
+    assert is_gone(other, "page")
+    other.save_to_working_memory("page", "for ab")
+    assert one.get_from_working_memory("page").data == "for a"
+    assert [hit.key for hit in one.search_working_memory("for").hits] == ["page"]
+    assert one.search_working_memory("ab").hits == []
+
+
+def test_a_group_never_sees_another(member: MakeClient, served: HostProcess) -> None:
+    member().save_to_working_memory("page", "mine")
+    neighbour = SyncClient(served.home, "neighbours", "researcher")
+    assert neighbour.list_working_memory().entries == []
+    assert is_gone(neighbour, "page")
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_an_entry_survives_the_end_of_the_host_with_its_expiry(host: HostProcess, client: MakeClient, end: str) -> None:
+    bee = client()
+    saved = bee.save_to_working_memory("page", "text", 60, tags=["t"])
+    short = bee.save_to_working_memory("short", "text", 0.01)
+    if end == "kill":
+        host.kill()
+        host.start()
+    else:
+        host.restart()
+    entry = bee.get_from_working_memory("page")
+    assert (entry.data, entry.expires_at, entry.tags) == ("text", saved.expires_at, ["t"])
+    wait_for(lambda: is_gone(bee, "short"))
+    assert datetime.now(UTC) >= datetime.fromisoformat(short.expires_at)
+
+
+@pytest.mark.parametrize("point", ["committed", "projected", "replied"])
+def test_killed_behind_the_commit_an_entry_is_there_once(
+    make_host: HostFactory, client: MakeClient, stranger: RawSender, point: str
+) -> None:
+    kill = f"""
+import functools, os, signal
+import honeybadger_host.daemon as daemon
+daemon.run = functools.partial(
+    daemon.run, passed=lambda point: point == {point!r} and os.kill(os.getpid(), signal.SIGKILL)
+)"""
+    with make_host(launcher=patched(kill)) as doomed:
+        doomed.start()
+        data = request("r1", "save_to_working_memory", payload={"key": "page", "data": "text"})
+        stranger.drop("r1", data)
+        assert doomed.wait() == -9
+    host = make_host().start()
+    assert stranger.reply("r1")["ok"] is True
+    assert client().get_from_working_memory("page").data == "text"
+    assert files_of(host.home) == ["page.json"]
+
+
+def test_the_entry_over_the_limit_is_refused_also_within_one_batch(make_host: HostFactory, stranger: RawSender) -> None:
+    for number in range(52):
+        data = request(f"r{number:02}", "save_to_working_memory", payload={"key": f"k{number}", "data": "x"})
+        stranger.drop(f"r{number:02}", data)
+    make_host().start()
+    replies = [stranger.reply(f"r{number:02}") for number in range(52)]
+    assert [reply["ok"] for reply in replies] == [True] * 50 + [False] * 2
+    assert replies[50]["error"]["code"] == "too_large"
+    assert "the limit is 50" in replies[50]["error"]["message"]
+    assert len(files_of(stranger.home)) == 50
+
+
+def test_what_expired_is_swept_from_the_disk_without_a_change_and_can_be_saved_again(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    host = make_host(launcher=patched(QUICK_HOUSE)).start()
+    bee = client()
+    bee.save_to_working_memory("kept", "x")
+    bee.save_to_working_memory("page", "x", 0.001)
+    wait_for(lambda: files_of(host.home) == ["kept.json"])
+    wait_for(lambda: any(line["working_expired"] for line in host.events("house.kept")))
+    bee.save_to_working_memory("page", "again")
+    assert bee.get_from_working_memory("page").data == "again"
+    host.kill()
+    host.start()
+    assert bee.get_from_working_memory("page").data == "again"
+    host.stop()
+    assert "somebody changed it" not in host.log_text()
+
+
+def test_saves_and_sweeps_at_once_lose_nothing(make_host: HostFactory, client: MakeClient) -> None:
+    make_host(launcher=patched("import honeybadger_host.daemon as daemon\ndaemon.HOUSEKEEPING_SECONDS = 0.001")).start()
+    bee = client()
+    end = time.monotonic() + 1.5
+    rounds = 0
+    while time.monotonic() < end:
+        bee.save_to_working_memory("page", "gone", 0.00001)
+        bee.save_to_working_memory("page", f"round {rounds}", 1)
+        assert bee.get_from_working_memory("page").data == f"round {rounds}"
+        rounds += 1
+    assert rounds > 3
+
+
+def test_a_persons_edit_of_an_entry_counts_at_once(member: MakeClient, asker: RawSender) -> None:
+    bee = member()
+    bee.save_to_working_memory("page", "text")
+    file = asker.home / "data/working" / asker.group / "main/page.json"
+    value = orjson.loads(file.read_bytes())
+    file.write_bytes(orjson.dumps(value | {"data": "edited"}))
+    assert bee.get_from_working_memory("page").data == "edited"
+    file.write_bytes(orjson.dumps(value | {"expires_at": value["stored_at"]}))
+    assert is_gone(bee, "page")
+    assert bee.save_to_working_memory("page", "again").replaced is False
+    file.unlink()
+    assert is_gone(bee, "page")
+    bee.save_to_working_memory("page", "once more")
+    assert bee.get_from_working_memory("page").data == "once more"
+
+
+def test_a_damaged_entry_is_skipped_and_reported(member: MakeClient, asker: RawSender, served: HostProcess) -> None:
+    bee = member()
+    bee.save_to_working_memory("good", "x")
+    bad = asker.home / "data/working" / asker.group / "main/bad.json"
+    bad.write_bytes(b"{torn")
+    listed = bee.list_working_memory()
+    assert ([entry.key for entry in listed.entries], listed.skipped) == (["good"], 1)
+    with pytest.raises(Unavailable, match=r"bad\.json is no entry of working memory"):
+        bee.get_from_working_memory("bad")
+    with pytest.raises(Unavailable, match="nothing was changed"):
+        bee.save_to_working_memory("bad", "x")
+    assert bad.read_bytes() == b"{torn"
+    wait_for(
+        lambda: [e for e in served.events("working.skipped") if e["file"].endswith(f"{asker.group}/main/bad.json")]
+    )
+
+
+def test_switched_off_it_says_so_and_data_has_its_limit(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host({"working.max_data_bytes": 1024}).start()
+    bee = client()
+    with pytest.raises(TooLarge, match=r"has 1025 bytes, the limit is 1024"):
+        bee.save_to_working_memory("page", "x" * 1025)
+    bee.save_to_working_memory("page", "x")
+    host.stop()
+    make_host({"working.enabled": False}).start()
+    with pytest.raises(Invalid, match=r"working\.enabled"):
+        bee.save_to_working_memory("page", "x")
+    with pytest.raises(Invalid, match=r"working\.enabled"):
+        bee.list_working_memory()
+    assert "Working memory" not in bee.get_context().system
