@@ -22,6 +22,8 @@ REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SESSION: Final = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 GLOBAL_GROUP: Final = "global"
 """Reserved: what every group may read; nobody sends from it."""
+OPERATOR: Final = "operator"
+"""Reserved: the sender that `honeybadger-host` asks as; its requests must belong to the host's user."""
 
 TMP, REQUESTS, TURNS, REPLIES = "tmp", "requests", "turns", "replies"
 FOLDERS: Final = (TMP, REQUESTS, TURNS, REPLIES)

@@ -391,6 +391,19 @@ class WorkingList(Result):
     skipped: int = Field(description="Files in its folder that are no entries; the host's log names them.")
 
 
+class Undo(Wire):
+    """Bring back what one change of long-term memory changed; only the operator may."""
+
+    seq: Annotated[int, Field(ge=1, le=MAX_NUMBER)] = Field(description="The change, as `honeybadger-host log` shows.")
+
+
+class UndoResult(Result):
+    file: str = Field(description="Below the group's folder.")
+    did: Literal["restored", "put_back", "removed"] = Field(
+        description="A deleted file is there again; it has what it held before; it is gone, as there was none before."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class RequestType:
     """One row of the protocol's table.
@@ -422,6 +435,7 @@ REQUEST_TYPES: Final[Mapping[str, RequestType]] = {
         RequestType("get_from_working_memory", GetFromWorkingMemory, WorkingEntryResult, changes=False),
         RequestType("search_working_memory", SearchWorkingMemory, WorkingHits, changes=False),
         RequestType("list_working_memory", ListWorkingMemory, WorkingList, changes=False),
+        RequestType("undo", Undo, UndoResult, changes=True),
     )
 }
 

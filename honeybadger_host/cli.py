@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 import time
@@ -241,6 +242,38 @@ def log_(
         print(f"{row.seq:>8}  {_time(row.at)}  {row.sender:16}  {row.kind:5} {row.file}  {_gist(row.kind, row.data)}")
     if not rows:
         print(f"nothing was changed in {group} yet")
+
+
+@app.command()
+def undo(
+    seq: Annotated[int, typer.Argument(min=1, help="The change, as `log` shows it.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring back an entry as it was before a change: deleted, reinforced or new. Works with and without a host."""
+    from honeybadger_agent.wire import Undo
+    from honeybadger_host import daemon
+    from honeybadger_host.home import JOURNAL_FILE
+    from honeybadger_host.memory.journal import read_change
+    from honeybadger_host.observe import configure_logging
+    from honeybadger_host.operators_box import ask
+    from honeybadger_host.settings import load_settings
+
+    folder = _home(home)
+    settings = load_settings(folder).settings
+    row = read_change(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
+    if row is None:
+        raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
+    configure_logging(settings.log.format, "error")
+    reply = ask(folder, row.group, "undo", Undo(seq=seq), serve=lambda box: daemon.serve_box(folder, settings, box))
+    if reply.error is not None:
+        raise HostError(reply.error.message)
+    result = reply.result or {}
+    if as_json:
+        _print_json({"seq": reply.seq, "group": row.group, **result})
+        return
+    did = str(result["did"]).replace("_", " ")
+    print(f"groups/{row.group}/{result['file']}: {did}; change {reply.seq} undoes {seq}")
 
 
 @app.command()
@@ -498,12 +531,10 @@ def _time(milliseconds: int) -> str:
 def _gist(kind: str, data: bytes) -> str:
     """Return one line that tells a change from its neighbours."""
     text = data.decode("utf-8", "replace")
-    if kind == "turn":
-        try:
+    if kind != "note":
+        with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
             value = orjson.loads(data)
-            text = f"[{value['sender']}]: {value['content']}"
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            pass
+            text = f"[{value['sender']}]: {value['content']}" if kind == "turn" else str(value["content"])
     else:
         text = text.partition("\n- ")[2]
     line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))  # a terminal obeys the others

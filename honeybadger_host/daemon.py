@@ -37,6 +37,7 @@ from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.observe import Counters, Throttle, resident_bytes, write_status
 from honeybadger_host.senders import SenderList
+from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
 from honeybadger_host.watch import Watcher
 
@@ -135,7 +136,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 projections,
                 conversations,
                 whole_files,
-                build_table(settings, files, conversations, whole_files, EntryFiles(home), shelves),
+                build_table(settings, files, conversations, whole_files, EntryFiles(home), shelves, journal.path),
                 Limits(
                     batch_requests=settings.ipc.batch_requests,
                     max_request_bytes=settings.ipc.max_request_bytes,
@@ -238,6 +239,16 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
     finally:
         host.close()
     log.info("host.stopped", seconds=round(time.monotonic() - host.started, 1))
+
+
+def serve_box(home: Path, settings: Settings, box: Path) -> None:
+    """Serve what waits in one box of a home that nobody serves, and end. Raises HomeLocked, HostError."""
+    host = build(home, settings.model_copy(update={"metrics": MetricsSettings()}))
+    try:
+        anyio.run(host.door.run_once, str(box))
+        _settle_all(host.journal, host.projections)
+    finally:
+        host.close()
 
 
 async def _live(host: Host) -> None:

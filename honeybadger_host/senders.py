@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from honeybadger_agent.mailbox import FOLDERS, NAME, BadName, Mailbox
+from honeybadger_agent.mailbox import FOLDERS, NAME, OPERATOR, BadName, Mailbox
 from honeybadger_host.errors import HomeError, SettingsError
 from honeybadger_host.files import make_folders, open_folder, replace
 
@@ -51,6 +51,8 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
         mailbox = Mailbox.of(home, group, sender)
     except BadName as error:
         raise HomeError(str(error)) from None
+    if sender == OPERATOR:
+        raise HomeError(f"sender {OPERATOR!r} is reserved for the operator's own commands: choose another name")
     senders = load_senders(home)
     try:
         make_folders(mailbox.root)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from honeybadger_host.domain import Handler
-from honeybadger_host.handlers import conversation, entries, host, notes
+from honeybadger_host.handlers import conversation, entries, host, notes, undo
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.handlers.working import WorkingRoom, inventory_of, working_table
 from honeybadger_host.memory.conversation import Conversations
@@ -23,8 +24,13 @@ def build_table(
     whole_files: WholeFiles,
     entry_files: EntryFiles,
     shelves: Shelves,
+    journal: Path,
 ) -> Mapping[str, Handler]:
-    """Return the handler of every request type the host serves."""
+    """Return the handler of every request type the host serves.
+
+    Args:
+        journal: its file, for what looks back.
+    """
     history_budget = settings.history.budget_tokens
     screen = Screen(settings.security.secrets)
     return {
@@ -45,4 +51,5 @@ def build_table(
         "delete_memory": entries.delete_memory(entry_files, whole_files),
         "list_memory_categories": entries.list_memory_categories(entry_files),
         **working_table(WorkingRoom(shelves, whole_files, settings.working), screen),
+        "undo": undo.undo(journal, whole_files),
     }

@@ -23,7 +23,7 @@ from typing import Final
 import orjson
 import structlog
 
-from honeybadger_agent.mailbox import NAME, REPLIES, REQUESTS, TMP
+from honeybadger_agent.mailbox import NAME, OPERATOR, REPLIES, REQUESTS, TMP
 from honeybadger_host.files import Incoming, Signature, make_folders, open_folder, read_incoming
 from honeybadger_host.ipc.dead_room import DeadRoom
 from honeybadger_host.secrets import redact_bytes
@@ -86,7 +86,7 @@ class Box:
     """One sender's folder and what the host knows of its requests.
 
     Args:
-        uid: in closed mode the owner its files must have; None: any.
+        uid: the owner its files must have, in closed mode and for the operator; None: any.
         queued: names listed and not taken yet.
         inflight: names taken and not removed yet.
         waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
@@ -251,7 +251,7 @@ class Spool:
         found: dict[str, tuple[str, str]] = {}
         for group, senders in zip(groups, listings, strict=True):
             for sender in senders:
-                if self.senders is not None and (group, sender) not in self.senders:
+                if self.senders is not None and sender != OPERATOR and (group, sender) not in self.senders:
                     self._ignore(f"{group}/{sender}", "the host runs closed and does not know this sender")
                     continue
                 found[f"{self._ipc}/{group}/{sender}"] = (group, sender)
@@ -260,7 +260,10 @@ class Spool:
             if box.queued:
                 self._queues[box.group] = [item for item in self._queues[box.group] if item[1] is not box]
         for path, (group, sender) in found.items():
-            uid = None if self.senders is None else self.senders[group, sender]
+            if sender == OPERATOR:
+                uid: int | None = os.geteuid()  # in both modes: nobody else is the operator
+            else:
+                uid = None if self.senders is None else self.senders[group, sender]
             if path not in self.boxes:
                 self.boxes[path] = Box(group, sender, path, uid)
                 log.info("box.found", group=group, sender=sender)

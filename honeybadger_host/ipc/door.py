@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 import anyio
 import anyio.to_thread
 import structlog
+from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
 from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID
@@ -204,21 +205,32 @@ class Door:
             while not self._stopping.is_set():
                 await self._event.wait()
                 self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
-                while not self._stopping.is_set():
-                    received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
-                    if received is None:
-                        break
-                    try:
-                        self._decide(received)
-                        if any(letter.is_decided for letter in received.letters):
-                            await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
-                    finally:
-                        received.close()
-                    for letter in received.letters:
-                        if not letter.is_decided:
-                            self._queries[letter.box.group] += 1
-                            tasks.start_soon(self._answer, letter)
+                await self._serve_waiting(tasks)
         self.ended.set()
+
+    async def run_once(self, box_path: str) -> None:
+        """Serve what waits in one box, and nothing else; instead of `run`."""
+        self._spool.discover()
+        self._all_hinted = False
+        self.hint(box_path)
+        async with anyio.create_task_group() as tasks:
+            await self._serve_waiting(tasks)
+
+    async def _serve_waiting(self, tasks: TaskGroup) -> None:
+        while not self._stopping.is_set():
+            received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
+            if received is None:
+                break
+            try:
+                self._decide(received)
+                if any(letter.is_decided for letter in received.letters):
+                    await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
+            finally:
+                received.close()
+            for letter in received.letters:
+                if not letter.is_decided:
+                    self._queries[letter.box.group] += 1
+                    tasks.start_soon(self._answer, letter)
 
     # ------------------------------------------------------------------------------------------------------ receive
 

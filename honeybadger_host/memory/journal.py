@@ -10,7 +10,7 @@ import os
 import sqlite3
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -370,6 +370,30 @@ def read_log(path: Path, group: str, limit: int) -> list[Row]:
         with closing(_connect_to_read(path)) as connection:
             query = "SELECT * FROM changes WHERE grp = ? ORDER BY seq DESC LIMIT ?"
             return [Row._make(row) for row in connection.execute(query, (group, limit))]
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_change(path: Path, seq: int) -> Row | None:
+    """Return one change from a journal a host may have open. Raises JournalError."""
+    try:
+        with closing(_connect_to_read(path)) as connection:
+            row = connection.execute("SELECT * FROM changes WHERE seq = ?", (seq,)).fetchone()
+            return None if row is None else Row._make(row)
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_earlier(path: Path, row: Row, is_it: Callable[[bytes], bool]) -> bytes | None:
+    """Return the newest bytes that an earlier change of the same file has and that are the wanted ones.
+
+    None: no change has them. Raises JournalError.
+    """
+    try:
+        with closing(_connect_to_read(path)) as connection:
+            query = "SELECT data FROM changes WHERE file = ? AND seq < ? ORDER BY seq DESC"
+            earlier = connection.execute(query, (row.file, row.seq))
+            return next((data for (data,) in earlier if is_it(data)), None)
     except sqlite3.Error as error:
         raise JournalError(f"cannot read {path}: {error}") from error
 

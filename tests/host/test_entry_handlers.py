@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.domain import FileRemoved, FileWritten
+from honeybadger_host.domain import FileRemoved, FileWritten, Outcome
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.entries import save_memory
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.memory.entry_files import EntryFiles
+from honeybadger_host.memory.journal import Journal, Row
+from honeybadger_host.memory.whole_files import row_offset
 from tests.host.test_handlers import NOW, Room
 
 
@@ -129,8 +132,7 @@ def test_an_entry_a_person_edited_says_what_it_says_now_and_the_old_text_gets_an
     assert room.change("save_memory", content="tea")["reinforced"] == 2
 
 
-def test_an_entry_that_says_it_under_any_id_is_found_by_who_knows(tmp_path: Path) -> None:
-    room = Room(tmp_path)
+def test_an_entry_that_says_it_under_any_id_is_found_by_who_knows(room: Room) -> None:
     put(room, "drinks/mine.json", content="Tea", note="by hand")
     asked: list[tuple[str, str, str]] = []
 
@@ -140,7 +142,7 @@ def test_an_entry_that_says_it_under_any_id_is_found_by_who_knows(tmp_path: Path
 
     room.table = {
         **room.table,
-        "save_memory": save_memory(EntryFiles(tmp_path), room.whole_files, Screen("redact"), known),
+        "save_memory": save_memory(EntryFiles(room.home), room.whole_files, Screen("redact"), known),
     }
     saved = room.change("save_memory", content="tea", category="drinks")
     assert (saved["id"], saved["content"], saved["reinforced"], saved["created"]) == ("mine", "Tea", 1, None)
@@ -338,3 +340,89 @@ def test_what_would_make_an_entry_too_large_changes_nothing_and_says_the_limit(r
         assert refusal.code == "too_large"
         assert says in refusal.message
     assert room.ask("get_memory", id=saved["id"]) == saved
+
+
+# ----------------------------------------------------------------------------------------------------------------- undo
+
+
+class PastRoom(Room):
+    """A room whose decisions are in a journal."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.journal = Journal.open(home / "journal.db")
+
+    def decide(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Outcome:
+        outcome = super().decide(type_, folder, **payload)
+        for change in outcome.changes:
+            assert isinstance(change, FileWritten | FileRemoved)
+            seq, self.journal.next_seq = self.journal.next_seq, self.journal.next_seq + 1
+            offset = row_offset(change)
+            row = Row(seq, 1, "main", folder, f"r{seq}", change.row_kind, change.file, offset, change.data)
+            self.journal.commit([row], [])
+        return outcome
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Iterator[PastRoom]:
+    room = PastRoom(tmp_path)
+    yield room
+    room.journal.close()
+
+
+def undo(room: Room, seq: int) -> Any:
+    return room.change("undo", "operator", seq=seq)
+
+
+def test_undo_brings_back_what_was_deleted_reinforced_or_new(past: PastRoom) -> None:
+    saved = past.change("save_memory", content="x", tags=["a"])
+    path = past.home / "groups/main" / saved["file"]
+    first = path.read_bytes()
+    past.change("save_memory", content="x", tags=["b"])
+    second = path.read_bytes()
+    past.change("delete_memory", id=saved["id"])
+    assert undo(past, 3) == {"file": saved["file"], "did": "restored"}
+    assert path.read_bytes() == second
+    assert undo(past, 2) == {"file": saved["file"], "did": "put_back"}
+    assert path.read_bytes() == first
+    assert undo(past, 1) == {"file": saved["file"], "did": "removed"}
+    assert not path.exists()
+    assert undo(past, 6)["did"] == "restored"  # an undo is a change as any other
+    assert path.read_bytes() == first
+
+
+def test_undo_writes_over_nothing_and_says_what_is_in_the_way(past: PastRoom) -> None:
+    saved = past.change("save_memory", content="x")
+    path = past.home / "groups/main" / saved["file"]
+    past.change("delete_memory", id=saved["id"])
+    put(past, f"general/{saved['id']}.json", content="by hand")
+    for seq, says in ((2, "is there again, and nothing is written over it"), (1, "was changed since change 1")):
+        refusal = past.refused("undo", "operator", seq=seq)
+        assert (refusal.code, refusal.field) == ("conflict", "payload.seq")
+        assert says in refusal.message
+    assert b"by hand" in path.read_bytes()
+    path.unlink()
+    past.whole_files.settle()
+    assert "is gone since change 1" in past.refused("undo", "operator", seq=1).message
+
+
+def test_undo_says_when_the_journal_never_had_what_was_replaced(past: PastRoom) -> None:
+    saved = past.change("save_memory", content="x")
+    put(past, f"general/{saved['id']}.json", content="x", mood="good")
+    past.change("save_memory", content="x")
+    refusal = past.refused("undo", "operator", seq=2)
+    assert refusal.code == "conflict"
+    assert "held what a person had written" in refusal.message
+
+
+def test_only_the_operator_undoes_and_only_changes_of_the_group(past: PastRoom) -> None:
+    past.change("save_memory", content="x")
+    assert past.refused("undo", "researcher", seq=1).code == "forbidden"
+    assert past.refused("undo", "operator", seq=2).code == "not_found"
+    note = Row(2, 1, "main", "bee", "n", "note", "groups/main/MEMORY.md", 0, b"\n## Notes\n- x\n")
+    other = Row(3, 1, "kitchen", "bee", "o", "entry", "groups/kitchen/memory/general/x.json", -1, b"{}")
+    past.journal.commit([note, other], [])
+    refusal = past.refused("undo", "operator", seq=2)
+    assert refusal.code == "invalid"
+    assert "take it out of MEMORY.md" in refusal.message
+    assert past.refused("undo", "operator", seq=3).code == "not_found"

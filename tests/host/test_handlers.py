@@ -47,7 +47,13 @@ class Room:
         self.shelves = Shelves(home)
         self.whole_files = WholeFiles(home, [self.shelves])
         self.table = build_table(
-            settings, self.files, self.conversations, self.whole_files, EntryFiles(home), self.shelves
+            settings,
+            self.files,
+            self.conversations,
+            self.whole_files,
+            EntryFiles(home),
+            self.shelves,
+            home / "journal.db",
         )
         self.now = NOW
         self.asked = 0

@@ -42,7 +42,13 @@ class Room:
         files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=0)
         conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=1024, clock=lambda: 0.0)
         self.table = build_table(
-            Settings.model_validate(settings), files, conversations, self.whole_files, EntryFiles(home), self.shelves
+            Settings.model_validate(settings),
+            files,
+            conversations,
+            self.whole_files,
+            EntryFiles(home),
+            self.shelves,
+            home / "journal.db",
         )
         self.asked = 0
         self.decided: list[FileWritten] = []

@@ -1,0 +1,153 @@
+"""Entries over the whole road: saved, known, edited by people, deleted, brought back, through kills and restarts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Forbidden, NotFound, Unavailable
+from honeybadger_host.memory.journal import read_log
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, request, run_cli
+
+MakeClient = Callable[..., SyncClient]
+
+
+def log_of(home: Path) -> list[tuple[int, str, str]]:
+    return [(row.seq, row.sender, row.kind) for row in reversed(read_log(home / "data/journal.db", "main", 100))]
+
+
+def test_an_entry_is_known_after_a_kill_a_restart_and_an_edit(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host().start()
+    saved = client().save_memory("User prefers dark mode", "user-preferences/look", ["ui"])
+    host.kill()
+    host.start()
+    again = client("cook").save_memory("user prefers DARK mode", "user-preferences/look")
+    assert (again.id, again.reinforced, again.by) == (saved.id, 1, "researcher")
+    path = host.home / "groups/main" / saved.file
+    edited = orjson.loads(path.read_bytes()) | {"content": "User prefers light mode", "why": "asked again"}
+    path.with_suffix(".tmp").write_bytes(orjson.dumps(edited))
+    os.rename(path.with_suffix(".tmp"), path)
+    assert client().get_memory(saved.id).content == "User prefers light mode"
+    assert client().save_memory("User prefers dark mode", "user-preferences/look").id != saved.id
+    assert client().list_memory_categories().total == 2
+    gone = client().delete_memory(saved.id)
+    assert gone.content == "User prefers light mode"
+    assert not path.exists()
+    with pytest.raises(NotFound, match=saved.id):
+        client().get_memory(saved.id)
+    host.stop()
+
+
+def test_what_people_write_into_the_folder_breaks_nothing(
+    served: HostProcess, asker: RawSender, member: MakeClient
+) -> None:
+    memory = served.home / "groups" / asker.group / "memory"
+    (memory / "home").mkdir(parents=True)
+    (memory / "home" / "cat.json").write_text('{"content": "The cat is called Ada"}')
+    (memory / "home" / "bad.json").write_text('{"content": 5}')
+    (memory / "home" / "link.json").symlink_to("/etc/passwd")
+    (memory / "file").write_text("no folder")
+    os.mkfifo(memory / "home" / "fifo.json")
+    assert member().get_memory("cat").category == "home"
+    with pytest.raises(NotFound, match='"content" must be a text; mend or remove it'):
+        member().get_memory("bad")
+    for name in ("link", "fifo"):
+        with pytest.raises(Unavailable, match=f"memory/home/{name}.json") as caught:
+            member().get_memory(name)
+        assert str(served.home) not in str(caught.value)
+    with pytest.raises(
+        Unavailable, match=f"groups/{asker.group}/memory/file is a regular file where the host needs a f"
+    ):
+        member().save_memory("x", "file/deep")
+    assert member().save_memory("x", "home").file.startswith("memory/home/")
+    assert [line["file"] for line in served.events("entry.skipped")] == [f"groups/{asker.group}/memory/home/bad.json"]
+
+
+@pytest.mark.parametrize("is_served", [True, False])
+def test_the_operator_undoes_with_and_without_a_running_host(
+    make_host: HostFactory, client: MakeClient, is_served: bool
+) -> None:
+    host = make_host().start()
+    saved = client().save_memory("x")
+    client().delete_memory(saved.id)
+    path = host.home / "groups/main" / saved.file
+    assert not path.exists()
+    if not is_served:
+        host.stop()
+        waiting = RawSender(host.home).make()
+        waiting.note("later", "waits for a host")
+    undone = run_cli("undo", 2, home=host.home)
+    assert (undone.returncode, undone.stderr) == (0, "")
+    assert undone.stdout == f"groups/main/{saved.file}: restored; change 3 undoes 2\n"
+    assert path.exists()
+    again = run_cli("undo", 2, home=host.home)
+    assert again.returncode == 1
+    assert "is there again, and nothing is written over it" in again.stderr
+    assert log_of(host.home) == [
+        (1, "researcher", "entry"),
+        (2, "researcher", "entry_removed"),
+        (3, "operator", "entry"),
+    ]
+    if not is_served:
+        assert waiting.peek("later") is None  # an undo serves nobody else
+        host.start()
+    assert client().get_memory(saved.id).model_dump() == saved.model_dump(exclude={"neutralised"})
+    host.stop()
+
+
+def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host().start()
+    assert run_cli("undo", 1, home=host.home).returncode == 9
+    client().update_memory("a note")
+    refused = run_cli("undo", 1, home=host.home)
+    assert refused.returncode == 1
+    assert "take it out of MEMORY.md" in refused.stderr
+    host.stop()
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_no_agent_undoes(make_host: HostFactory, home: Path, closed: bool) -> None:
+    if closed:
+        assert run_cli("sender", "add", "main", "stranger", home=home).returncode == 0
+    reserved = run_cli("sender", "add", "main", "operator", home=home)
+    assert reserved.returncode == 4
+    assert "reserved" in reserved.stderr
+    host = make_host({"ipc.closed": closed}).start()
+    stranger = RawSender(home).make()
+    saved = stranger.ask("a", request("a", "save_memory", payload={"content": "x"}))
+    reply = stranger.ask("b", request("b", "undo", payload={"seq": saved["seq"]}))
+    assert reply["error"]["code"] == Forbidden.code
+    assert run_cli("undo", saved["seq"], home=home).returncode == 0
+    assert not (home / "groups/main" / saved["result"]["file"]).exists()
+    host.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_a_request_in_the_operators_box_that_is_not_the_hosts_users_is_refused(
+    make_host: HostFactory, home: Path
+) -> None:
+    host = make_host().start()
+    box = RawSender(home, sender="operator").make()
+    path = box.root / "tmp" / "x"
+    path.write_bytes(request("x", "undo", payload={"seq": 1}))
+    os.chown(path, 65_534, -1)
+    os.rename(path, box.requests / "x.json")
+    reply = box.reply("x")
+    assert reply["error"]["code"] == "forbidden"
+    assert "belongs to uid 65534" in reply["error"]["message"]
+    host.stop()
+
+
+def test_the_log_shows_entries_in_words(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host().start()
+    client().delete_memory(client().save_memory("User prefers dark mode").id)
+    printed = run_cli("log", "main", home=host.home).stdout.splitlines()
+    assert ["entry_removed" in line for line in printed] == [True, False]
+    assert all(line.endswith("  User prefers dark mode") for line in printed)
+    host.stop()
