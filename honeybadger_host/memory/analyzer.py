@@ -17,7 +17,7 @@ from typing import Final
 
 import Stemmer
 
-from honeybadger_host.memory.words import CJK_STOP, IRREGULAR, NUMBERS, STOP
+from honeybadger_host.memory.words import CJK_STOP, CJK_TIME, IRREGULAR, NUMBERS, STOP, TIME_WORDS
 
 ANALYZER_VERSION: Final = 1
 """Raised whenever the terms of any text change: an index of another version is built anew."""
@@ -331,3 +331,7 @@ def _asked_pairs(run: str) -> list[str]:
     """Return the pairs of a question's run, without what only asks; all of them when nothing is left."""
     pairs = [pair for part in _CJK_CUT.split(run) if part for pair in _pairs(part) or (part,)]
     return pairs or list(_pairs(run) or (run,))
+
+
+TIME_TERMS: Final = frozenset(term for word in TIME_WORDS for term in document_terms(word)) | frozenset(CJK_TIME)
+"""Terms that say when something was."""

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from honeybadger_host.memory.analyzer import document_terms, length_in_words
 from honeybadger_host.memory.corpus import Corpus, Document, Kind
-from honeybadger_host.memory.recall import Hit, search
+from honeybadger_host.memory.recall import search
+from honeybadger_host.memory.scoring import Hit
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = ("ada", "bob", "tea", "ship", "stone", "river", "seven", "yesterday", "what?")

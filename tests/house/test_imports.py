@@ -31,7 +31,8 @@ FROM_AGENT = {"wire", "mailbox", "orchestrator", "prompt", "model"}
 
 PURE = [
     *("text", "domain", "memory.notes", "memory.budget", "memory.context"),
-    *("memory.words", "memory.analyzer", "memory.dates", "memory.corpus", "memory.recall", "memory.working"),
+    *("memory.words", "memory.analyzer", "memory.dates", "memory.corpus", "memory.scoring", "memory.recall"),
+    "memory.working",
 ]
 WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}
 

@@ -1,0 +1,462 @@
+"""What every document of a corpus earns for one question, and from what.
+
+A document earns by its own words (BM25). A turn also earns by what a conversation gives: the text around it, its
+session, its author, the dates a question says, and whether it says a time or a number when that is asked. What is not
+text counts as a share of the best text score, and in full only where the text speaks for it too: a date or an author
+alone never outranks an answer.
+
+Sources: docs/decisions/014-recall.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from honeybadger_host.memory.analyzer import Query, QueryTerm, document_terms, names_in
+from honeybadger_host.memory.corpus import (
+    ASKS,
+    KINDS,
+    SAYS_NUMBER,
+    SAYS_TIME,
+    TF_BITS,
+    TF_MASK,
+    TURN,
+    Corpus,
+    Floats,
+    Kind,
+    Layout,
+    view,
+)
+from honeybadger_host.memory.dates import dates_said
+
+Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "number", "statement"]
+TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
+REST: Final[tuple[Signal, ...]] = ("author", "date", "time", "number", "statement")
+WEIGHTS: Final[Mapping[Signal, float]] = {
+    "terms": 1.0,
+    "around": 1.2,
+    "session": 1.2,
+    "author": 0.36,
+    "date": 0.7,
+    "time": 0.36,
+    "number": 0.2,
+    "statement": 0.13,
+}
+"""What each signal counts for: the first three in BM25 points, the rest as a share of the best text score.
+
+Learnt on LoCoMo, tested over conversations that were left out (docs/decisions/014-recall.md).
+"""
+SESSION_K1: Final = 1.2
+SESSION_B: Final = 0.75
+_DAY: Final = 86_400.0
+_Rows: TypeAlias = npt.NDArray[np.intp]
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """How a corpus is ranked; the same for every kind of conversation.
+
+    Args:
+        k1, b: BM25 of a document's own text.
+        around_k1, around_b: BM25 of a turn with the text around it.
+        weights: see `WEIGHTS`.
+        gate: a signal that is not text counts in full from this share of the best text score on.
+        grace_days: a turn this long after a date may still tell of it.
+    """
+
+    k1: float = 0.9
+    b: float = 0.4
+    around_k1: float = 1.2
+    around_b: float = 0.75
+    weights: Mapping[Signal, float] = field(default_factory=lambda: WEIGHTS)
+    gate: float = 0.3
+    grace_days: float = 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found.
+
+    Args:
+        score: the sum of `parts`.
+        parts: signal -> what it earned, in BM25 points; only what is not zero.
+        terms: word of the question -> what it earned within `parts["terms"]`.
+        coverage: share of what the question asks for, by rarity, that the document itself says; 0 to 1.
+        rarity: of the rarest word it shares with the question; 1 for a word nobody else has, near 0 for one in
+            every second document.
+    """
+
+    number: int
+    key: str
+    kind: Kind
+    score: float
+    parts: Mapping[Signal, float]
+    terms: Mapping[str, float]
+    coverage: float
+    rarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A term of the question that the corpus has: where, how often, how rare."""
+
+    term: QueryTerm
+    rows: _Rows
+    counts: Floats
+    idf: float
+
+
+class Scoring:
+    """The scores of a corpus for one question."""
+
+    def __init__(
+        self, corpus: Corpus, query: Query, now: datetime | None, asker: Collection[str], parameters: Parameters
+    ) -> None:
+        self._corpus, self._query, self._parameters = corpus, query, parameters
+        self._weights = parameters.weights
+        self._layout = corpus.layout()
+        self._place_of = view(corpus.place_of, np.int32)
+        self._kinds = view(corpus.kinds, np.int8)
+        self._lengths = view(corpus.lengths, np.float32)
+        self._averages = corpus.average_lengths
+        self._named = [
+            number
+            for number, name in enumerate(corpus.authors.names)
+            if corpus.turns_by_author[number] and _is_named(name, query.words)
+        ]
+        self._dates = dates_said(query.text, now)
+        self._meant_authors, self._meant_roles = self._who_is_meant(asker)
+        self._asked, self._missing = self._look_up()
+        self._own: Floats = np.zeros(corpus.size, np.float32)  # by row
+        self._around: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place
+        self._session: Floats = np.zeros(len(corpus.session_lengths), np.float32)  # by session
+        self._score_text()
+        self._scale = 0.0
+
+    def best(self, limit: int, allowed: _Mask | None = None) -> list[int]:
+        """Return the rows with the highest scores above zero, in the order of `recall.search`."""
+        text = self._text(allowed)
+        self._scale = float(text.max(initial=0.0))
+        if not self._scale:
+            scores = self._date_scores(np.arange(len(text))) * self._mask(allowed)
+            rows: _Rows = np.flatnonzero(scores > 0)
+            return self._ordered(rows, scores[rows], limit)
+        rows = np.flatnonzero(text > self._least(text, limit))
+        return self._ordered(rows, text[rows] + self._rest(rows, text[rows]), limit)
+
+    def hits(self, rows: Sequence[int]) -> list[Hit]:
+        """Return rows as hits; after `best`."""
+        corpus = self._corpus
+        chosen = np.array(rows, np.intp)
+        text, rest = self._text_parts(chosen), self._rest_parts(chosen)
+        total = sum((self._weights[signal] * scores for signal, scores in text.items()), np.zeros(len(chosen)))
+        share = self._share(total)
+        earned: dict[Signal, list[float]] = {
+            **{signal: (self._weights[signal] * scores).tolist() for signal, scores in text.items()},
+            **{signal: (self._weights[signal] * scores * share).tolist() for signal, scores in rest.items()},
+        }
+        points = [self._points_at(asked, chosen) for asked in self._asked]
+        found = []
+        for place, row in enumerate(rows):
+            parts: dict[Signal, float] = {signal: scores[place] for signal, scores in earned.items() if scores[place]}
+            terms, coverage, rarity = self._explained([each[place] for each in points])
+            found.append(
+                Hit(
+                    number=corpus.numbers[row],
+                    key=corpus.keys[row],
+                    kind=KINDS[corpus.kinds[row]],
+                    score=sum(parts.values()),
+                    parts=parts,
+                    terms=terms,
+                    coverage=coverage,
+                    rarity=rarity,
+                )
+            )
+        return found
+
+    def signals(self) -> dict[Signal, npt.NDArray[np.float64]]:
+        """Return every signal of every row, to be weighed: what the evaluation learns from."""
+        rows = np.arange(self._corpus.size)
+        text = self._text(None)
+        self._scale = float(text.max(initial=0.0)) or 1.0
+        share = self._share(text)
+        parts = self._text_parts(rows)
+        for signal in TEXT:
+            parts[signal] = parts[signal] * self._mask(None)
+        rest = self._rest_parts(rows)
+        return {**parts, **{signal: rest[signal] * share if signal in rest else 0.0 * share for signal in REST}}
+
+    # -- the question -------------------------------------------------------------------------------------------
+
+    def _who_is_meant(self, asker: Collection[str]) -> tuple[set[int], set[int]]:
+        """Return authors and roles a question is about: who is named, the asker for "my", the other side for "you"."""
+        corpus, query = self._corpus, self._query
+        authors, roles = set(self._named), set()
+        if query.is_first_person:
+            known = {corpus.authors.numbers[name] for name in asker if name in corpus.authors.numbers}
+            if known:
+                authors |= known
+            elif "user" in corpus.roles.numbers:
+                roles.add(corpus.roles.numbers["user"])
+        if query.is_second_person and "assistant" in corpus.roles.numbers:
+            roles.add(corpus.roles.numbers["assistant"])
+        return authors, roles
+
+    def _look_up(self) -> tuple[list[_Asked], float]:
+        """Return the question's terms that the corpus has, and the weight of those it has not.
+
+        The name of somebody who speaks is not looked up in turns: it says whose turns are meant, and the turns that
+        say it are mostly those of the other side.
+        """
+        corpus = self._corpus
+        alive = view(corpus.is_alive, np.bool_)
+        names = {
+            form
+            for number in self._named
+            for word in names_in(corpus.authors.names[number])
+            for form in document_terms(word)
+        }
+        asked, missing = [], 0.0
+        for term in self._query.terms:
+            known = [number for form in term.forms if (number := corpus.vocabulary.get(form)) is not None]
+            frequency = max((corpus.frequency[number] for number in known), default=0)
+            idf = term.weight * _idf(len(corpus), frequency)
+            if not frequency:
+                missing += 0.0 if term.is_optional else idf
+                continue
+            rows, counts = _postings(corpus, known)
+            keep = alive[rows]
+            if names.intersection(term.forms):
+                keep = keep & (self._kinds[rows] != TURN)
+            if not keep.all():
+                rows, counts = rows[keep], counts[keep]
+            asked.append(_Asked(term, rows, counts, idf))
+        return asked, missing
+
+    # -- text ---------------------------------------------------------------------------------------------------
+
+    def _score_text(self) -> None:
+        """Fill the three text scores.
+
+        What is not a turn is its own surroundings and its own session: its text counts for all three, so that an entry
+        and a turn that say the same are on one scale.
+        """
+        corpus, parameters, layout = self._corpus, self._parameters, self._layout
+        around_norm = _norm(
+            view(corpus.around_lengths, np.float32),
+            corpus.around_total / max(1, corpus.turns),
+            parameters.around_k1,
+            parameters.around_b,
+        )
+        around_lift, session_lift = parameters.around_k1 + 1, SESSION_K1 + 1
+        session_lengths = view(corpus.session_lengths, np.float32)
+        living = int(np.count_nonzero(session_lengths))
+        session_norm = _norm(session_lengths, float(session_lengths.sum()) / max(1, living), SESSION_K1, SESSION_B)
+        session_of = view(corpus.session_of, np.int32)
+        for asked in self._asked:
+            self._own[asked.rows] += self._points(asked, asked.rows, asked.counts)
+            places: _Rows = self._place_of[asked.rows].astype(np.intp)
+            is_turn = places >= 0
+            if not is_turn.any():
+                continue
+            turns, counts = asked.rows, asked.counts
+            if not is_turn.all():
+                turns, counts, places = turns[is_turn], counts[is_turn], places[is_turn]
+            said = self._said_around(places, counts, layout)
+            self._around += said / (said + around_norm) * np.float32(asked.idf * around_lift)
+            in_session = np.bincount(session_of[turns], counts, living and len(session_lengths)).astype(np.float32)
+            idf = asked.term.weight * _idf(living, int(np.count_nonzero(in_session)))
+            self._session += in_session / (in_session + session_norm) * np.float32(idf * session_lift)
+
+    def _said_around(self, places: _Rows, counts: Floats, layout: Layout) -> Floats:
+        """Return how often a term stands in a turn and around it, for every place."""
+        corpus = self._corpus
+        said: Floats = np.zeros(len(layout.rows), np.float32)
+        said[places] = counts
+        old = len(layout.first)
+        running: Floats = np.zeros(old + 1, np.float32)
+        np.cumsum(said[:old], out=running[1:])
+        around: Floats = said.copy()
+        around[:old] = running[layout.behind] - running[layout.first]
+        if corpus.sources:
+            more = said[view(corpus.sources, np.int32)]
+            has = np.flatnonzero(more)
+            np.add.at(around, view(corpus.targets, np.int32)[has], more[has])
+        return around
+
+    def _points(self, asked: _Asked, rows: _Rows, counts: Floats) -> Floats:
+        """Return the BM25 points of a term in documents that have it `counts` times."""
+        k1, b = self._parameters.k1, self._parameters.b
+        average = self._averages[self._kinds[rows]]
+        norm = np.float32(k1 * (1 - b)) + np.float32(k1 * b) * self._lengths[rows] / average
+        points: Floats = np.asarray(counts / (counts + norm) * np.float32(asked.idf * (k1 + 1)), np.float32)
+        return points
+
+    def _mask(self, allowed: _Mask | None) -> _Mask:
+        alive = view(self._corpus.is_alive, np.bool_)
+        return alive if allowed is None else alive & allowed
+
+    def _text(self, allowed: _Mask | None) -> Floats:
+        """Return the weighed text score of every row, 0 for what is not allowed."""
+        weights, layout = self._weights, self._layout
+        text: Floats = self._own * np.float32(sum(weights[signal] for signal in TEXT))
+        sessions = view(self._corpus.session_of, np.int32)[layout.rows]
+        text[layout.rows] = (
+            self._own[layout.rows] * np.float32(weights["terms"])
+            + self._around * np.float32(weights["around"])
+            + self._session[sessions] * np.float32(weights["session"])
+        )
+        text[~self._mask(allowed)] = 0
+        return text
+
+    def _text_parts(self, rows: _Rows) -> dict[Signal, npt.NDArray[np.float64]]:
+        own = self._own[rows].astype(np.float64)
+        places = self._place_of[rows]
+        is_turn = places >= 0
+        around, session = own.copy(), own.copy()
+        around[is_turn] = self._around[places[is_turn]]
+        session[is_turn] = self._session[view(self._corpus.session_of, np.int32)[rows[is_turn]]]
+        return {"terms": own, "around": around, "session": session}
+
+    # -- the rest -----------------------------------------------------------------------------------------------
+
+    def _least(self, text: Floats, limit: int) -> float:
+        """Return a text score that every row of the best `limit` exceeds, whatever else it earns."""
+        peak = self._scale
+        for share in (0.6, 0.4, 0.2, 0.1, 0.0):
+            some = text[text > share * peak]
+            if len(some) >= limit:
+                break
+        else:
+            return 0.0
+        threshold = float(np.partition(some, len(some) - limit)[len(some) - limit])
+        more = sum(self._weights[signal] for signal in self._active())
+        least = threshold - peak * more
+        if least < self._parameters.gate * peak:
+            least = threshold / (1 + more / self._parameters.gate)
+        return max(0.0, least * 0.999)  # rounding
+
+    def _active(self) -> list[Signal]:
+        """Return the signals beyond text that the question asks for."""
+        active: list[Signal] = ["statement"]
+        if self._meant_authors or self._meant_roles:
+            active.append("author")
+        if self._dates:
+            active.append("date")
+        if self._query.asks_time:
+            active.append("time")
+        if self._query.asks_number:
+            active.append("number")
+        return active
+
+    def _share(self, text: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        """Return what a signal beyond text is worth: the best text score, less where the text says little."""
+        if not self._scale:
+            return np.ones(len(text))
+        return np.minimum(self._scale, np.asarray(text, np.float64) / self._parameters.gate)
+
+    def _rest(self, rows: _Rows, text: Floats) -> npt.NDArray[np.float64]:
+        earned = np.zeros(len(rows))
+        for signal, scores in self._rest_parts(rows).items():
+            earned += self._weights[signal] * scores
+        return earned * self._share(text)
+
+    def _rest_parts(self, rows: _Rows) -> dict[Signal, npt.NDArray[np.float64]]:
+        corpus = self._corpus
+        if not self._scale:
+            return {"date": self._date_scores(rows)}
+        active = self._active()
+        says = view(corpus.says, np.int8)[rows]
+        parts: dict[Signal, npt.NDArray[np.float64]] = {"statement": (says & ASKS == 0).astype(np.float64)}
+        if "author" in active:
+            meant = np.zeros(len(rows), np.bool_)
+            for author in self._meant_authors:
+                meant |= view(corpus.author_of, np.int32)[rows] == author
+            for role in self._meant_roles:
+                meant |= view(corpus.role_of, np.int32)[rows] == role
+            parts["author"] = (meant & (self._kinds[rows] == TURN)).astype(np.float64)
+        if "date" in active:
+            parts["date"] = self._date_scores(rows)
+        if "time" in active:
+            parts["time"] = (says & SAYS_TIME != 0).astype(np.float64)
+        if "number" in active:
+            parts["number"] = (says & SAYS_NUMBER != 0).astype(np.float64)
+        return parts
+
+    def _date_scores(self, rows: _Rows) -> npt.NDArray[np.float64]:
+        """Return 1 for what was said on a date of the question, less for what was said in the days after."""
+        at = view(self._corpus.at, np.float64)[rows]
+        scores = np.zeros(len(rows))
+        known = at[np.isfinite(at)]
+        if not self._dates or not len(known):
+            return scores
+        first, last = (datetime.fromtimestamp(float(moment), UTC).year for moment in (known.min(), known.max()))
+        for said in self._dates:
+            for span in said.spans(first, last):
+                days_late = (at - span.end) / _DAY
+                grace = 1 - (days_late + 1) / (self._parameters.grace_days + 1)
+                inside = (at >= span.start) & (days_late < 0)
+                np.maximum(scores, np.where(inside, 1.0, np.where(days_late >= 0, grace, 0.0)), out=scores)
+        return np.nan_to_num(scores)
+
+    # -- the best, and why --------------------------------------------------------------------------------------
+
+    def _ordered(self, rows: _Rows, scores: npt.NDArray[np.floating], limit: int) -> list[int]:
+        if len(rows) > limit:
+            least = np.partition(scores, len(rows) - limit)[len(rows) - limit]
+            rows, scores = rows[scores >= least], scores[scores >= least]
+        at = np.nan_to_num(view(self._corpus.at, np.float64)[rows], nan=-np.inf)
+        order = np.lexsort((-view(self._corpus.numbers, np.int64)[rows], -at, -scores))
+        return [int(row) for row in rows[order[:limit]]]
+
+    def _points_at(self, asked: _Asked, rows: _Rows) -> list[float]:
+        """Return what a term earns in each of the rows by itself; 0 where it does not stand."""
+        if not len(asked.rows):
+            return [0.0] * len(rows)
+        near = np.minimum(np.searchsorted(asked.rows, rows), len(asked.rows) - 1)
+        has = asked.rows[near] == rows
+        points = self._points(asked, rows, asked.counts[near]) * np.float32(self._weights["terms"])
+        return [float(each) for each in np.where(has, points, 0)]
+
+    def _explained(self, points: Sequence[float]) -> tuple[dict[str, float], float, float]:
+        """Return what each word earned, the share of the question that is covered, the rarity of the rarest word."""
+        terms: dict[str, float] = {}
+        covered, asked_for, rarest = 0.0, self._missing, 0.0
+        for asked, earned in zip(self._asked, points, strict=True):
+            if earned:
+                terms[asked.term.word] = terms.get(asked.term.word, 0.0) + earned
+                covered += asked.idf
+                rarest = max(rarest, asked.idf / asked.term.weight)
+            if earned or not asked.term.is_optional:
+                asked_for += asked.idf
+        return terms, covered / asked_for if asked_for else 0.0, rarest / _idf(len(self._corpus), 1)
+
+
+def _postings(corpus: Corpus, terms: Sequence[int]) -> tuple[_Rows, Floats]:
+    """Return the rows that have one of the terms, rising, and how often."""
+    packed = view(corpus.postings[terms[0]], np.uint32)
+    if len(terms) == 1:
+        return (packed >> np.uint32(TF_BITS)).astype(np.intp), (packed & np.uint32(TF_MASK)).astype(np.float32)
+    packed = np.concatenate([view(corpus.postings[term], np.uint32) for term in terms])
+    rows, places = np.unique(packed >> np.uint32(TF_BITS), return_inverse=True)
+    return rows.astype(np.intp), np.bincount(places, packed & np.uint32(TF_MASK)).astype(np.float32)
+
+
+def _norm(lengths: Floats, average: float, k1: float, b: float) -> Floats:
+    return np.float32(k1 * (1 - b)) + np.float32(k1 * b / max(1.0, average)) * lengths
+
+
+def _idf(documents: int, frequency: int) -> float:
+    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def _is_named(name: str, words: Collection[str]) -> bool:
+    return any(len(part) > 1 and part in words for part in names_in(name))
