@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.receipts import bench_receipts
 from bench.road import (
     Figure,
     bench_backlog,
@@ -28,6 +29,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "context": bench_context,
     "idle": bench_idle,
     "flood": bench_flood,
+    "receipts": bench_receipts,
 }
 
 

@@ -473,14 +473,20 @@ class Door:
         receipts: list[Receipt] = []
         foreseen = [change for letter in letters for change in letter.changes if isinstance(change, TurnAdded)]
         written: list[TurnAdded] = []
+        spoiled: dict[
+            str, WorldFailed
+        ] = {}  # file -> why a change of it was not taken: later ones were decided upon it
         batch = self._projections.batch()
         try:
             for letter in letters:
                 try:
                     for change in letter.changes:
+                        if change.file in spoiled:
+                            raise spoiled[change.file]
                         _make_way(batch, change)
                 except WorldFailed as error:
                     self._world(letter, error)
+                    spoiled |= dict.fromkeys((change.file for change in letter.changes), error)
                     continue
                 group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, letter.seq or 0
                 for seq, change in enumerate(letter.changes, last - len(letter.changes) + 1):

@@ -26,12 +26,15 @@ APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 2
 SYNCHRONOUS: Final = "FULL"
 _LONGEST_WAL_BYTES: Final = 64 * 1024 * 1024
+_IDENTICAL_WITHIN: Final = 3_600_000
+_IDENTICAL_AMONG: Final = 10_000
+"""Milliseconds, and changes at least. An entry says the minute in which it was decided, so the same bytes are not given
+again much later; the number is for a clock that was far ahead in between."""
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
     file TEXT PRIMARY KEY,
     first_seq INTEGER NOT NULL    -- the oldest of them
 ) WITHOUT ROWID;
-CREATE INDEX changes_by_file ON changes (file);
 """
 _SCHEMA: Final = f"""
 CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages
@@ -281,27 +284,42 @@ class Journal:
             raise _translated(error, self.path) from error
 
     def unprojected(self) -> Iterator[Row]:
-        """Return the changes that may not stand in their files, the oldest of each file first."""
-        settled_seq, unsettled = self.marks
-        of_file = "SELECT * FROM changes WHERE file = ? AND seq BETWEEN ? AND ? ORDER BY seq"
+        """Return the changes that may not stand in their files, oldest first."""
+        first = self.projected_seq + 1
+        of_some = (  # CROSS: in this order, one scan whatever the number of files
+            "SELECT changes.* FROM changes CROSS JOIN unsettled USING (file) "
+            "WHERE seq BETWEEN ? AND ? AND seq >= first_seq ORDER BY seq"
+        )
+        of_all = "SELECT * FROM changes WHERE seq > ? ORDER BY seq"
         try:
-            for file, first in unsettled.items():
-                yield from map(Row._make, self._writer.execute(of_file, (file, first, settled_seq)))
-            query = "SELECT * FROM changes WHERE seq > ? ORDER BY seq"
-            yield from map(Row._make, self._writer.execute(query, (settled_seq,)))
+            yield from map(Row._make, self._writer.execute(of_some, (first, self.marks.settled_seq)))
+            yield from map(Row._make, self._writer.execute(of_all, (self.marks.settled_seq,)))
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 
     def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
-        """Return how many changes before the seq `before` appended just each of `entries` to `file`.
+        """Return how many changes before the seq `before` appended just each of `entries` to `file`; for repairs.
 
-        Reads all changes of the file; for repairs.
+        Reads the changes of the hour before, and 10,000 at least: an index by file would make every commit dearer.
         """
-        query = "SELECT data FROM changes WHERE file = ? AND seq < ?"
+        query = "SELECT data FROM changes WHERE seq >= ? AND seq < ? AND file = ?"
         try:
-            return Counter(row[0] for row in self._writer.execute(query, (file, before)) if row[0] in entries)
+            first = self._first_since(before)
+            return Counter(row[0] for row in self._writer.execute(query, (first, before, file)) if row[0] in entries)
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
+
+    def _first_since(self, seq: int) -> int:
+        """Return a seq before which all is older by an hour, and by some changes, than `seq`. Times never fall."""
+        query = "SELECT seq, at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
+        newest = self._writer.execute(query, (seq,)).fetchone()
+        since = (self.last_at if newest is None else newest[1]) - _IDENTICAL_WITHIN
+        low, high = 0, seq
+        while low < high:
+            middle = (low + high) // 2
+            found, at = self._writer.execute(query, (middle,)).fetchone() or (seq, since)
+            low, high = (found + 1, high) if at < since else (low, middle)
+        return min(low, seq - _IDENTICAL_AMONG)
 
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
         """Forget at most `most` receipts of changes up to `up_to`, the oldest first; return how many."""

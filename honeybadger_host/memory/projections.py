@@ -13,7 +13,7 @@ import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -306,11 +306,12 @@ class Projections:
             log.info("projection.caught_up", file=file, rows=len(unsettled.rows))
         return True
 
-    def _reconcile(self, file: str, rows: Sequence[Row], unsettled: Sequence[Row]) -> None:
+    def _reconcile(self, file: str, rows: Sequence[Row], unsettled: list[Row]) -> None:
         """Append those of `rows` that do not stand in the file, or write it whole. Raises WorldFailed.
 
         Args:
-            unsettled: `rows` and all that came after them; they count when identical ones are counted.
+            unsettled: `rows` and all that came after them; they count when identical ones are counted. What is appended
+                here has its new place in it: the next look finds it there.
         """
         if unsettled and unsettled[0].kind in WHOLE_KINDS:
             if bring_up(self._home / file, file, unsettled):
@@ -327,17 +328,20 @@ class Projections:
             text = _read_all(fd)
             missing = self._not_anywhere(text, file, unsettled, missing)
             if missing:
-                self._append_missing(fd, file, text, missing)
+                places = self._append_missing(fd, file, text, missing)
+                unsettled[:] = [row._replace(offset=places.get(row.seq, row.offset)) for row in unsettled]
                 log.warning("projection.repaired", file=file, rows=len(missing), first_seq=missing[0].seq)
         finally:
             os.close(fd)
         self._changed(file)
 
-    def _append_missing(self, fd: int, file: str, text: bytes, missing: Sequence[Row]) -> None:
+    def _append_missing(self, fd: int, file: str, text: bytes, missing: Sequence[Row]) -> dict[int, int]:
         """Append rows to a file that somebody changed; where an earlier try was torn, go on from there.
 
         Args:
             text: what the file holds.
+        Returns:
+            Seq of each row -> the offset it has now.
         """
         data = b"".join(row.data for row in missing)
         kept = text.rstrip(b"\0")
@@ -347,6 +351,8 @@ class Projections:
         if len(kept) < len(text):
             os.ftruncate(fd, len(kept))
         append(fd, data[torn:] if torn else _lead(fd, file) + data)
+        ends = accumulate((len(row.data) for row in missing), initial=os.fstat(fd).st_size - len(data))
+        return {row.seq: start for row, start in zip(missing, ends, strict=False)}
 
     def _not_anywhere(self, text: bytes, file: str, unsettled: Sequence[Row], missing: Sequence[Row]) -> list[Row]:
         """Return those of `missing` that stand nowhere in the file; identical ones are counted.

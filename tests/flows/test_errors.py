@@ -295,6 +295,39 @@ def test_the_neighbours_of_a_bug_in_the_same_batch_are_served(make_host: HostFac
     assert stranger.memory_text().count("- good") == 8
 
 
+IN_THE_WAY_ONCE = """
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.projections import Projections
+was = Projections.open_target
+def open_target(self, file, tries=[]):
+    tries.append(file)
+    if len(tries) == 2:
+        raise WorldFailed(f"{file} is a folder for a moment")
+    return was(self, file)
+Projections.open_target = open_target
+"""
+
+
+def test_what_was_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    turns = [
+        request(f"t{number}", "append_turn", payload={"role": "user", "content": f"turn {number}"})
+        for number in range(3)
+    ]
+    stranger.note("a", "served")
+    for number, turn in enumerate(turns):
+        stranger.drop(f"t{number}", turn)
+    host = make_host(launcher=patched(IN_THE_WAY_ONCE)).start()
+    assert stranger.reply("a")["ok"] is True
+    for number in range(3):
+        assert_refused(stranger.reply(f"t{number}"), "unavailable", says="is a folder for a moment")
+        (stranger.replies / f"t{number}.json").unlink()
+    asked_again = [stranger.ask(f"t{number}", turn)["result"]["turn"] for number, turn in enumerate(turns)]
+    assert asked_again == [1, 2, 3]
+    host.stop()
+
+
 def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_repair(
     make_host: HostFactory, stranger: RawSender
 ) -> None:

@@ -208,7 +208,7 @@ def test_recovery_begins_behind_the_mark_of_each_file(path: Path) -> None:
     journal.commit([row(seq, file=file) for seq, file in enumerate(files, 1)], [receipt(6)])
     journal.mark_projected(5, {"a": 4, "b": 2})
     for _ in range(2):
-        assert [found.seq for found in journal.unprojected()] == [4, 2, 5, 6]
+        assert [found.seq for found in journal.unprojected()] == [2, 4, 5, 6]
         assert (journal.projected_seq, journal.marks) == (1, Marks(5, {"a": 4, "b": 2}))
         journal.close()
         journal = reopened(path)
@@ -257,6 +257,25 @@ def test_identical_entries_are_counted_by_file_and_bytes(journal: Journal) -> No
     assert journal.count_projected(FILE, {b"x"}, 5) == {b"x": 2}
     assert journal.count_projected(FILE, {b"x", b"y"}, 6) == {b"x": 3, b"y": 1}
     assert journal.count_projected(FILE, {b"z"}, 6) == {}
+
+
+@pytest.mark.parametrize("gap", [0, 1, 7])
+def test_identical_entries_are_counted_that_came_within_an_hour_or_among_the_last_ones(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, gap: int
+) -> None:
+    """An entry names its minute: an older one cannot be the same, and the journal may be long."""
+    monkeypatch.setattr("honeybadger_host.memory.journal._IDENTICAL_AMONG", 0)
+    minutes = [0, 10, 69, 70, 70, 100, 130, 131]
+    rows = [
+        row(1 + number * (1 + gap), data=b"x")._replace(at=minute * 60_000) for number, minute in enumerate(minutes)
+    ]
+    journal.commit(rows, [])
+    counts = [journal.count_projected(FILE, {b"x"}, each.seq)[b"x"] for each in rows]
+    assert counts == [0, 1, 1, 2, 3, 3, 3, 2]
+    journal.last_at = 131 * 60_000
+    assert journal.count_projected(FILE, {b"x"}, rows[-1].seq + 1) == {b"x": 3}
+    monkeypatch.setattr("honeybadger_host.memory.journal._IDENTICAL_AMONG", 5 * (1 + gap))
+    assert journal.count_projected(FILE, {b"x"}, rows[-1].seq) == {b"x": 5}
 
 
 # ------------------------------------------------------------------------------------------------------------------ log
@@ -432,12 +451,15 @@ def test_a_backup_of_a_journal_of_version_1_leaves_it_and_has_the_current_schema
 def test_a_disk_that_is_full_while_the_schema_changes_leaves_the_old_one(old: Path) -> None:
     before = shape(old)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, limit[1]))
-    try:
-        with pytest.raises((WorldFailed, StorageFailed)):
-            reopened(old)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    with contextlib.closing(sqlite3.connect(old)) as other:
+        other.execute("SELECT * FROM meta").fetchall()  # keeps the WAL and its index, so only pages are written
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, limit[1]))
+        try:
+            with pytest.raises((WorldFailed, StorageFailed)):
+                reopened(old)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        assert Path(f"{old}-wal").stat().st_size > 0
     assert shape(old) == before
     reopened(old).close()
     assert shape(old) != before

@@ -422,6 +422,25 @@ def test_a_file_lost_as_a_whole_gets_what_was_not_settled(crashed: World) -> Non
     assert crashed.read(file) == b"".join(ENTRIES[file][1])
 
 
+@pytest.mark.parametrize(
+    "text", [b"", b"A person's words.\n", note("one") + note("two")[:20]], ids=["lost", "cut", "torn"]
+)
+def test_what_was_written_again_is_not_looked_for_in_the_whole_journal_once_more(world: World, text: bytes) -> None:
+    world.add(MEMORY, note("one"), note("two"), note("three"))
+    world.write(text)
+    with capture_logs():
+        world.recover()
+        whole = world.read()
+        assert whole == text.removesuffix(note("two")[:20]).removesuffix(note("one")) + b"".join(
+            map(note, ("one", "two", "three"))
+        )
+        world.projections._count_projected = pytest.fail  # type: ignore[assignment]
+        world.now += SETTLE
+        world.settle()
+    assert world.read() == whole
+    assert world.journal.marks == Marks(3, {})
+
+
 def test_an_entry_written_where_a_lost_one_stood_does_not_pass_for_it(world: World) -> None:
     world.add(MEMORY, note("same"), note("one"))
     world.write(b"")
