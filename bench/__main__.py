@@ -21,12 +21,15 @@ from bench.road import (
     bench_live,
     bench_single,
 )
+from bench.session import bench_session, bench_turns
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "backlog": bench_backlog,
     "single": bench_single,
     "live": bench_live,
     "context": bench_context,
+    "session": bench_session,
+    "turns": bench_turns,
     "idle": bench_idle,
     "flood": bench_flood,
     "receipts": bench_receipts,

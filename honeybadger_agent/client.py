@@ -241,6 +241,22 @@ class Client(_Clients):
     async def list_working_memory(self) -> wire.WorkingList:
         return await self.call(tools.list_working_memory())
 
+    async def load_session(self) -> wire.SessionResult:
+        return await self.call(tools.load_session())
+
+    async def update_session(self, **members: Any) -> wire.SessionState:
+        """Change what is named; the members are those of `tools.update_session`."""
+        return await self.call(tools.update_session(**members))
+
+    async def compact_session(self) -> wire.CompactResult:
+        return await self.call(tools.compact_session())
+
+    async def delete_session(self, expected_version: str | None = None) -> wire.DeletedResult:
+        return await self.call(tools.delete_session(expected_version))
+
+    async def list_sessions(self, limit: int | None = None, offset: int | None = None) -> wire.SessionsResult:
+        return await self.call(tools.list_sessions(limit, offset))
+
 
 class SyncClient(_Clients):
     """The same as `Client` for programs without an event loop."""
@@ -324,6 +340,22 @@ class SyncClient(_Clients):
 
     def list_working_memory(self) -> wire.WorkingList:
         return self.call(tools.list_working_memory())
+
+    def load_session(self) -> wire.SessionResult:
+        return self.call(tools.load_session())
+
+    def update_session(self, **members: Any) -> wire.SessionState:
+        """Change what is named; the members are those of `tools.update_session`."""
+        return self.call(tools.update_session(**members))
+
+    def compact_session(self) -> wire.CompactResult:
+        return self.call(tools.compact_session())
+
+    def delete_session(self, expected_version: str | None = None) -> wire.DeletedResult:
+        return self.call(tools.delete_session(expected_version))
+
+    def list_sessions(self, limit: int | None = None, offset: int | None = None) -> wire.SessionsResult:
+        return self.call(tools.list_sessions(limit, offset))
 
 
 def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:

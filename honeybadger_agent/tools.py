@@ -164,6 +164,69 @@ def list_working_memory() -> Call[wire.WorkingList]:
     return Call("list_working_memory", wire.ListWorkingMemory(), wire.WorkingList)
 
 
+def load_session() -> Call[wire.SessionResult]:
+    """Load this session's working document: state, facts, recent history, summary, tasks, tool and token statistics.
+
+    Use this at the start of a session to see where you left off, and before you change facts, tasks or the summary.
+    """
+    return Call("load_session", wire.LoadSession(), wire.SessionResult)
+
+
+def update_session(
+    system_state: Mapping[str, Any] | None = None,
+    add_facts: Sequence[str] | None = None,
+    remove_facts: Sequence[str] | None = None,
+    long_term_summary: str | None = None,
+    active_tasks: Sequence[Mapping[str, Any]] | None = None,
+    remove_tasks: Sequence[str] | None = None,
+    last_known_environment: Mapping[str, Any] | None = None,
+    tool_calls: Sequence[Mapping[str, Any]] | None = None,
+    expected_version: str | None = None,
+) -> Call[wire.SessionState]:
+    """Change this session's working document; what you leave out stays as it is.
+
+    Use this when a task starts, moves on or ends, when you learn something that matters for this session, or when the
+    environment changes. Messages are not added here: append_turn does that. For what should outlive the session use
+    update_memory. Give the version you loaded as expected_version when you replace the summary.
+    """
+    payload = _payload(
+        wire.UpdateSession,
+        system_state=None if system_state is None else dict(system_state),
+        add_facts=None if add_facts is None else list(add_facts),
+        remove_facts=None if remove_facts is None else list(remove_facts),
+        long_term_summary=long_term_summary,
+        active_tasks=None if active_tasks is None else [dict(task) for task in active_tasks],
+        remove_tasks=None if remove_tasks is None else list(remove_tasks),
+        last_known_environment=None if last_known_environment is None else dict(last_known_environment),
+        tool_calls=None if tool_calls is None else [dict(calls) for calls in tool_calls],
+        expected_version=expected_version,
+    )
+    return Call("update_session", payload, wire.SessionState)
+
+
+def compact_session() -> Call[wire.CompactResult]:
+    """Compact this session's document now: old messages into the summary, duplicate facts and ended tasks out.
+
+    The host does this by itself when the history grows over its limits; use this after a task is finished.
+    """
+    return Call("compact_session", wire.CompactSession(), wire.CompactResult)
+
+
+def delete_session(expected_version: str | None = None) -> Call[wire.DeletedResult]:
+    """Delete this session's document and begin afresh. Use this only when the user asks to forget the session.
+
+    The log of what was said is kept.
+    """
+    payload = _payload(wire.DeleteSession, expected_version=expected_version)
+    return Call("delete_session", payload, wire.DeletedResult)
+
+
+def list_sessions(limit: int | None = None, offset: int | None = None) -> Call[wire.SessionsResult]:
+    """List the group's sessions, the last changed first. Use this to find an earlier conversation."""
+    payload = _payload(wire.ListSessions, limit=limit, offset=offset)
+    return Call("list_sessions", payload, wire.SessionsResult)
+
+
 TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
     tool.__name__: tool
     for tool in (
@@ -181,6 +244,11 @@ TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
         get_from_working_memory,
         search_working_memory,
         list_working_memory,
+        load_session,
+        update_session,
+        compact_session,
+        delete_session,
+        list_sessions,
     )
 }
 """Name -> function; its docstring is the description for a model, `wire.REQUEST_TYPES[name].payload` its schema."""

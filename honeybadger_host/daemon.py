@@ -28,11 +28,13 @@ from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, c
 from honeybadger_host.ipc.box import Spool
 from honeybadger_host.ipc.door import Door, Limits
 from honeybadger_host.ipc.replies import mend_replies
+from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.journal import Journal
 from honeybadger_host.memory.projections import Projections, Settled
+from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.observe import Counters, Throttle, resident_bytes, write_status
@@ -69,6 +71,7 @@ class Host:
     conversations: Conversations
     whole_files: WholeFiles
     shelves: Shelves
+    sessions: Sessions
     spool: Spool
     door: Door
     counters: Counters
@@ -117,7 +120,8 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 clock=time.monotonic,
             )
             shelves = Shelves(home)
-            whole_files = WholeFiles(home, [shelves])
+            sessions = _open_sessions(home, settings, journal, projections, conversations)
+            whole_files = WholeFiles(home, [shelves, sessions])
             senders = SenderList(home) if settings.ipc.closed else None
             spool = Spool(
                 home / "data" / "ipc",
@@ -136,7 +140,10 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 projections,
                 conversations,
                 whole_files,
-                build_table(settings, files, conversations, whole_files, EntryFiles(home), shelves, journal.path),
+                sessions,
+                build_table(
+                    settings, files, conversations, whole_files, EntryFiles(home), shelves, journal.path, sessions
+                ),
                 Limits(
                     batch_requests=settings.ipc.batch_requests,
                     max_request_bytes=settings.ipc.max_request_bytes,
@@ -165,6 +172,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         conversations,
         whole_files,
         shelves,
+        sessions,
         spool,
         door,
         counters,
@@ -172,6 +180,28 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         metrics,
         ages,
         time.monotonic(),
+    )
+
+
+def _open_sessions(
+    home: Path, settings: Settings, journal: Journal, projections: Projections, conversations: Conversations
+) -> Sessions:
+    ours = settings.document
+    limits = CompactionLimits(
+        max_entries=ours.max_entries,
+        keep_entries=ours.keep_entries,
+        max_tokens=ours.max_tokens,
+        max_summary_characters=ours.max_summary_characters,
+        finished_task_seconds=ours.finished_task_seconds,
+    )
+    return Sessions(
+        home,
+        conversations,
+        limits,
+        last_written=journal.last_written,
+        is_behind=projections.is_behind,
+        max_sessions=settings.conversation.max_sessions,
+        write_out_seconds=ours.write_out_seconds,
     )
 
 
@@ -231,6 +261,7 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
         except BaseExceptionGroup as group:
             raise _first(group) from group
         try:
+            host.sessions.write_out_all()
             _settle_all(host.journal, host.projections)
             if host.ages.moments:
                 host.journal.keep_ages(host.ages.dump())

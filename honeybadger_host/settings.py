@@ -118,6 +118,26 @@ class Working(_Section):
     )
 
 
+class Document(_Section):
+    """Session documents: what is kept in full, and when older messages go into the summary."""
+
+    max_entries: int = Field(50, ge=1, le=1000, description="Messages; one more, and the document is compacted.")
+    keep_entries: int = Field(30, ge=1, le=1000, description="Messages that stay when there are too many.")
+    max_tokens: int = Field(
+        100_000, ge=1000, description="Estimated tokens of the messages; above it the older half goes, until it fits."
+    )
+    max_summary_characters: int = Field(
+        8000,
+        ge=1000,
+        le=1_000_000,
+        description="Characters of the summary; its oldest lines go first, the log has all.",
+    )
+    finished_task_seconds: int = Field(86_400, ge=0, description="Seconds that a task stays after it ended.")
+    write_out_seconds: float = Field(
+        2.0, ge=0.1, le=3600, description="Seconds after the last turn until the document on disk has it, too."
+    )
+
+
 class Security(_Section):
     """What must not become memory."""
 
@@ -169,6 +189,7 @@ class Settings(BaseSettings):
     history: History = History()
     context: Context = Context()
     working: Working = Working()
+    document: Document = Document()
     security: Security = Security()
     log: Log = Log()
     life: Life = Life()

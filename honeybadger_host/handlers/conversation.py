@@ -19,24 +19,29 @@ from honeybadger_host.domain import (
     Turn,
     TurnAdded,
 )
-from honeybadger_host.errors import FileProblem
+from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.handlers.working import InventoryOf
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.context import Loaded, Parts, build_context
 from honeybadger_host.memory.conversation import Conversations, dump_turn, turns_file
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.working import Inventory
 from honeybadger_host.text import estimate_tokens, is_blank, neutralise, one_line
 
 log = structlog.get_logger()
 
 
-def append_turn(conversations: Conversations, screen: Screen) -> ChangeHandler:
-    """Return the handler of `append_turn`."""
+def append_turn(conversations: Conversations, documents: Sessions, screen: Screen) -> ChangeHandler:
+    """Return the handler of `append_turn`; a turn that brings the session's document over a limit compacts it."""
 
     def prepare(asked: Asked) -> None:
         conversations.load(asked.group, asked.session)
+        try:
+            documents.prepare(asked.group, asked.session)
+        except WorldFailed as error:  # a turn does not need the document: it is in the log, whatever became of that
+            log.warning("session.passed_over", group=asked.group, session=asked.session, error=str(error))
 
     def decide(asked: Asked, now: datetime) -> Outcome:
         payload = asked.payload
@@ -62,7 +67,7 @@ def append_turn(conversations: Conversations, screen: Screen) -> ChangeHandler:
         result: dict[str, Any] = {"turn": turn.number, "token_count": turn.token_count}
         if changed:
             result["neutralised"] = changed
-        return Outcome(result, (change,))
+        return Outcome(result, (change, *documents.after_turn(change, now)))
 
     return ChangeHandler(decide, prepare)
 

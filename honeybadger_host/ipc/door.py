@@ -47,6 +47,7 @@ from honeybadger_host.ipc.box import Box, OpenBox, Spool, printable
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.journal import Journal, Receipt, Row
 from honeybadger_host.memory.projections import Batch, Projections
+from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.whole_files import WholeFiles, row_offset
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.secrets import redact_line
@@ -145,6 +146,7 @@ class Door:
         projections: Projections,
         conversations: Conversations,
         whole_files: WholeFiles,
+        sessions: Sessions,
         handlers: Mapping[str, Handler],
         limits: Limits,
         counters: Counters,
@@ -158,6 +160,7 @@ class Door:
         self._projections = projections
         self._conversations = conversations
         self._whole_files = whole_files
+        self._sessions = sessions
         self._handlers = handlers
         self._limits = limits
         self._counters = counters
@@ -261,6 +264,7 @@ class Door:
         busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES}
         taken = self._spool.take(self._limits.batch_requests, except_groups=busy)
         if not taken:
+            self._sessions.write_out()
             return None
         received = Slice([])
         try:
@@ -435,6 +439,7 @@ class Door:
                         self._journal.next_seq += 1
                         if isinstance(change, TurnAdded):
                             self._conversations.foresee(change)
+                            self._sessions.foresee(change)
                         elif isinstance(change, FileWritten | FileRemoved):
                             self._whole_files.foresee(change)
                     letter.reply = wire.dump_reply(letter.stem, outcome.result, letter.seq)

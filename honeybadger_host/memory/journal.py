@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 
 log = structlog.get_logger()
@@ -320,6 +321,16 @@ class Journal:
             found, at = self._writer.execute(query, (middle,)).fetchone() or (seq, since)
             low, high = (found + 1, high) if at < since else (low, middle)
         return min(low, seq - _IDENTICAL_AMONG)
+
+    def last_written(self, file: str) -> bytes | None:
+        """Return what a whole file was given last; None: never, or it was removed since. Any thread; for repairs."""
+        query = "SELECT kind, data FROM changes WHERE file = ? ORDER BY seq DESC LIMIT 1"
+        try:
+            with closing(_connect_to_read(self.path)) as connection:
+                row = connection.execute(query, (file,)).fetchone()
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+        return None if row is None or row[0].endswith(REMOVED) else row[1]
 
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
         """Forget at most `most` receipts of changes up to `up_to`, the oldest first; return how many."""

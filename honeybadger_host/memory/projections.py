@@ -161,6 +161,11 @@ class Projections:
         """Files that could not be brought up to date; tried again with every `settle`."""
         return [file for file, unsettled in list(self._unsettled.items()) if unsettled.is_behind]
 
+    def is_behind(self, file: str) -> bool:
+        """Return whether a file lacks something that the journal has. Any thread."""
+        unsettled = self._unsettled.get(file)
+        return unsettled is not None and unsettled.is_behind
+
     def batch(self) -> Batch:
         """Begin the appends of a batch."""
         return Batch(self)

@@ -24,9 +24,11 @@ from honeybadger_host.domain import (
     TurnAdded,
 )
 from honeybadger_host.handlers import build_table
+from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.settings import Settings
@@ -45,7 +47,8 @@ class Room:
             home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: 0.0
         )
         self.shelves = Shelves(home)
-        self.whole_files = WholeFiles(home, [self.shelves])
+        self.sessions = Sessions(home, self.conversations, CompactionLimits(), last_written=lambda file: None)
+        self.whole_files = WholeFiles(home, [self.shelves, self.sessions])
         self.table = build_table(
             settings,
             self.files,
@@ -54,6 +57,7 @@ class Room:
             EntryFiles(home),
             self.shelves,
             home / "journal.db",
+            self.sessions,
         )
         self.now = NOW
         self.asked = 0
@@ -71,7 +75,10 @@ class Room:
         turns = [change for change in outcome.changes if isinstance(change, TurnAdded)]
         for turn in turns:
             self.conversations.foresee(turn)
+            self.sessions.foresee(turn)
         for change in outcome.changes:
+            if isinstance(change, FileWritten | FileRemoved):
+                self.whole_files.foresee(change)
             path = self.home / change.file
             path.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(change, FileRemoved):

@@ -14,10 +14,12 @@ from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.domain import Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers import build_table
+from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.journal import Row
+from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles, bring_up, row_offset
 from honeybadger_host.settings import Settings
@@ -41,6 +43,7 @@ class Room:
         self.whole_files = WholeFiles(home, [self.shelves])
         files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=0)
         conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=1024, clock=lambda: 0.0)
+        sessions = Sessions(home, conversations, CompactionLimits(), last_written=lambda file: None)
         self.table = build_table(
             Settings.model_validate(settings),
             files,
@@ -49,6 +52,7 @@ class Room:
             EntryFiles(home),
             self.shelves,
             home / "journal.db",
+            sessions,
         )
         self.asked = 0
         self.decided: list[FileWritten] = []

@@ -1,0 +1,338 @@
+"""Session documents: loaded, updated, compacted, deleted, listed (CM1-CM4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent.wire import (
+    CompactSession,
+    DeleteSession,
+    EnvironmentUpdate,
+    ListSessions,
+    Refusal,
+    TaskUpdate,
+    UpdateSession,
+)
+from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers.screening import Screen
+from honeybadger_host.memory.compaction import compact
+from honeybadger_host.memory.conversation import turns_file
+from honeybadger_host.memory.session import Environment, Json, SessionDocument, Task, members_of, version_of
+from honeybadger_host.memory.sessions import Sessions, session_file
+from honeybadger_host.text import is_blank, neutralise, one_line
+
+MAX_FACTS: Final = 1000
+MAX_TASKS: Final = 200
+MAX_OBJECT_BYTES: Final = 65_536
+"""Of `system_state` and of `system_snapshot`: a model reads the whole document."""
+_ROWS: Final = 50
+
+
+def load_session(documents: Sessions) -> QueryHandler:
+    """Return the handler of `load_session`."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        view = documents.read(asked.group, asked.session)
+        return {
+            **members_of(view.document),
+            "version": version_of(view.document),
+            "turns": view.document.turns,
+            "tokens": view.document.tokens,
+            "file": session_file(asked.group, asked.session),
+            "is_new": view.is_new,
+        }
+
+    return QueryHandler(answer)
+
+
+def update_session(documents: Sessions, screen: Screen) -> ChangeHandler:
+    """Return the handler of `update_session`."""
+
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        payload = asked.payload
+        assert isinstance(payload, UpdateSession)  # noqa: S101  the table pairs type and payload
+        if not payload.model_fields_set - {"expected_version"}:
+            raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
+        screen.session(asked)
+        document = documents.view(asked.group, asked.session).document
+        _expect(payload.expected_version, document)
+        texts = _Texts(asked, screen)
+        updated = _updated(document, payload, texts, now, documents.limits.max_prose_characters)
+        result = _state(asked, updated)
+        if texts.changed:
+            result["neutralised"] = dict(texts.changed)
+        return Outcome(result, (documents.write(asked.group, asked.session, updated),))
+
+    return ChangeHandler(decide, lambda asked: documents.prepare(asked.group, asked.session))
+
+
+def compact_session(documents: Sessions) -> ChangeHandler:
+    """Return the handler of `compact_session`: it changes nothing when the document is within its limits."""
+
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        assert isinstance(asked.payload, CompactSession)  # noqa: S101  the table pairs type and payload
+        document = documents.view(asked.group, asked.session).document
+        compacted = compact(document, now, documents.limits)
+        result = {
+            **_state(asked, compacted.document),
+            "is_changed": compacted.is_changed,
+            "summarised": compacted.summarised,
+            "facts_removed": compacted.facts_removed,
+            "tasks_removed": compacted.tasks_removed,
+        }
+        if not compacted.is_changed:
+            return Outcome(result)
+        return Outcome(result, (documents.write(asked.group, asked.session, compacted.document),))
+
+    return ChangeHandler(decide, lambda asked: documents.prepare(asked.group, asked.session))
+
+
+def delete_session(documents: Sessions) -> ChangeHandler:
+    """Return the handler of `delete_session`: what was said before does not come back, and the log keeps it."""
+
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        payload = asked.payload
+        assert isinstance(payload, DeleteSession)  # noqa: S101  the table pairs type and payload
+        document = documents.view(asked.group, asked.session).document
+        _expect(payload.expected_version, document)
+        changes = documents.remove(asked.group, asked.session, asked.sender, now)
+        result = {
+            "session": asked.session,
+            "is_deleted": bool(changes),
+            "file": session_file(asked.group, asked.session),
+            "log": turns_file(asked.group, asked.session) if document.turns else None,
+        }
+        return Outcome(result, changes)
+
+    return ChangeHandler(decide, lambda asked: documents.prepare_removal(asked.group, asked.session))
+
+
+def list_sessions(documents: Sessions) -> QueryHandler:
+    """Return the handler of `list_sessions`: a document that cannot be read is named and hides no other."""
+
+    def row(group: str, session: str, changed: float) -> dict[str, Any]:
+        at = datetime.fromtimestamp(changed, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        head: dict[str, Any] = {"session": session, "updated_at": at}
+        try:
+            view = documents.peek(group, session)
+        except (ValueError, WorldFailed) as error:
+            problem = f"{session_file(group, session)} cannot be read: {error}"
+            return {**head, "turns": 0, "entries": None, "tokens": None, "has_file": True, "problem": problem}
+        document = view.document
+        return {
+            **head,
+            "turns": document.turns,
+            "entries": len(document.recent_history),
+            "tokens": document.tokens,
+            "has_file": view.data is not None,
+        }
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, ListSessions)  # noqa: S101  the table pairs type and payload
+        names = documents.names(asked.group)
+        first = payload.offset or 0
+        shown = names[first : first + (payload.limit or _ROWS)]
+        return {"sessions": [row(asked.group, *found) for found in shown], "total": len(names)}
+
+    return QueryHandler(answer)
+
+
+def _expect(version: str | None, document: SessionDocument) -> None:
+    """Raise Refusal when the document is not the one that was read."""
+    if version is not None and version != (now := version_of(document)):
+        raise Refusal(
+            "conflict",
+            f"the document has version {now} by now: load it again, then decide; nothing was changed",
+            field="payload.expected_version",
+        )
+
+
+def _state(asked: Asked, document: SessionDocument) -> dict[str, Any]:
+    return {
+        "session": asked.session,
+        "file": session_file(asked.group, asked.session),
+        "version": version_of(document),
+        "turns": document.turns,
+        "entries": len(document.recent_history),
+        "tokens": document.tokens,
+        "facts": len(document.facts),
+        "tasks": len(document.active_tasks),
+    }
+
+
+# -------------------------------------------------------------------------------------------------------------- update
+
+
+@dataclass(slots=True)
+class _Texts:
+    """Texts of one request on their way into memory: without what hides, forges or betrays. Methods raise Refusal."""
+
+    asked: Asked
+    screen: Screen
+    changed: Counter[str] = field(default_factory=Counter)
+
+    def line(self, member: str, text: str) -> str:
+        """Return a text as one visible line."""
+        clean, screened = self.screen.text(self.asked, member, text)
+        neutral = one_line(clean)
+        self.changed.update(screened)
+        self.changed.update(neutral.changed)
+        if is_blank(neutral.text):
+            raise Refusal("invalid", f"{member} is blank; nothing was changed", field=member)
+        return neutral.text
+
+    def lines(self, member: str, text: str, *, heading: str = "") -> str:
+        """Return a text of any number of lines, which may be blank."""
+        clean, screened = self.screen.text(self.asked, member, text, heading=heading)
+        neutral = neutralise(clean)
+        self.changed.update(screened)
+        self.changed.update(neutral.changed)
+        return neutral.text
+
+    def free(self, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an object that the agent shapes with every text in it looked at; a key is the heading of its value."""
+        clean = {self.lines(member, key): self._free(member, key, item) for key, item in value.items()}
+        size = len(orjson.dumps(clean))
+        if size > MAX_OBJECT_BYTES:
+            raise Refusal(
+                "too_large", f"{member} has {size} bytes, the limit is {MAX_OBJECT_BYTES}: send less", field=member
+            )
+        return clean
+
+    def _free(self, member: str, key: str, value: object) -> object:
+        match value:
+            case str():
+                return self.lines(member, value, heading=key)
+            case dict():
+                return {self.lines(member, name): self._free(member, name, item) for name, item in value.items()}
+            case list():
+                return [self._free(member, key, item) for item in value]
+            case int() | float() if not isinstance(value, bool):  # a PIN may come as a number
+                shown = str(value)
+                clean = self.lines(member, shown, heading=key)
+                return value if clean == shown else clean
+            case _:
+                return value
+
+
+def _updated(
+    document: SessionDocument, payload: UpdateSession, texts: _Texts, now: datetime, max_prose: int
+) -> SessionDocument:
+    """Return the document with what the payload says. Raises Refusal; then nothing was changed."""
+    seconds = int(now.timestamp())
+    if payload.system_state is not None:
+        patch = texts.free("payload.system_state", payload.system_state)
+        state = _merged(document.system_state, patch)
+        _check_size("payload.system_state", "the state", len(orjson.dumps(state)), MAX_OBJECT_BYTES, "bytes")
+        document = replace(document, system_state=state)
+    if payload.add_facts or payload.remove_facts:
+        document = replace(document, facts=_facts(document.facts, payload, texts))
+    if payload.long_term_summary is not None:
+        summary = texts.lines("payload.long_term_summary", payload.long_term_summary).strip("\n")
+        _check_size("payload.long_term_summary", "the summary", len(summary), max_prose, "characters")
+        document = replace(document, long_term_summary=summary)
+    if payload.active_tasks or payload.remove_tasks:
+        document = replace(document, active_tasks=_tasks(document.active_tasks, payload, texts, seconds))
+    if payload.last_known_environment is not None:
+        environment = _environment(document.last_known_environment, payload.last_known_environment, texts, seconds)
+        document = replace(document, last_known_environment=environment)
+    if payload.tool_calls:
+        calls = [
+            (texts.line(f"payload.tool_calls.{at}.tool", item.tool), item) for at, item in enumerate(payload.tool_calls)
+        ]
+        stats = document.tool_stats.counted(
+            [(tool, item.calls) for tool, item in calls if item.calls], sum(item.failures for _, item in calls)
+        )
+        document = replace(document, tool_stats=stats)
+    return document
+
+
+def _merged(state: Json, patch: Json) -> dict[str, object]:
+    """Return a JSON merge patch applied (RFC 7396): null removes, objects merge, anything else replaces."""
+    merged = dict(state)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            before = merged.get(key)
+            merged[key] = _merged(before if isinstance(before, dict) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _facts(facts: Sequence[str], payload: UpdateSession, texts: _Texts) -> tuple[str, ...]:
+    """Return the facts without those removed and with those added, each once."""
+    kept = dict.fromkeys(facts)
+    for at, fact in enumerate(payload.remove_facts or ()):
+        member = f"payload.remove_facts.{at}"
+        if fact in kept:
+            del kept[fact]
+        elif (line := texts.line(member, fact)) in kept:
+            del kept[line]
+        else:
+            raise Refusal(
+                "not_found", f"{member} is none of the facts, word for word; nothing was changed", field=member
+            )
+    for at, fact in enumerate(payload.add_facts or ()):
+        kept[texts.line(f"payload.add_facts.{at}", fact)] = None
+    _check_size("payload.add_facts", "the document", len(kept), MAX_FACTS, "facts")
+    return tuple(kept)
+
+
+def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: _Texts, now: int) -> tuple[Task, ...]:
+    """Return the tasks without those removed, with those changed in their places and the new ones at the end."""
+    kept = {task.id: task for task in tasks}
+    for at, id_ in enumerate(payload.remove_tasks or ()):
+        if kept.pop(id_, None) is None:
+            member = f"payload.remove_tasks.{at}"
+            raise Refusal("not_found", f"{member} is no task of this session; nothing was changed", field=member)
+    for at, update in enumerate(payload.active_tasks or ()):
+        member = f"payload.active_tasks.{at}"
+        id_ = texts.line(f"{member}.id", update.id)
+        kept[id_] = _task(kept.get(id_), id_, update, member, texts, now)
+    _check_size("payload.active_tasks", "the document", len(kept), MAX_TASKS, "tasks")
+    return tuple(kept.values())
+
+
+def _task(known: Task | None, id_: str, update: TaskUpdate, member: str, texts: _Texts, now: int) -> Task:
+    if known is None:
+        if update.description is None:
+            raise Refusal(
+                "invalid",
+                f"{member}.description is missing: the task is new; nothing was changed",
+                field=f"{member}.description",
+            )
+        known = Task(id_, "", "Running", 0.0, now, now)
+    return replace(
+        known,
+        description=known.description
+        if update.description is None
+        else texts.line(f"{member}.description", update.description),
+        status=known.status if update.status is None else update.status,
+        progress=known.progress if update.progress is None else update.progress,
+        updated_at=now,
+    )
+
+
+def _environment(known: Environment, update: EnvironmentUpdate, texts: _Texts, now: int) -> Environment:
+    member = "payload.last_known_environment"
+    workspace, snapshot = known.workspace, known.system_snapshot
+    if update.workspace is not None:
+        workspace = one_line(texts.lines(f"{member}.workspace", update.workspace)).text
+    if update.system_snapshot is not None:
+        snapshot = texts.free(f"{member}.system_snapshot", update.system_snapshot)
+    return replace(known, workspace=workspace, last_update=now, system_snapshot=snapshot)
+
+
+def _check_size(member: str, what: str, size: int, limit: int, unit: str) -> None:
+    if size > limit:
+        raise Refusal("too_large", f"{what} would have {size} {unit}, the limit is {limit}: send less", field=member)

@@ -1,0 +1,210 @@
+"""Compaction of a session document: bounded, whatever was said in it (CM3). Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from honeybadger_host.memory.budget import shorten
+from honeybadger_host.memory.session import HistoryEntry, SessionDocument, Task
+from honeybadger_host.text import estimate_tokens, one_line
+
+HEADER: Final = "Previous conversation summary:"
+PREVIEW_CHARACTERS: Final = 100
+FINISHED: Final = frozenset({"completed", "done", "failed", "cancelled", "canceled"})
+"""States in which nothing more happens to a task, in any case of letters."""
+_ROLE_CHARACTERS: Final = 40
+_LEFT_OUT: Final = re.compile(r"\[\.\.\. (\d{1,15}) older messages? left out, see the session's log\]")
+_SHORTENED: Final = "\n[... shortened]"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionLimits:
+    """What a document may hold; the seed's numbers.
+
+    Args:
+        max_entries: more messages than this are compacted down to `keep_entries`.
+        max_tokens: above it the older half goes, as often as needed.
+        max_summary_characters: at least 200.
+        finished_task_seconds: how long a task stays after it ended.
+    """
+
+    max_entries: int = 50
+    keep_entries: int = 30
+    max_tokens: int = 100_000
+    max_summary_characters: int = 8_000
+    finished_task_seconds: int = 86_400
+
+    @property
+    def max_prose_characters(self) -> int:
+        """What a summary that somebody wrote may have, so that compaction never cuts it."""
+        return self.max_summary_characters * 3 // 4
+
+    def are_passed(self, entries: int, tokens: int) -> bool:
+        """Return whether a history is over a limit."""
+        return entries > self.max_entries or tokens > self.max_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What compaction made of a document.
+
+    Args:
+        summarised: messages that went from the history into the summary.
+        is_shortened: the newest message alone was over the limit of tokens; it was cut and marked.
+        facts_removed: duplicates.
+        tasks_removed: ended long enough ago.
+    """
+
+    document: SessionDocument
+    is_changed: bool
+    summarised: int = 0
+    is_shortened: bool = False
+    facts_removed: int = 0
+    tasks_removed: int = 0
+
+
+def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) -> Compacted:
+    """Return the document within its limits; compacted again it stays as it is.
+
+    Dropped messages leave one line each in the summary, which forgets its oldest such lines, and says how many, when it
+    is full. Facts are sorted, each once. What was not counted is estimated.
+
+    Args:
+        now: decides which ended tasks go.
+    Source: CM3.
+    """
+    history, dropped, is_shortened = _kept(document.recent_history, limits)
+    summary = document.long_term_summary
+    if dropped or len(summary) > limits.max_summary_characters:
+        summary = _summary(summary, dropped, limits)
+    facts = tuple(sorted({fact.strip() for fact in document.facts} - {""}))
+    cutoff = int(now.timestamp()) - limits.finished_task_seconds
+    tasks = tuple(task for task in document.active_tasks if not _is_over(task, cutoff))
+    compacted = replace(document, recent_history=history, long_term_summary=summary, facts=facts, active_tasks=tasks)
+    return Compacted(
+        compacted,
+        compacted != document,
+        len(dropped),
+        is_shortened,
+        len(document.facts) - len(facts),
+        len(document.active_tasks) - len(tasks),
+    )
+
+
+def _kept(
+    history: Sequence[HistoryEntry], limits: CompactionLimits
+) -> tuple[tuple[HistoryEntry, ...], Sequence[HistoryEntry], bool]:
+    """Return the newest messages that are within the limits, those before them, and whether the newest was cut."""
+    first = 0
+    if len(history) > limits.max_entries:
+        first = len(history) - min(limits.keep_entries, limits.max_entries)
+    costs = [entry.tokens for entry in history]
+    total = sum(costs[first:])
+    while total > limits.max_tokens and first < len(history) - 1:
+        half = first + (len(history) - first) // 2
+        total -= sum(costs[first:half])
+        first = half
+    kept, dropped = tuple(history[first:]), history[:first]
+    if total > limits.max_tokens:
+        return (_cut(kept[0], limits.max_tokens),), dropped, True
+    return kept, dropped, False
+
+
+def _cut(entry: HistoryEntry, max_tokens: int) -> HistoryEntry:
+    """Return a message that alone is over the limit, cut and marked; a count that its text denies is corrected."""
+    content = entry.content
+    if estimate_tokens(content) > max_tokens:
+        content = shorten(content, max_tokens).rstrip("\n")
+    return replace(entry, content=content, token_count=estimate_tokens(content))
+
+
+def _is_over(task: Task, cutoff: int) -> bool:
+    return task.status.strip().casefold() in FINISHED and task.updated_at <= cutoff
+
+
+# ---------------------------------------------------------------------------------------------------------- the summary
+
+
+def with_left_out(document: SessionDocument, count: int, limits: CompactionLimits) -> SessionDocument:
+    """Return the document with `count` more messages counted in its summary that never were in its history."""
+    if count <= 0:
+        return document
+    prose, left_out, lines = _parts(document.long_term_summary)
+    summary = _assembled(prose, left_out + count, lines, limits)
+    return replace(document, long_term_summary=summary)
+
+
+def _summary(summary: str, dropped: Iterable[HistoryEntry], limits: CompactionLimits) -> str:
+    """Return the summary with one line for each dropped message, within its bound.
+
+    What somebody wrote above the header comes first and stays; the oldest lines below it go, and are counted.
+    """
+    prose, left_out, lines = _parts(summary)
+    return _assembled(prose, left_out, [*lines, *map(_line, dropped)], limits)
+
+
+def _assembled(prose: str, left_out: int, lines: Sequence[str], limits: CompactionLimits) -> str:
+    bound = limits.max_summary_characters
+    if len(prose) > (most := limits.max_prose_characters if lines else bound):
+        prose = prose[: _boundary(prose, most - len(_SHORTENED))].rstrip() + _SHORTENED
+    head = f"{prose}\n\n{HEADER}\n" if prose else f"{HEADER}\n"
+    room = bound - len(head)
+    if sum(len(line) + 1 for line in lines) > room or left_out:
+        room -= len(_left_out(left_out + len(lines))) + 1
+    first = len(lines)
+    while first and len(lines[first - 1]) < room:
+        first -= 1
+        room -= len(lines[first]) + 1
+    left_out += first
+    if not left_out and not lines:
+        return prose[:bound]
+    mark = f"{_left_out(left_out)}\n" if left_out else ""
+    return (head + mark + "".join(f"{line}\n" for line in lines[first:]))[:bound]
+
+
+def _parts(summary: str) -> tuple[str, int, list[str]]:
+    """Return what stands above the first header, how many messages were left out below it, and the lines there."""
+    above: list[str] = []
+    below: list[str] | None = None
+    left_out = 0
+    for line in summary.split("\n"):
+        if line == HEADER:
+            below = below or []
+        elif below is None:
+            above.append(line)
+        elif found := _LEFT_OUT.fullmatch(line):
+            left_out += int(found[1])
+        elif line.strip():
+            below.append(line)
+    return "\n".join(above).strip("\n"), left_out, below or []
+
+
+def _line(entry: HistoryEntry) -> str:
+    text = _shown(entry.content[: 8 * PREVIEW_CHARACTERS])
+    if len(text) > PREVIEW_CHARACTERS:
+        text = text[: _boundary(text, PREVIEW_CHARACTERS)].rstrip() + "…"
+    return f"- {_shown(entry.role)[:_ROLE_CHARACTERS]}: {text}"
+
+
+def _shown(text: str) -> str:
+    """Return a text as one line that forges nothing; the common case without a look at each character (10 us less)."""
+    return text.strip() if text.isascii() and text.isprintable() else one_line(text).text
+
+
+def _boundary(text: str, at: int) -> int:
+    """Return `at`, or a little less where that would part a letter from its accents or an emoji from its parts."""
+    for position in range(at, max(0, at - 16), -1):
+        joined = text[position - 1] == "\u200d" or text[position : position + 1] in ("\u200d", "\ufe0f")
+        accent = text[position : position + 1]
+        if not joined and not (accent and unicodedata.combining(accent)):
+            return position
+    return at
+
+
+def _left_out(count: int) -> str:
+    return f"[... {count} older {'message' if count == 1 else 'messages'} left out, see the session's log]"

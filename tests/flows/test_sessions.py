@@ -1,0 +1,172 @@
+"""Session documents on a real host: over restarts, kills, editors and a corrupt file (CM1-CM6)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bench.session import bench_session
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Conflict, NotFound
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, patched, request, wait_for
+
+FILE = "data/context/main/main.json"
+Clients = Callable[..., SyncClient]
+MEMBERS = [
+    "session_id",
+    "system_state",
+    "facts",
+    "recent_history",
+    "long_term_summary",
+    "active_tasks",
+    "tool_stats",
+    "last_known_environment",
+    "token_usage",
+    "honeybadger",
+]
+
+
+def on_disk(home: Path) -> dict[str, Any]:
+    """Return the document as a person sees it, empty while there is none."""
+    try:
+        value = orjson.loads((home / FILE).read_bytes())
+    except FileNotFoundError:
+        return {}
+    assert isinstance(value, dict)
+    return value
+
+
+def contents(client: SyncClient) -> list[str]:
+    return [entry.content for entry in client.load_session().recent_history]
+
+
+def test_the_document_of_a_session_stands_on_disk_and_survives_a_restart(
+    home: Path, make_host: HostFactory, client: Clients
+) -> None:
+    host = make_host({"document.write_out_seconds": 0.2}).start()
+    agent = client()
+    agent.append_turn("user", "Create a new file")
+    agent.append_turn("assistant", "Done", tools_used=["file_write"])
+    written = wait_for(lambda: on_disk(home), what="the document written out")
+    assert list(written) == MEMBERS
+    wait_for(lambda: on_disk(home)["honeybadger"] == {"turns": 2}, what="both turns written out")
+    agent.update_session(
+        add_facts=["User prefers verbose output"], active_tasks=[{"id": "task_001", "description": "Monitor"}]
+    )
+    agent.append_turn("user", "the last words before the end")
+    host.stop()
+    assert [entry["content"] for entry in on_disk(home)["recent_history"]][-1] == "the last words before the end"
+    host.start()
+    loaded = agent.load_session()
+    assert loaded.facts == ["User prefers verbose output"]
+    assert (loaded.turns, loaded.active_tasks[0].status, loaded.tool_stats.by_tool) == (3, "Running", {"file_write": 1})
+    assert (home / FILE).stat().st_mode & 0o777 == 0o600
+    assert host.events("projection.kept") == []
+    host.stop()
+
+
+@pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied"])
+def test_killed_around_a_compaction_each_turn_is_there_once(
+    home: Path, make_host: HostFactory, client: Clients, stranger: RawSender, point: str
+) -> None:
+    first = make_host({"document.write_out_seconds": 600}).start()
+    for number in range(1, 51):
+        stranger.drop(f"r{number:02}", request(f"r{number:02}", "append_turn", payload=said(number)))
+    stranger.reply("r50")
+    first.kill()
+    assert on_disk(home) == {}
+    fault = f"""
+import functools, os
+from honeybadger_host import daemon
+daemon.run = functools.partial(daemon.run, passed=lambda point: point == {point!r} and os.kill(os.getpid(), 9))
+"""
+    killed = make_host(launcher=patched(fault)).start()
+    stranger.drop("r51", request("r51", "append_turn", payload=said(51)))
+    assert killed.wait() == -9
+    host = make_host().start()
+    assert stranger.reply("r51")["result"]["turn"] == 51
+    stranger.wait_until_taken("r51")
+    loaded = client().load_session()
+    lines = [line.removeprefix("- user: ") for line in loaded.long_term_summary.splitlines()[1:]]
+    shown = [entry.content for entry in loaded.recent_history]
+    assert len(shown) == 30
+    assert lines + shown == [f"message {number}" for number in range(1, 52)]
+    assert on_disk(home)["honeybadger"] == {"turns": 51}
+    host.stop()
+
+
+def said(number: int) -> dict[str, str]:
+    return {"role": "user", "content": f"message {number}"}
+
+
+def test_an_edit_of_the_file_by_hand_wins(home: Path, host: HostProcess, client: Clients) -> None:
+    agent = client()
+    agent.append_turn("user", "Hello")
+    agent.update_session(add_facts=["a"])
+    version = agent.load_session().version
+    edited = {**on_disk(home), "facts": ["edited"], "my_note": "kept"}
+    (home / "draft").write_bytes(orjson.dumps(edited))
+    (home / "draft").rename(home / FILE)
+    assert agent.load_session().facts == ["edited"]
+    with pytest.raises(Conflict):
+        agent.update_session(add_facts=["b"], expected_version=version)
+    agent.append_turn("user", "and more")
+    agent.update_session(add_facts=["b"])
+    assert (on_disk(home)["facts"], on_disk(home)["my_note"]) == (["edited", "b"], "kept")
+    assert contents(agent) == ["Hello", "and more"]
+
+
+def test_a_corrupt_file_is_set_aside_and_served_from_the_journal(
+    home: Path, make_host: HostFactory, client: Clients
+) -> None:
+    host = make_host().start()
+    agent = client()
+    agent.update_session(add_facts=["a"])
+    agent.append_turn("user", "Hello")
+    host.kill()
+    broken = (home / FILE).read_bytes().replace(b'"facts": [', b'"facts": [,')
+    (home / FILE).write_bytes(broken)
+    os.utime(home / FILE, (time.time() - 60, time.time() - 60))
+    host.start()
+    assert agent.load_session().facts == ["a"]
+    assert contents(agent) == ["Hello"]
+    event = host.wait_for_event("session.set_aside")
+    assert event["restored_from"] == "the journal"
+    assert (home / FILE).with_name(event["to"]).read_bytes() == broken
+    host.stop()
+
+
+def test_a_deleted_session_begins_afresh_also_after_a_restart(
+    home: Path, make_host: HostFactory, client: Clients
+) -> None:
+    host = make_host().start()
+    agent = client()
+    agent.append_turn("user", "before")
+    agent.update_session(add_facts=["a"])
+    assert agent.delete_session().is_deleted
+    assert not (home / FILE).exists()
+    host.kill()
+    host.start()
+    loaded = agent.load_session()
+    assert (loaded.facts, loaded.recent_history, loaded.is_new) == ([], [], True)
+    agent.append_turn("user", "after")
+    assert contents(agent) == ["after"]
+    assert "before" in (home / "data/sessions/main/main.jsonl").read_text()
+    with pytest.raises(NotFound):
+        agent.update_session(remove_facts=["a"])
+    assert [row.session for row in agent.list_sessions().sessions] == ["main"]
+    host.stop()
+
+
+def test_the_bench_measures_load_save_and_compaction(tmp_path: Path) -> None:
+    """The figures stand in docs/performance.md; here only that they are taken, and are not far off."""
+    rows = bench_session(tmp_path, rounds=5)
+    assert [row.name.split(",")[0] for row in rows] == ["load", "save", "compaction"]
+    assert all(0 < float(row.value.split()[0]) < 200 for row in rows)
