@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import orjson
 
 from honeybadger_agent import tools
-from honeybadger_agent.client import SyncClient
+from honeybadger_agent.client import SyncClient, result_of
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import SESSION, BadName, checked_id
 from honeybadger_agent.wire import ContextResult
@@ -93,6 +93,30 @@ def _remember(options: Mapping[str, Any]) -> None:
     print(f"saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else ""))
 
 
+def _save(options: Mapping[str, Any]) -> None:
+    text = _standard_input() if options["text"] == "-" else options["text"]
+    call = tools.save_memory(
+        text, options["category"], options["tag"], title=options["title"], aliases=options["alias"]
+    )
+    entry = _client(options).call(call, request_id=options["id"])
+    if options["json"]:
+        _print_json(entry.model_dump())
+        return
+    changed = ", ".join(f"{kind} ({count})" for kind, count in entry.neutralised.items())
+    known = f"known already, said {entry.reinforced + 1} times" if entry.reinforced else "saved"
+    print(f"{known}: {entry.id} in {entry.file}" + (f"; made harmless: {changed}" if changed else ""))
+
+
+def _forget(options: Mapping[str, Any]) -> None:
+    call = tools.delete_memory(options["entry"])
+    reply = _client(options).request(call.type_name, call.payload, request_id=options["id"])
+    entry = result_of(reply, call.result)
+    if options["json"]:
+        _print_json({**entry.model_dump(), "seq": reply.seq})
+    else:
+        print(f"forgotten: {entry.file}; the operator brings it back with `honeybadger-host undo {reply.seq}`")
+
+
 def _context(options: Mapping[str, Any]) -> None:
     context = _client(options).get_context(options["message"], options["budget"])
     if options["json"]:
@@ -161,6 +185,18 @@ def _parser() -> argparse.ArgumentParser:
     remember.add_argument("--section", metavar="NAME", help="heading of the note, one line (Notes)")
     _add_id(remember)
 
+    save = command("save", _save, "Save an entry of long-term memory; what is known already is not doubled.")
+    save.add_argument("text", metavar="TEXT", help="what is to be known; - reads standard input")
+    save.add_argument("--category", metavar="NAME", help="as user-preferences/timezone (general)")
+    save.add_argument("--tag", metavar="NAME", action="append", help="a label; may be repeated")
+    save.add_argument("--title", metavar="NAME", help="a short name to find it under")
+    save.add_argument("--alias", metavar="NAME", action="append", help="another one; may be repeated")
+    _add_id(save)
+
+    forget = command("forget", _forget, "Remove an entry of long-term memory; the journal keeps it.")
+    forget.add_argument("entry", metavar="ENTRY", help="its id")
+    _add_id(forget)
+
     context = command("context", _context, "Print the context for the next answer of the model.")
     context.add_argument("--message", metavar="TEXT", help="what the user says now")
     context.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
@@ -178,7 +214,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_id(call)
 
     ping = command("ping", _ping, "Ask whether a host serves this mailbox.")
-    for one in (remember, context, history, ping):
+    for one in (remember, save, forget, context, history, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

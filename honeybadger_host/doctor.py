@@ -20,9 +20,11 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_host import service
 from honeybadger_host.domain import GROUP_FILES
-from honeybadger_host.errors import FileProblem, HostError, SettingsError
+from honeybadger_host.errors import FileProblem, HostError, SettingsError, WorldFailed
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, check_home, is_served, read_holder
+from honeybadger_host.memory.entries import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.whole_files import read_whole
 from honeybadger_host.observe import STATUS_FILE
 from honeybadger_host.senders import load_senders
 from honeybadger_host.settings import load_settings, user_folders
@@ -36,6 +38,7 @@ _FEWEST_OPEN_FILES: Final = 1024
 """A slice opens 256 folders, a query some more."""
 _STATUS_SECONDS: Final = 120.0
 """Twice the longest `life.status_seconds`."""
+_MOST_NAMED: Final = 20
 _VOLATILE: Final = {"tmpfs", "ramfs"}
 
 
@@ -311,6 +314,26 @@ def group_files(home: Path) -> Iterator[Finding]:
     yield Finding("group files", "ok", f"{good} can be served")
 
 
+def entries(home: Path) -> Iterator[Finding]:
+    """Long-term entries that are none: each is skipped, and the others are served."""
+    good = bad = 0
+    for group in _group_folders(home):
+        for folder, _, names in os.walk(home / memory_folder(group)):
+            for name in sorted(name for name in names if name.endswith(".json") and name[0] != "."):
+                file = f"{folder}/{name}".removeprefix(f"{home}/")
+                try:
+                    parse_entry(read_whole(home / file) or b"", file)
+                except (ValueError, WorldFailed) as error:
+                    bad += 1
+                    if bad <= _MOST_NAMED:
+                        yield Finding("entries", "warning", f"{file}: {error}", "mend, move or remove it")
+                else:
+                    good += 1
+    if bad > _MOST_NAMED:
+        yield Finding("entries", "warning", f"{bad - _MOST_NAMED} more files are no entries", "mend these first")
+    yield Finding("entries", "ok", f"{good} can be served")
+
+
 def boxes(home: Path) -> Iterator[Finding]:
     ipc = home / "data" / "ipc"
     if not ipc.is_dir():
@@ -421,6 +444,7 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     inotify,
     hard_links,
     group_files,
+    entries,
     boxes,
     running,
     dead_letters,

@@ -186,7 +186,7 @@ def test_a_reply_that_is_none_is_one_line(mailbox: Mailbox, answering: Answering
     ("arguments", "says"),
     [
         ([], "the following arguments are required: COMMAND"),
-        (["forget"], "invalid choice: 'forget'"),
+        (["enchant"], "invalid choice: 'enchant'"),
         (["remember"], "the following arguments are required: TEXT"),
         (["ping", "--loud"], "unrecognized arguments: --loud"),
         (["ping", "--sess", "a"], "unrecognized arguments: --sess"),

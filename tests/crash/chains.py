@@ -77,7 +77,7 @@ class Chain:
         shadow = self.folder / "shadow" if self.cuts else None
         if shadow is not None:
             keep_all(home, shadow)
-        story.drop_some(self.rounds)
+        story.drop_some(self.rounds, may_forget=self.cuts is None)
         for number, kill in enumerate((self.first, *self.then)):
             code = self._live(story, shadow, kill)
             figures.kills += code == _KILLED

@@ -11,12 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
 from honeybadger_agent.mailbox import Mailbox, new_id
+from honeybadger_agent.wire import GENERAL
+from honeybadger_host.memory.entries import entry_id, normalise
 
+Kind: TypeAlias = Literal["note", "turn", "entry", "forget"]
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
 _ENTRY: Final = re.compile(
     rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n"
@@ -30,7 +33,7 @@ class Sent:
     group: str
     sender: str
     request_id: str
-    kind: Literal["note", "turn"]
+    kind: Kind
     content: str
     data: bytes
 
@@ -94,12 +97,16 @@ class Story:
 
     # ---------------------------------------------------------------------------------------------------- producers
 
-    def drop(self, box: tuple[str, str], kind: Literal["note", "turn"], content: str) -> Sent:
+    def drop(self, box: tuple[str, str], kind: Kind, content: str) -> Sent:
         """Publish one request as `Mailbox` does: written, fsynced, renamed."""
         request_id = new_id()
         request: dict[str, Any] = {"v": 1, "id": request_id}
         if kind == "note":
             request |= {"type": "update_memory", "payload": {"content": content}}
+        elif kind == "entry":
+            request |= {"type": "save_memory", "payload": {"content": content}}
+        elif kind == "forget":
+            request |= {"type": "delete_memory", "payload": {"id": entry_id(GENERAL, normalise(content))}}
         else:
             payload = {"role": "user", "content": content}
             request |= {"type": "append_turn", "session": self.session, "payload": payload}
@@ -108,13 +115,23 @@ class Story:
         self._boxes[box].publish(request_id, sent.data)
         return sent
 
-    def drop_some(self, rounds: int) -> None:
-        """Drop a note and a turn of every sender in each round: some identical, some of several lines."""
+    def drop_some(self, rounds: int, *, may_forget: bool = False) -> None:
+        """Drop a note and a turn of every sender in each round: some identical, some of several lines.
+
+        In the first one, too, what all senders of a group know: one entry of it, said again by each.
+
+        Args:
+            may_forget: the entry of `beta` is removed in the second round; only where nothing changes the order.
+        """
         for number in range(rounds):
             for box in BOXES:
                 text = "The same again." if number % 2 else f"{box[1]} says {number} in {box[0]}"
                 self.drop(box, "note", text + ("\nand a second line" if number % 3 == 2 else ""))
                 self.drop(box, "turn", f"{box[1]} asks {number}")
+                if number == 0:
+                    self.drop(box, "entry", f"{box[0]} is a group")
+            if number == 1 and may_forget:
+                self.drop(BOXES[-1], "forget", f"{BOXES[-1][0]} is a group")
 
     def look(self) -> None:
         """See the replies that came. One that cannot be read yet is none (a power cut may leave it empty)."""
@@ -170,6 +187,7 @@ class Story:
         for group in sorted({sent.group for sent in self.sent} | set(self.kept_lines)):
             self._check_notes(group, verdict, is_ordered=is_ordered)
             self._check_turns(group, verdict)
+            self._check_entries(group, verdict)
         self._check_replies(verdict, may_vanish=may_replies_vanish)
         self._check_journal(verdict)
         if self.is_waiting():
@@ -222,6 +240,22 @@ class Story:
             verdict.wrong.append(f"{group}: turns are numbered {numbers}")
         if Counter(found) == Counter(wanted):
             _check_order(f"{group}: turns", wanted, found, verdict)
+
+    def _check_entries(self, group: str, verdict: Verdict) -> None:
+        said = Counter(sent.content for sent in self.sent if sent.kind == "entry" and sent.group == group)
+        forgotten = {sent.content for sent in self.sent if sent.kind == "forget" and sent.group == group}
+        wanted = [(group, content) for content in said if content not in forgotten]
+        found: list[tuple[str, str]] = []
+        for path in sorted((self.home / "groups" / group / "memory").rglob("[!.]*.json")):
+            try:
+                entry = orjson.loads(path.read_bytes())
+            except orjson.JSONDecodeError:
+                verdict.wrong.append(f"{path} is torn")
+                continue
+            found.append((group, entry["content"]))
+            if entry["reinforced"] != said[entry["content"]] - 1:
+                verdict.wrong.append(f"{group}: {entry['content']!r} was reinforced {entry['reinforced']} times")
+        _count(f"{group}: entry", wanted, found, verdict)
 
     def _check_replies(self, verdict: Verdict, *, may_vanish: bool) -> None:
         sequence: list[int] = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Forbidden, NotFound, Unavailable
 from honeybadger_host.memory.journal import read_log
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, request, run_cli
+from tests.hosting import HostProcess, RawSender, frozen_environment, request, run_cli
 
 MakeClient = Callable[..., SyncClient]
 
@@ -151,3 +153,51 @@ def test_the_log_shows_entries_in_words(make_host: HostFactory, client: MakeClie
     assert ["entry_removed" in line for line in printed] == [True, False]
     assert all(line.endswith("  User prefers dark mode") for line in printed)
     host.stop()
+
+
+def run_agent(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "honeybadger_agent.cli", "--home", str(home), *arguments],
+        env=frozen_environment(),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+def test_a_shell_saves_and_forgets_and_the_operator_brings_it_back(make_host: HostFactory) -> None:
+    host = make_host().start()
+    saved = run_agent(host.home, "save", "Tea, no sugar", "--category", "drinks", "--tag", "tea", "--title", "Tea")
+    assert saved.stdout.startswith("saved: ")
+    id_ = saved.stdout.split()[1]
+    again = run_agent(host.home, "save", "tea,  no sugar", "--category", "drinks")
+    assert again.stdout == f"known already, said 2 times: {id_} in memory/drinks/{id_}.json\n"
+    forgotten = run_agent(host.home, "forget", id_).stdout
+    assert forgotten.endswith("`honeybadger-host undo 3`\n")
+    assert run_agent(host.home, "forget", id_).returncode == 1
+    assert run_cli("undo", 3, home=host.home).returncode == 0
+    assert (
+        orjson.loads(run_agent(host.home, "call", "get_memory", f'{{"id":"{id_}"}}').stdout)["result"]["title"] == "Tea"
+    )
+    host.stop()
+
+
+def test_the_doctor_names_each_file_that_is_no_entry(home: Path) -> None:
+    folder = home / "groups/main/memory/home"
+    folder.mkdir(parents=True)
+    (folder / "cat.json").write_text('{"content": "The cat is called Ada"}')
+    (folder / "bad.json").write_text('{"content": 5}')
+    (folder / "my note.json").write_text('{"content": "x"}')
+    (folder / "link.json").symlink_to("cat.json")
+    (folder / ".cat.json.1.tmp").write_text("half")
+    (folder / "notes.txt").write_text("mine")
+    found = [
+        (item["level"], item["message"])
+        for item in orjson.loads(run_cli("doctor", "--json", home=home).stdout)
+        if item["check"] == "entries"
+    ]
+    assert ("warning", 'groups/main/memory/home/bad.json: "content" must be a text') in found
+    assert [level for level, _ in found] == ["warning", "warning", "warning", "ok"]
+    assert any("my note.json" in message and "no id" in message for _, message in found)
+    assert any("link.json" in message for _, message in found)
+    assert found[-1][1] == "1 can be served"

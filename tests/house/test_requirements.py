@@ -111,6 +111,9 @@ ROWS: Final[dict[str, list[str]]] = {
     "RB5 save, delete and list, each a tool": [
         "agent/test_tools.py::test_every_request_type_is_a_tool_and_every_tool_a_request_type",
         "host/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found",
+        "flows/test_entries.py::test_an_entry_is_known_after_a_kill_a_restart_and_an_edit",
+        "flows/test_entries.py::test_the_operator_undoes_with_and_without_a_running_host",
+        "crash/test_kill_points.py::test_killed_three_times_at_a_named_point_nothing_is_lost_or_doubled",
     ],
     "AM3 the rules of categories": [
         "host/test_entries.py::test_letters_digits_dashes_and_slashes_are_a_category",
