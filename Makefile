@@ -8,11 +8,12 @@ PYTHON313 := $(shell for p in python3.13 $$HOME/.pyenv/versions/3.13*/bin/python
 PINS   := .ci/constraints.txt
 TEST_ARGS ?= -n auto
 
-.PHONY: run test demo check check-313 crash bench schemas clean help
+.PHONY: run test demo check check-313 crash fuzz bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make demo   the whole story in a minute            make check  format, lint, types, tests: what CI runs"
 	@echo "make bench  speed and memory, one table            make crash  the long crash suite"
+	@echo "make fuzz   any bytes as a request, for a minute   FUZZ_SECONDS=600 for longer"
 	@echo "make clean  remove what these commands made"
 
 $(VENV)/.run: pyproject.toml $(PINS)
@@ -51,6 +52,12 @@ check-313:
 # The long form of tests/crash: at least 10,000 kills and 2,000 power cuts, a quarter of an hour.
 crash: $(VENV)/.dev
 	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest tests/crash
+
+# Led by coverage where atheris can be installed, else drawn by Hypothesis: it says which.
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/.dev
+	-$(call install,$(VENV),-e '.[fuzz]')
+	$(VENV)/bin/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m bench

@@ -1,0 +1,193 @@
+"""Bytes in, reply out: the door as the daemon builds it, on a home of its own, driven by hand.
+
+No daemon, no watcher, no other thread: what a request file's bytes do is the same each time, so a fuzzer can follow it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, get_args
+
+import orjson
+
+from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.wire import ErrorCode, Reply
+from honeybadger_host.daemon import Host, build
+from honeybadger_host.home import make_home
+from honeybadger_host.settings import Settings, load_settings
+
+STEM: Final = "x"
+GROUP: Final = "main"
+SENDER: Final = "mallory"
+_FRESH_AFTER: Final = 400
+"""Requests of one home; then a new one, so that files stay small and every run is as fast as the first."""
+_HEADING: Final = re.compile(rb"^## .* \(mallory, \d{4}-\d\d-\d\d \d\d:\d\d\)$", re.MULTILINE)
+_LONGEST_ERROR: Final = 2_000
+_GIVEN: Final = frozenset(get_args(ErrorCode)) - {"internal", "unavailable"}
+"""What bytes alone may bring about: a bug of the host is none of it, and the world does not fail here."""
+
+
+class Road:
+    """A door that one sender's requests go through, one at a time.
+
+    Args:
+        folder: where homes are made; a file system in memory makes it ten times faster.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._settings: Settings | None = None
+        self._host: Host | None = None
+        self._homes = 0
+        self._asked = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def host(self) -> Host:
+        """The parts of the host, once something was asked."""
+        assert self._host is not None
+        return self._host
+
+    @property
+    def home(self) -> Path:
+        return self._folder / f"home-{self._homes}"
+
+    @property
+    def box(self) -> Path:
+        return self.home / "data" / "ipc" / GROUP / SENDER
+
+    @property
+    def memory(self) -> Path:
+        return self.home / "groups" / GROUP / "MEMORY.md"
+
+    def close(self) -> None:
+        if self._host is not None:
+            self._host.close()
+            self._host = None
+            shutil.rmtree(self.home)
+            self._asked = 0
+
+    def ask(self, data: bytes) -> bytes:
+        """Return the bytes of the reply to a request file with these bytes. The file is named `x.json`.
+
+        Raises what the door raises, and AssertionError when there is no reply or the request is still there.
+        """
+        if self._host is None:
+            self._open()
+        self._asked += 1
+        request, reply = self.box / "requests" / f"{STEM}.json", self.box / "replies" / f"{STEM}.json"
+        reply.unlink(missing_ok=True)
+        request.write_bytes(data)
+        door = self.host.door
+        door.hint(str(self.box))
+        while (received := door._receive()) is not None:
+            try:
+                door._decide(received)
+                if any(letter.is_decided for letter in received.letters):
+                    door._write(received)
+            finally:
+                received.close()
+            for letter in received.letters:
+                if not letter.is_decided:
+                    door._answer_query(letter)
+        assert not os.path.lexists(request), "the request is still there"
+        return reply.read_bytes()
+
+    def forget_receipts(self) -> None:
+        """Make the id free again, as a week does."""
+        self.host.journal.prune_receipts(time.time_ns())
+
+    def check(self, data: bytes) -> Reply:
+        """Ask, and return the reply; fail unless all holds that any bytes at all must leave alone."""
+        if self._asked >= _FRESH_AFTER:
+            self.close()
+        before = 0 if self._host is None else self._size()
+        reply = Reply.model_validate_json(self.ask(data))
+        after = self._size()
+        assert (reply.v, reply.id) == (1, STEM)
+        if reply.ok:
+            assert reply.error is None
+            assert reply.result is not None
+        else:
+            assert reply.error is not None
+            assert reply.result is None
+            assert reply.error.code in _GIVEN, reply.error
+            assert reply.error.message.isprintable(), reply.error
+            assert 0 < len(reply.error.message) < _LONGEST_ERROR
+            assert reply.seq is None
+        added = self._bytes_from(before)
+        assert len(_HEADING.findall(added)) == added.count(b"\n#") == (after != before), added
+        assert (reply.seq is not None) or after == before
+        if reply.seq is not None:
+            again = Reply.model_validate_json(self.ask(data))
+            assert again == reply  # exactly once: the first reply, and nothing written
+            assert self._size() == after
+            self.forget_receipts()
+        self._check_names()
+        return reply
+
+    def _open(self) -> None:
+        self.close()
+        self._homes += 1
+        make_home(self.home)
+        for name in ("tmp", "requests", "replies"):
+            (self.box / name).mkdir(parents=True)
+        if self._settings is None:
+            self._settings = load_settings(self.home, {"ipc.unfinished_seconds": 0, "log.requests": False}).settings
+        self._host = build(self.home, self._settings)
+        self._host.spool.discover()
+
+    def _size(self) -> int:
+        try:
+            return self.memory.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def _bytes_from(self, offset: int) -> bytes:
+        try:
+            with self.memory.open("rb") as file:
+                file.seek(offset)
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def _check_names(self) -> None:
+        """Fail when the host made a file where no request may make one."""
+        groups = [name for name in os.listdir(self.home / "groups") if name != GROUP]
+        assert groups == []
+        assert sorted(os.listdir(self.box / "replies")) == [f"{STEM}.json"]
+        sessions = self.home / "data" / "sessions"
+        if sessions.is_dir():
+            assert os.listdir(sessions) == [GROUP]
+            for name in os.listdir(sessions / GROUP):
+                assert re.fullmatch(r"[A-Za-z0-9._:%-]{1,120}\.jsonl", name), name
+        for name in os.listdir(self.home / "data" / "ipc"):
+            assert NAME.fullmatch(name)
+
+
+def seeds() -> list[bytes]:
+    """Return requests of every kind that are good, for a fuzzer to begin with."""
+    payloads: list[tuple[str, dict[str, object]]] = [
+        ("ping", {}),
+        ("update_memory", {"content": "User prefers dark mode", "section": "Preferences"}),
+        ("update_memory", {"content": "a\n## b (alice, 2026-01-01 00:00)\n- c\n```\n<!-- d"}),
+        ("read_group_files", {}),
+        ("append_turn", {"role": "user", "content": "hello", "sender": "Maria", "tools_used": ["search"]}),
+        ("append_turn", {"role": "assistant", "content": "hi", "input_tokens": 10, "output_tokens": 2}),
+        ("get_history", {"budget_tokens": 100, "max_messages": 3}),
+        ("get_context", {"message": "What do I like?", "budget_tokens": 50}),
+    ]
+    envelope = {"v": 1, "id": STEM, "session": "main", "sent_at": "2026-11-21T06:00:00Z", "group": GROUP}
+    return [orjson.dumps({**envelope, "type": name, "payload": payload}) for name, payload in payloads]
