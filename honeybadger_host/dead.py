@@ -79,6 +79,11 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     stem = str(letter.reason.get("name")).removesuffix(".json")
     if letter.data is None or not REQUEST_ID.fullmatch(stem):
         raise HostError(f"{letter.name} cannot be tried again: it was no file, or its name is no request id")
+    if "owner" in letter.reason:
+        raise HostError(
+            f"{letter.name} cannot be tried again: its file was somebody else's ({letter.reason['owner']}), and would "
+            "become the sender's"
+        )
     if "left_out" in letter.reason:
         raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
     try:

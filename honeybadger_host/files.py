@@ -40,11 +40,16 @@ class NotRegular(Exception):
     """Something that is no regular file: it was not read."""
 
 
+class Changing(Exception):
+    """A file that was written, linked or unlinked while it was read: what was read counts for nothing."""
+
+
 class Incoming(NamedTuple):
     """A regular file as it was at one moment.
 
     Args:
-        data: at most `max_bytes` + 1 bytes; more than `max_bytes` means it is too large.
+        data: at most `max_bytes` + 1 bytes; more than `max_bytes` means it is too large. Empty when the file has more
+            names than one: it may be somebody else's, and was not read.
         size: as the file system says.
         uid: owner.
         links: names the file has.
@@ -78,7 +83,8 @@ def read_incoming(folder_fd: int, name: str, max_bytes: int) -> Incoming:
 
     Raises:
         NotRegular: a link, folder, FIFO, socket or device; the message names the kind.
-        FileNotFoundError: it is gone.
+        Changing: look again later.
+        FileNotFoundError: it is gone, or its name is another file's by now.
         OSError: the world failed (too many open files, I/O error).
     """
     try:
@@ -93,8 +99,19 @@ def read_incoming(folder_fd: int, name: str, max_bytes: int) -> Incoming:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise NotRegular(kind_of(status.st_mode))
+        if status.st_nlink > 1:
+            return Incoming(b"", status.st_size, status.st_uid, status.st_nlink, Signature.of(status))
         # one read of what fstat promised; a buffer of the limit's size for every small file costs 15 us
         data = os.read(fd, min(status.st_size, max_bytes) + 1)
+        # A link to somebody's file that was taken away behind the open leaves one name as well, and not this one. But a
+        # name that stands, and nothing linked, unlinked or written since: then it was the only one all the time. The
+        # rename onto itself changes nothing: it waits for an unlink under way, which a look-up does not.
+        os.rename(name, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+        named = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+        if (named.st_ino, named.st_dev) != (status.st_ino, status.st_dev):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        if named.st_ctime_ns != status.st_ctime_ns:
+            raise Changing
         return Incoming(data, max(status.st_size, len(data)), status.st_uid, status.st_nlink, Signature.of(status))
     finally:
         os.close(fd)

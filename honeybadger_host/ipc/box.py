@@ -160,8 +160,8 @@ class OpenBox:
             seen: what was answered. Something else of this name stays: it is a request that nobody has read. (There is
                 no call that compares and removes in one step: what comes in the microseconds between goes unread.)
         """
-        if seen is not None and self.look(name) != seen:
-            return
+        if seen is not None and ((now := self.look(name)) is None or now[:3] != seen[:3]):
+            return  # its ctime may change: also the removal of another name of the same file does that
         try:
             os.unlink(name, dir_fd=self.requests_fd)
         except FileNotFoundError:
@@ -362,13 +362,24 @@ class Spool:
             box.complaint = why
             log.error("box.refused", group=box.group, sender=box.sender, why=why)
 
-    def bury(self, box: Box, name: str, data: bytes | None, why: str, at: str, *, size: int | None = None) -> None:
+    def bury(
+        self,
+        box: Box,
+        name: str,
+        data: bytes | None,
+        why: str,
+        at: str,
+        *,
+        size: int | None = None,
+        owner: int | None = None,
+    ) -> None:
         """Keep the bytes of a request that is none, with the reason, in `data/dead/`. Raises OSError.
 
         Args:
-            data: None when it is no regular file: then there is only the reason.
+            data: None when it was not read: then there is only the reason.
             at: UTC, RFC 3339.
             size: what the file had, when `data` is only its beginning.
+            owner: uid of the file, when that is somebody else's than the box's.
         """
         folder = self._dead / box.group / box.sender
         make_folders(folder)
@@ -390,6 +401,8 @@ class Spool:
             if not is_kept:
                 _write_new(path, data)
             reason["bytes"] = str(len(data))
+            if owner is not None:
+                reason["owner"] = f"uid {owner}"
             if left_out > 0:
                 reason["left_out"] = f"{left_out} of {size} bytes"
             if secrets:
@@ -540,6 +553,9 @@ def _open_folders(box: Box) -> OpenBox:
             except FileNotFoundError:
                 os.mkdir(REPLIES, 0o700, dir_fd=folder)
                 replies = open_folder(REPLIES, within=folder)
+                if box.uid is not None and box.uid != os.geteuid():
+                    with contextlib.suppress(PermissionError):  # as with a reply: see `OpenBox.reply`
+                        os.fchown(replies, box.uid, -1)
         except BaseException:
             os.close(requests)
             raise

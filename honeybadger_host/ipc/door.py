@@ -42,7 +42,7 @@ from honeybadger_host.domain import (
     TurnAdded,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files import NotRegular, Signature
+from honeybadger_host.files import Changing, NotRegular, Signature
 from honeybadger_host.ipc.box import Box, OpenBox, Spool, printable
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.journal import Journal, Receipt, Row
@@ -72,6 +72,7 @@ class Letter:
         stem: the file's name without `.json`, printable.
         digest: SHA-256 of its bytes; empty when it was not read.
         first_seen: when its name was met for the first time, monotonic seconds.
+        owner: uid of its file, when that is not the box's.
         receipt: (digest, reply) when the request was done before.
         refusal: set as soon as somebody knows that it cannot be served.
         signature: of the file that was read, or of what could not be.
@@ -88,6 +89,7 @@ class Letter:
     data: bytes | None = None
     size: int = 0
     signature: Signature | None = None
+    owner: int | None = None
     digest: bytes = b""
     asked: Asked | None = None
     handler: Handler | None = None
@@ -299,6 +301,12 @@ class Door:
             box.inflight.discard(name)
             self._counters.vanished += 1
             return None
+        except Changing:
+            if now - first_seen < self._limits.unfinished_seconds:
+                self._wait_for(box, name, first_seen, now + 0.05)
+                return None
+            letter.signature = opened.look(name)
+            return self._dead(letter, "invalid", f"{name!a} changes all the time: rename into the box what is finished")
         except NotRegular as error:
             letter.signature = opened.look(name)
             return self._dead(letter, "invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
@@ -318,8 +326,10 @@ class Door:
                 return None
             letter.signature = opened.look(name)
             return self._dead(letter, "invalid", f"{name!a} cannot be read: {error.strerror}")
-        letter.data, letter.size, letter.signature = incoming.data, incoming.size, incoming.signature
+        letter.data = incoming.data if incoming.links <= 1 else None
+        letter.size, letter.signature = incoming.size, incoming.signature
         if box.uid is not None and incoming.uid != box.uid:
+            letter.owner = incoming.uid
             return self._dead(
                 letter,
                 "forbidden",
@@ -337,7 +347,9 @@ class Door:
                 self._wait_for(box, name, first_seen, now + 0.05)
                 return None
             return self._dead(
-                letter, "invalid", f"{name!a} has {incoming.links} names (hard links): rename into the box"
+                letter,
+                "invalid",
+                f"{name!a} has {incoming.links} names (hard links), it was not read: rename into the box",
             )
         if not REQUEST_ID.fullmatch(stem):
             return self._dead(
@@ -586,10 +598,15 @@ class Door:
     def _bury(self, opened: OpenBox, letter: Letter) -> None:
         data, size = letter.data, letter.size
         if data is not None and size > len(data):
-            with contextlib.suppress(NotRegular, FileNotFoundError):  # it went meanwhile: what was read is kept
-                data = self._spool.read_more(opened, letter.name).data
+            with contextlib.suppress(
+                NotRegular, Changing, FileNotFoundError
+            ):  # it went meanwhile: what was read is kept
+                more = self._spool.read_more(opened, letter.name).data
+                if more.startswith(data):  # else another file stands there by now, and who knows whose
+                    data = more
         at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        self._spool.bury(letter.box, letter.name, data, redact_line(letter.dead_reason or ""), at, size=size)
+        why = redact_line(letter.dead_reason or "")
+        self._spool.bury(letter.box, letter.name, data, why, at, size=size, owner=letter.owner)
 
     # ------------------------------------------------------------------------------------------------------ queries
 

@@ -18,6 +18,7 @@ import pytest
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files import (
+    Changing,
     NotRegular,
     Signature,
     append,
@@ -109,6 +110,30 @@ def test_a_device_is_not_read(fd: int) -> None:
             read_incoming(devices, "zero", 100)
     finally:
         os.close(devices)
+
+
+def test_a_file_that_is_written_while_it_is_read_counts_for_nothing(
+    tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    read = os.read
+
+    def meanwhile(file: int, count: int) -> bytes:
+        data = read(file, count)
+        (tmp_path / "a").write_bytes(b"two")
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", meanwhile)
+        with pytest.raises(Changing):
+            read_incoming(fd, "a", 100)
+    assert read_incoming(fd, "a", 100).data == b"two"
+
+
+def test_a_file_with_two_names_is_not_read(tmp_path: Path, fd: int) -> None:
+    (tmp_path / "a").write_bytes(b"theirs")
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    assert read_incoming(fd, "b", 100)[:4] == (b"", 6, os.geteuid(), 2)
 
 
 def test_a_file_that_is_gone_says_so(fd: int) -> None:
