@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,8 @@ def load_senders(home: Path) -> dict[tuple[str, str], int | None]:
 def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     """Make a sender's folders, owned by `uid` (0700), below folders of the host's, and enter it in the file.
 
+    With a `uid` the home and the folders down to the sender's let it pass, and show it nothing.
+
     Folders that a sender of open mode made are taken over; a link among them is refused.
 
     Returns: the sender's folder.
@@ -58,6 +61,7 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
         make_folders(mailbox.root)
         host_uid = os.stat(home / "data").st_uid
         if uid is not None and uid != os.geteuid():
+            _let_through(home)
             for folder in (home / "data", home / "data" / "ipc", mailbox.root.parent, mailbox.root):
                 _hand_over(folder, host_uid, 0o711)  # its owner must get through; what lies there stays hidden
         for name in FOLDERS:
@@ -76,6 +80,13 @@ def add_sender(home: Path, group: str, sender: str, uid: int | None) -> Path:
     except OSError as error:
         raise HomeError(f"cannot make {error.filename}: {error.strerror}") from None
     return mailbox.root
+
+
+def _let_through(folder: Path) -> None:
+    """Let everybody pass through a folder; what it lets them see stays as it is. Raises OSError."""
+    mode = stat.S_IMODE(os.stat(folder).st_mode)
+    if mode & 0o011 != 0o011:
+        os.chmod(folder, mode | 0o011)  # noqa: S103  passing through shows nothing
 
 
 def _hand_over(folder: Path, uid: int | None, mode: int) -> None:

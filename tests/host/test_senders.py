@@ -93,8 +93,11 @@ def test_the_folders_belong_to_the_sender_and_their_parents_to_the_host(home: Pa
     root = add_sender(home, "main", "alice", AGENT)
     for folder in root.iterdir():
         assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (AGENT, 0o700)
-    for folder in (root, root.parent, root.parent.parent, home / "data"):
+    for folder in (root, root.parent, root.parent.parent, home / "data", home):
         assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (0, 0o711)
+    home.chmod(0o750)
+    add_sender(home, "main", "alice", AGENT)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o751
 
 
 @needs_root
