@@ -534,7 +534,13 @@ def _gist(kind: str, data: bytes) -> str:
     if kind != "note":
         with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
             value = orjson.loads(data)
-            text = f"[{value['sender']}]: {value['content']}" if kind == "turn" else str(value["content"])
+            match kind:
+                case "turn":
+                    text = f"[{value['sender']}]: {value['content']}"
+                case "session" | "session_removed":
+                    text = f"up to turn {(value.get('honeybadger') or value)['turns']}"
+                case _:
+                    text = str(value["content"])
     else:
         text = text.partition("\n- ")[2]
     line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))  # a terminal obeys the others

@@ -111,6 +111,7 @@ class FileWritten:
 
     Args:
         replaces: what it held when this was decided; None: there was no such file.
+        upon: another file whose changes in the same batch are in `data`, too: if they are not taken, this is not.
     """
 
     group: str
@@ -118,6 +119,7 @@ class FileWritten:
     file: str
     data: bytes
     replaces: bytes | None
+    upon: str | None = None
 
     @property
     def row_kind(self) -> str:

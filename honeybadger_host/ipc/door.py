@@ -498,8 +498,9 @@ class Door:
             for letter in letters:
                 try:
                     for change in letter.changes:
-                        if change.file in spoiled:
-                            raise spoiled[change.file]
+                        for file in _built_upon(change):
+                            if file in spoiled:
+                                raise spoiled[file]
                         _make_way(batch, change)
                 except WorldFailed as error:
                     self._world(letter, error)
@@ -642,6 +643,13 @@ class Door:
         finally:
             opened.close()
         self._request_log.flush()
+
+
+def _built_upon(change: Change) -> tuple[str, ...]:
+    """Return the files whose earlier changes in the batch a change takes for granted."""
+    if isinstance(change, FileWritten) and change.upon is not None:
+        return change.file, change.upon
+    return (change.file,)
 
 
 def _make_way(batch: Batch, change: Change) -> None:

@@ -211,7 +211,7 @@ class Sessions:
         working = self._working[group, session]
         file, data = session_file(group, session), dump_document(document)
         self._decided[file] = (working, data, document)
-        return FileWritten(group, "session", file, data, working.data)
+        return FileWritten(group, "session", file, data, working.data, turns_file(group, session))
 
     def after_turn(self, change: TurnAdded, now: datetime) -> tuple[FileWritten, ...]:
         """Return what follows from one more turn: the document, compacted, when it is over a limit; else nothing."""
@@ -239,7 +239,8 @@ class Sessions:
         forgotten = {"session_id": session, "turns": turns, "deleted_at": _stamp(now), "by": sender}
         file = deleted_file(group, session)
         self._decided[file] = (working, None, SessionDocument(session, turns=turns))
-        tombstone = FileWritten(group, "session", file, orjson.dumps(forgotten, option=_READABLE), working.tombstone)
+        data, upon = orjson.dumps(forgotten, option=_READABLE), turns_file(group, session)
+        tombstone = FileWritten(group, "session", file, data, working.tombstone, upon)
         if working.data is None:
             return (tombstone,)
         return tombstone, FileRemoved(group, "session", session_file(group, session), working.data)
@@ -381,13 +382,12 @@ class Sessions:
         data = read_whole(self._home / deleted_file(group, session))
         if data is None:
             return SessionDocument(session)
-        for text in (data, self._last_written(deleted_file(group, session)) or b""):
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                turns = orjson.loads(text)["turns"]
-                if type(turns) is int:
-                    return SessionDocument(session, turns=turns)
-        log.warning("session.mark_lost", file=deleted_file(group, session))
-        return SessionDocument(session)
+        turns = _turns_in(data)
+        if turns is None:
+            turns = _turns_in(self._last_written(deleted_file(group, session)) or b"")
+        if turns is None:
+            log.warning("session.mark_lost", file=deleted_file(group, session))
+        return SessionDocument(session, turns=turns or 0)
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
@@ -413,6 +413,15 @@ class Sessions:
             now = datetime.fromtimestamp(self._wall_seconds(), UTC)
             document = compact(document, now, self.limits).document
         return document
+
+
+def _turns_in(tombstone: bytes) -> int | None:
+    """Return up to which turn a deleted document is forgotten, None when that cannot be read."""
+    try:
+        turns = orjson.loads(tombstone)["turns"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return turns if type(turns) is int else None
 
 
 def _covered(document: SessionDocument, window: Window) -> int:

@@ -15,7 +15,8 @@ from bench.session import bench_session
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Conflict, NotFound
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, patched, request, wait_for
+from tests.flows.test_errors import IN_THE_WAY_ONCE
+from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
 
 FILE = "data/context/main/main.json"
 Clients = Callable[..., SyncClient]
@@ -151,6 +152,10 @@ def test_a_deleted_session_begins_afresh_also_after_a_restart(
     agent.append_turn("user", "before")
     agent.update_session(add_facts=["a"])
     assert agent.delete_session().is_deleted
+    shown = run_cli("log", "main", home=home).stdout.splitlines()
+    assert [line.partition(" session")[2].rpartition("  ")[2] for line in shown if " session" in line] == (
+        ["up to turn 1"] * 3
+    )
     assert not (home / FILE).exists()
     host.kill()
     host.start()
@@ -162,6 +167,27 @@ def test_a_deleted_session_begins_afresh_also_after_a_restart(
     with pytest.raises(NotFound):
         agent.update_session(remove_facts=["a"])
     assert [row.session for row in agent.list_sessions().sessions] == ["main"]
+    host.stop()
+
+
+def test_an_update_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
+    make_host: HostFactory, stranger: RawSender, client: Clients
+) -> None:
+    """Else the document would go up to a turn that was never taken, and hide the next one that gets its number."""
+    turn = request("t", "append_turn", payload=said(1))
+    update = request("u", "update_session", payload={"add_facts": ["a"]})
+    stranger.note("a", "served")
+    stranger.drop("t", turn)
+    stranger.drop("u", update)
+    host = make_host(launcher=patched(IN_THE_WAY_ONCE)).start()
+    assert stranger.reply("a")["ok"] is True
+    for stem in ("t", "u"):
+        assert_refused(stranger.reply(stem), "unavailable", says="is a folder for a moment")
+        (stranger.replies / f"{stem}.json").unlink()
+    assert client().load_session().is_new
+    assert stranger.ask("t", turn)["result"]["turn"] == 1
+    assert stranger.ask("u", update)["result"]["turns"] == 1
+    assert contents(client()) == ["message 1"]
     host.stop()
 
 

@@ -507,6 +507,18 @@ def test_a_deletion_and_what_follows_it_may_stand_in_one_slice(room: Room) -> No
     assert room.load()["facts"] == []
 
 
+def test_what_a_deletion_forgot_is_known_from_the_journal_when_its_file_is_damaged(room: Room) -> None:
+    room.say("before")
+    room.change("delete_session")
+    (room.home / deleted_file("main", "main")).write_text("{")
+    room.restart()
+    assert room.contents() == []
+    (room.home / deleted_file("main", "never")).write_text("{")
+    with capture_logs() as logs:
+        assert room.contents("never") == []
+    assert [line["event"] for line in logs] == ["session.mark_lost"]
+
+
 # ---------------------------------------------------------------------------------------------------------------- list
 
 
