@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.index import bench_index
 from bench.receipts import bench_receipts
 from bench.road import (
     Figure,
@@ -32,6 +33,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "turns": bench_turns,
     "idle": bench_idle,
     "flood": bench_flood,
+    "index": bench_index,
     "receipts": bench_receipts,
 }
 

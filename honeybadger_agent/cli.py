@@ -127,6 +127,31 @@ def _context(options: Mapping[str, Any]) -> None:
         _print_text(context.system)
 
 
+def _recall(options: Mapping[str, Any]) -> None:
+    found = _client(options).call(
+        tools.search_memory(
+            options["query"],
+            options["category"],
+            options["tag"],
+            options["since"],
+            options["until"],
+            options["limit"],
+            options["scope"],
+        )
+    )
+    if options["json"]:
+        _print_json(found.model_dump())
+        return
+    for hit in found.hits:
+        about = ", ".join(part for part in (hit.time, hit.author, hit.category) if part)
+        print(f"[{hit.id}] ({about})\n  {' '.join(hit.text.split())}")
+        if options["explain"]:
+            points = ", ".join(f"{name} {value:g}" for name, value in hit.points.items() if value)
+            print(f"  {hit.score or 0:.2f} points: {points}; {hit.source}")
+    if not found.hits:
+        print("nothing matches" + ("" if found.is_complete else "; the index is still being made"))
+
+
 def _history(options: Mapping[str, Any]) -> None:
     history = _client(options).get_history(options["budget"], options["max"])
     if options["json"]:
@@ -202,6 +227,16 @@ def _parser() -> argparse.ArgumentParser:
     context.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
     context.add_argument("--explain", action="store_true", help="print why each part is in or out, not the text")
 
+    recall = command("recall", _recall, "Search what is remembered and what was said; without a query the newest.")
+    recall.add_argument("query", metavar="QUERY", nargs="?", help="words, or a question")
+    recall.add_argument("--category", metavar="NAME", help="only entries of this category or below it")
+    recall.add_argument("--tag", metavar="NAME", action="append", help="only entries with this tag; may be repeated")
+    recall.add_argument("--since", metavar="WHEN", help="a date or a time, as 2026-11-21")
+    recall.add_argument("--until", metavar="WHEN", help="a date takes the whole day in")
+    recall.add_argument("--scope", choices=("all", "entries", "turns", "notes"), help="where to look (all)")
+    recall.add_argument("--limit", metavar="COUNT", type=int, help="at most so many hits (8)")
+    recall.add_argument("--explain", action="store_true", help="print what each hit earned from what")
+
     history = command("history", _history, "Print the newest part of the conversation.")
     history.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
     history.add_argument("--max", metavar="COUNT", type=int, help="at most so many messages")
@@ -214,7 +249,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_id(call)
 
     ping = command("ping", _ping, "Ask whether a host serves this mailbox.")
-    for one in (remember, save, forget, context, history, ping):
+    for one in (remember, save, forget, context, recall, history, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -199,6 +199,19 @@ class Client(_Clients):
     async def get_context(self, message: str | None = None, budget_tokens: int | None = None) -> wire.ContextResult:
         return await self.call(tools.get_context(message, budget_tokens))
 
+    async def search_memory(
+        self,
+        query: str | None = None,
+        *,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+        scope: wire.SearchScope | None = None,
+    ) -> wire.SearchResult:
+        return await self.call(tools.search_memory(query, category, tags, since, until, limit, scope))
+
     async def save_memory(
         self,
         content: str,
@@ -298,6 +311,19 @@ class SyncClient(_Clients):
 
     def get_context(self, message: str | None = None, budget_tokens: int | None = None) -> wire.ContextResult:
         return self.call(tools.get_context(message, budget_tokens))
+
+    def search_memory(
+        self,
+        query: str | None = None,
+        *,
+        category: str | None = None,
+        tags: Sequence[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+        scope: wire.SearchScope | None = None,
+    ) -> wire.SearchResult:
+        return self.call(tools.search_memory(query, category, tags, since, until, limit, scope))
 
     def save_memory(
         self,

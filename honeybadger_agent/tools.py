@@ -227,6 +227,33 @@ def list_sessions(limit: int | None = None, offset: int | None = None) -> Call[w
     return Call("list_sessions", payload, wire.SessionsResult)
 
 
+def search_memory(
+    query: str | None = None,
+    category: str | None = None,
+    tags: Sequence[str] | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    limit: int | None = None,
+    scope: wire.SearchScope | None = None,
+) -> Call[wire.SearchResult]:
+    """Search everything this group remembers: saved memories, notes, and all that was said in earlier conversations.
+
+    Use this before you say that you do not know something about the user, the project or what was agreed. Ask in plain
+    words, as `When did Ann change jobs?`; dates in the question count. `since` and `until` narrow it to a time.
+    """
+    payload = _payload(
+        wire.SearchMemory,
+        query=query,
+        category=category,
+        tags=None if tags is None else list(tags),
+        since=since,
+        until=until,
+        limit=limit,
+        scope=scope,
+    )
+    return Call("search_memory", payload, wire.SearchResult)
+
+
 TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
     tool.__name__: tool
     for tool in (
@@ -249,6 +276,7 @@ TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
         compact_session,
         delete_session,
         list_sessions,
+        search_memory,
     )
 }
 """Name -> function; its docstring is the description for a model, `wire.REQUEST_TYPES[name].payload` its schema."""

@@ -22,6 +22,7 @@ MAX_NOTE_CHARACTERS: Final = 32_768
 MAX_SECTION_CHARACTERS: Final = 80
 MAX_KEY_CHARACTERS: Final = 100
 MAX_JSON_LEVELS: Final = 32
+MAX_QUERY_CHARACTERS: Final = 4096
 MAX_NUMBER: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
 MAX_TAGS: Final = 32
@@ -219,6 +220,18 @@ class GetContext(Wire):
     budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
 
 
+class Recalled(Result):
+    id: str = Field(description="Id of the entry.")
+    state: Literal["new", "in_view", "near_miss", "newest"] = Field(
+        description="`new`: recalled for this message; `in_view`: recalled for an earlier message that is still shown; "
+        "`newest`: nothing matched at the beginning of a session; `near_miss`: not in the context."
+    )
+    score: float | None = Field(default=None, description="Points; what they are made of is in `points`.")
+    points: dict[str, float] = Field(default_factory=dict, description="What earned how many points.")
+    words: dict[str, float] = Field(default_factory=dict, description="What each word of the question earned.")
+    why: str | None = Field(default=None, description="Why it is in the context, or why it is not.")
+
+
 SectionState = Literal["whole", "cut", "left_out", "absent", "unreadable"]
 
 
@@ -238,6 +251,9 @@ class ContextResult(Result):
     tokens: int
     budget_tokens: int = Field(description="0 means no limit.")
     is_over_budget: bool = Field(description="The parts that are never cut are over the budget alone.")
+    recalled: list[Recalled] = Field(
+        default_factory=list, description="Long-term entries that were considered for this message, best first (RB2)."
+    )
 
 
 def _checked_category(value: str) -> str:
@@ -599,6 +615,53 @@ class SessionsResult(Result):
     total: int = Field(description="Sessions of the group.")
 
 
+SearchScope = Literal["all", "entries", "turns", "notes"]
+Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$")]
+
+
+class SearchMemory(Wire):
+    """Find what was remembered or said, best first; without a query the newest (RB2, RB3, AM2)."""
+
+    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)] | None = Field(
+        default=None, description="Words, or a question as a person asks it."
+    )
+    category: Category | None = Field(
+        default=None, description="Only entries of this category or below it: `a` takes `a` and `a/b`, not `ab`."
+    )
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = Field(
+        default=None, description="Only entries that have all of these tags."
+    )
+    since: Day | None = Field(default=None, description="RFC 3339 date or time; without a zone it is UTC.")
+    until: Day | None = Field(default=None, description="As `since`; a date takes the whole day in.")
+    limit: Annotated[int, Field(ge=1, le=100)] | None = Field(default=None, description="Most hits; default 8.")
+    scope: SearchScope | None = Field(
+        default=None,
+        description="`entries`, `turns` of every session, `notes` of MEMORY.md and HISTORY.md, or `all`; default all. "
+        "With `category` or `tags` only entries are looked at.",
+    )
+
+
+class Hit(Result):
+    id: str = Field(description="Of an entry its id; of a turn `session#number`; of a note `MEMORY.md#hash`.")
+    kind: Literal["entry", "turn", "note", "history"]
+    score: float | None = Field(description="Points, comparable within this answer; null without a query.")
+    text: str = Field(description="What it says, its first 2,000 characters.")
+    is_cut: bool = Field(default=False, description="Whether the text goes on.")
+    time: str | None = Field(default=None, description="UTC, RFC 3339; null when unknown.")
+    category: str | None = None
+    tags: list[str] = Field(default_factory=list)
+    author: str | None = Field(default=None, description="Who said or saved it.")
+    session: str | None = Field(default=None, description="Of a turn.")
+    source: str = Field(description="The file it stands in, below the home folder.")
+    points: dict[str, float] = Field(default_factory=dict, description="What earned how many points.")
+    words: dict[str, float] = Field(default_factory=dict, description="What each word of the question earned.")
+
+
+class SearchResult(Result):
+    hits: list[Hit] = Field(description="Best first; ties by time, newest first.")
+    is_complete: bool = Field(description="False while files of the group are still being indexed.")
+
+
 @dataclass(frozen=True, slots=True)
 class RequestType:
     """One row of the protocol's table.
@@ -626,6 +689,7 @@ REQUEST_TYPES: Final[Mapping[str, RequestType]] = {
         RequestType("get_memory", GetMemory, EntryResult, changes=False),
         RequestType("delete_memory", DeleteMemory, EntryResult, changes=True),
         RequestType("list_memory_categories", ListMemoryCategories, CategoriesResult, changes=False),
+        RequestType("search_memory", SearchMemory, SearchResult, changes=False),
         RequestType("save_to_working_memory", SaveToWorkingMemory, WorkingSaved, changes=True),
         RequestType("get_from_working_memory", GetFromWorkingMemory, WorkingEntryResult, changes=False),
         RequestType("search_working_memory", SearchWorkingMemory, WorkingHits, changes=False),

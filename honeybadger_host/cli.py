@@ -8,13 +8,17 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from honeybadger_host import __version__
 from honeybadger_host.errors import HostError, NotFound, NotRunning, SettingsError
+
+if TYPE_CHECKING:
+    from honeybadger_host.memory.index import Index
+    from honeybadger_host.settings import Settings
 
 app = typer.Typer(
     name="honeybadger-host",
@@ -164,6 +168,7 @@ def context(
     """Print the context an agent of the group would get now, or explain it. Works with and without a running host."""
     from honeybadger_agent.mailbox import NAME, SESSION
     from honeybadger_host.handlers.conversation import load_parts
+    from honeybadger_host.handlers.recalling import Recaller
     from honeybadger_host.handlers.working import inventory_of
     from honeybadger_host.memory.context import build_context
     from honeybadger_host.memory.conversation import Conversations
@@ -186,10 +191,14 @@ def context(
         clock=time.monotonic,
     )
     working = inventory_of(Shelves(folder), settings.working)(group, session, datetime.now(UTC))
+    recaller = Recaller(_index_of(folder, settings, group), settings.recall, settings.history.budget_tokens)
+    turns = conversations.load(group, session).turns
+    recalled = recaller.recall(group, session, message, turns, datetime.now(UTC), keeps=False)
     built = build_context(
-        load_parts(files, conversations, group, session, message, working),
+        load_parts(files, turns, group, session, message, recalled, working),
         budget_tokens=settings.context.budget_tokens if budget is None else budget,
         history_budget_tokens=settings.history.budget_tokens,
+        recall_budget_tokens=settings.recall.budget_tokens,
     )
     if as_json:
         _print_json(
@@ -198,12 +207,58 @@ def context(
                 "tokens": built.tokens,
                 "budget_tokens": built.budget_tokens,
                 "sections": [row.model_dump(exclude_none=True) for row in built.sections],
+                "recalled": recalled.considered(built.forgotten),
             }
         )
     elif explain:
         _print_explanation(built.sections, built.tokens, built.budget_tokens, is_over=built.is_over_budget)
+        _print_recalled(recalled.considered(built.forgotten))
     else:
         sys.stdout.write(built.system)
+
+
+@app.command()
+def search(
+    group: str,
+    query: Annotated[str | None, typer.Argument(help="Words or a question; without one the newest are listed.")] = None,
+    home: Home = None,
+    category: Annotated[str | None, typer.Option(help="Only entries of this category or below it.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Only entries with this tag; may be repeated.")] = None,
+    since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21.")] = None,
+    until: Annotated[str | None, typer.Option(help="A date takes the whole day in.")] = None,
+    scope: Annotated[str, typer.Option(help="entries, turns, notes or all.")] = "all",
+    limit: Annotated[int, typer.Option(min=1, max=100)] = 8,
+    explain: Annotated[bool, typer.Option("--explain", help="Print what each hit earned from what.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search what a group remembers and what was said in it. Works with and without a running host."""
+    from honeybadger_agent.wire import Refusal, Request, parse_payload
+    from honeybadger_host.domain import Asked
+    from honeybadger_host.handlers.search import search_memory
+    from honeybadger_host.settings import load_settings
+
+    folder = _home(home)
+    settings = load_settings(folder).settings
+    wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
+    payload = {name: value for name, value in wanted.items() if value is not None} | {"scope": scope, "limit": limit}
+    try:
+        request = parse_payload(Request(v=1, id="search", type="search_memory", payload=payload))
+        asked = Asked(group, "operator", "search", "main", request)
+        found = search_memory(_index_of(folder, settings, group), settings.recall).answer(asked, datetime.now(UTC))
+    except Refusal as refusal:
+        raise typer.BadParameter(refusal.message.replace("payload.", "")) from None
+    if as_json:
+        _print_json(found)
+        return
+    for hit in found["hits"]:
+        score = "" if hit["score"] is None else f"{hit['score']:8.2f}  "
+        about = ", ".join(str(hit[name]) for name in ("time", "author", "category") if hit.get(name))
+        print(f"{score}{hit['id']}  ({about})\n{'':10}{' '.join(hit['text'].split())[:300]}")
+        if explain:
+            points = ", ".join(f"{name} {value:g}" for name, value in hit["points"].items() if value)
+            print(f"{'':10}{hit['source']}: {points or 'no points without a query'}")
+    if not found["hits"]:
+        print(f"nothing in {group} matches")
 
 
 @app.command("log")
@@ -526,6 +581,27 @@ def _print_explanation(sections: Any, tokens: int, budget: int, *, is_over: bool
 
 def _time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _index_of(folder: Path, settings: Settings, group: str) -> Index:
+    """Return a fresh index of a home, whether a host serves it or not. Exits when there is no such group."""
+    from honeybadger_agent.mailbox import NAME
+    from honeybadger_host.memory.index import open_copy
+    from honeybadger_host.observe import configure_logging
+
+    if not NAME.fullmatch(group):
+        raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
+    if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
+        raise NotFound(f"{folder} has no group {group!r}")
+    configure_logging("console", "warning")
+    return open_copy(folder, group, max_note_bytes=settings.memory.max_group_file_bytes)
+
+
+def _print_recalled(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        score = f"{row['score']:.2f} points" if "score" in row else ""
+        points = ", ".join(f"{name} {value:g}" for name, value in row["points"].items() if value)
+        print(f"  {row['id']:12}  {row['state']:9}  {score}{f' ({points})' if points else ''}: {row['why']}")
 
 
 def _gist(kind: str, data: bytes) -> str:

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import structlog
 
 from honeybadger_host import __version__
 from honeybadger_host.clock import Ages, WallClock
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
-from honeybadger_host.handlers import build_table
+from honeybadger_host.handlers import Rooms, build_table
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.ipc.box import Spool
 from honeybadger_host.ipc.door import Door, Limits
@@ -32,6 +33,7 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.index import INDEX_FILE, Index
 from honeybadger_host.memory.journal import Journal
 from honeybadger_host.memory.projections import Projections, Settled
 from honeybadger_host.memory.sessions import Sessions
@@ -56,6 +58,8 @@ _DAY_SECONDS = 86_400.0
 _KEEP_AGES_SECONDS = 600.0
 """How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
 _SWEPT_AT_ONCE = 64
+_MOST_ENTRY_FOLDERS = 1024
+"""Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison."""
 
 
 @dataclass(slots=True)
@@ -72,6 +76,7 @@ class Host:
     whole_files: WholeFiles
     shelves: Shelves
     sessions: Sessions
+    index: Index
     spool: Spool
     door: Door
     counters: Counters
@@ -83,6 +88,7 @@ class Host:
     def close(self) -> None:
         if self.metrics is not None:
             self.metrics.close()
+        self.index.close()
         self.journal.close()
         self.lock.release()
 
@@ -105,11 +111,22 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 max_file_bytes=settings.memory.max_group_file_bytes,
                 max_cache_bytes=settings.memory.max_cache_bytes,
             )
+            index = Index(
+                home,
+                home / INDEX_FILE,
+                max_note_bytes=settings.memory.max_group_file_bytes,
+                max_memory_bytes=settings.recall.max_memory_bytes,
+            )
+
+            def changed(file: str) -> None:
+                files.drop(file)
+                index.touch(file)
+
             projections = Projections(
                 home,
                 settle_seconds=settings.memory.settle_seconds,
                 count_projected=journal.count_projected,
-                changed=files.drop,
+                changed=changed,
             )
             _recover(journal, projections)
             conversations = Conversations(
@@ -142,7 +159,17 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 whole_files,
                 sessions,
                 build_table(
-                    settings, files, conversations, whole_files, EntryFiles(home), shelves, journal.path, sessions
+                    settings,
+                    Rooms(
+                        files=files,
+                        conversations=conversations,
+                        whole_files=whole_files,
+                        entry_files=EntryFiles(home),
+                        shelves=shelves,
+                        sessions=sessions,
+                        index=index,
+                        journal=journal.path,
+                    ),
                 ),
                 Limits(
                     batch_requests=settings.ipc.batch_requests,
@@ -173,6 +200,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         whole_files,
         shelves,
         sessions,
+        index,
         spool,
         door,
         counters,
@@ -286,6 +314,7 @@ async def _live(host: Host) -> None:
     """Start up, serve, stop: in this order."""
     loop = asyncio.get_running_loop()
     wake_scheduled = False
+    home = f"{host.home}/"
 
     def woken() -> None:
         nonlocal wake_scheduled
@@ -301,7 +330,11 @@ async def _live(host: Host) -> None:
         elif folder.endswith("/requests"):
             host.door.hint(folder.removesuffix("/requests"))
         else:
-            host.files.drop(f"groups/{os.path.basename(folder)}/{name}")
+            file = f"{folder.removeprefix(home)}/{name}"
+            host.files.drop(file)
+            host.index.touch(file)
+            if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
+                host.index.touch_folder(file)
             return
         if not wake_scheduled:
             wake_scheduled = True
@@ -316,6 +349,7 @@ async def _live(host: Host) -> None:
                 tasks.start_soon(host.door.run)
                 tasks.start_soon(_sweep, host, watcher)
                 tasks.start_soon(_checkpoint, host)
+                tasks.start_soon(_index, host)
                 tasks.start_soon(_keep_house, host)
                 tasks.start_soon(_report, host, watcher)
                 log.info(
@@ -376,7 +410,30 @@ def _watch(host: Host, watcher: Watcher, now: float) -> None:
     folders = {box.requests: False for box in list(host.spool.boxes.values())}
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
+    folders |= {str(host.home / folder): True for folder in host.index.folders[:_MOST_ENTRY_FOLDERS]}
     watcher.ensure(folders, now)
+
+
+async def _index(host: Host) -> None:
+    """Read in the background what the search does not know yet; look for changes nobody told of."""
+    limiter = anyio.CapacityLimiter(1)
+    has_failed = False
+    while True:
+        try:
+            count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
+            if count:
+                log.info("index.begun", files=count)
+            while await anyio.to_thread.run_sync(host.index.work, limiter=limiter):
+                await anyio.lowlevel.checkpoint()
+            if count:
+                log.info("index.finished", files=count)
+            has_failed = False
+        except WorldFailed as error:
+            host.counters.note_error(str(error))
+            if not has_failed:
+                has_failed = True
+                log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
+        await anyio.sleep(host.settings.recall.compare_seconds)
 
 
 async def _checkpoint(host: Host) -> None:
@@ -510,6 +567,12 @@ def status(host: Host, watcher: Watcher) -> dict[str, Any]:
         },
         "files_behind": host.projections.behind,
         "sessions_in_memory": len(host.conversations),
+        "index": {
+            "documents": host.index.documents,
+            "waiting": host.index.waiting,
+            "resident_bytes": host.index.resident_bytes,
+            "rebuilds": host.index.rebuilds,
+        },
         "sweeps": host.door.sweeps,
         "watcher": {
             "is_alive": watcher.is_alive(),

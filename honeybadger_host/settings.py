@@ -138,6 +138,37 @@ class Document(_Section):
     )
 
 
+class Recall(_Section):
+    """Long-term memory: what is found, and what is put into a context by itself."""
+
+    enabled: bool = Field(True, description="false: no entry is put into a context; searching works all the same.")
+    results: int = Field(8, ge=1, le=100, description="Entries recalled for one message, at most.")
+    newest: int = Field(
+        5, ge=0, le=100, description="Newest entries shown at the beginning of a session when nothing matches."
+    )
+    floor_coverage: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Share of a message, weighed by the rarity of its words, that an entry must say to be recalled.",
+    )
+    floor_rarity: float = Field(
+        0.35,
+        ge=0,
+        le=1,
+        description="Rarity that the rarest shared word must have: 1 is a word of one entry only, 0 one of all.",
+    )
+    k1: float = Field(0.9, ge=0, le=10, description="BM25: how much a word repeated counts more.")
+    b: float = Field(0.4, ge=0, le=1, description="BM25: how much a long text counts less.")
+    budget_tokens: int = Field(1500, ge=0, description="Estimated tokens of what is recalled; 0 means no limit.")
+    compare_seconds: float = Field(
+        60, ge=1, le=86_400, description="Seconds between two comparisons of all searched files with the index."
+    )
+    max_memory_bytes: int = Field(
+        268_435_456, ge=0, description="Bytes of search structures kept in memory, over all groups."
+    )
+
+
 class Security(_Section):
     """What must not become memory."""
 
@@ -190,6 +221,7 @@ class Settings(BaseSettings):
     context: Context = Context()
     working: Working = Working()
     document: Document = Document()
+    recall: Recall = Recall()
     security: Security = Security()
     log: Log = Log()
     life: Life = Life()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from honeybadger_host.domain import (
     TurnAdded,
 )
 from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.handlers.recalling import Recalled, Recaller
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.handlers.working import InventoryOf
 from honeybadger_host.memory.budget import format_history
@@ -96,10 +97,11 @@ def get_history(conversations: Conversations, *, default_budget_tokens: int) -> 
 
 def load_parts(
     files: GroupFiles,
-    conversations: Conversations,
+    turns: Sequence[Turn],
     group: str,
     session: str,
     message: str | None,
+    recalled: Recalled,
     working: Inventory | None = None,
 ) -> Parts:
     """Read what a context is made of; a file that cannot be served is part of the answer, not an error."""
@@ -118,10 +120,12 @@ def load_parts(
         memory=read(files.memory, group),
         summary=read(files.summary, group),
         global_files=global_files,
-        turns=conversations.load(group, session).turns,
+        turns=turns,
         turns_file=turns_file(group, session),
         message=message,
         working=working,
+        recalled=recalled.recollections,
+        not_recalled=recalled.why_none,
     )
 
 
@@ -129,9 +133,9 @@ def get_context(
     files: GroupFiles,
     conversations: Conversations,
     inventory: InventoryOf,
+    recaller: Recaller,
     *,
     default_budget_tokens: int,
-    history_budget_tokens: int,
 ) -> QueryHandler:
     """Return the handler of `get_context`."""
 
@@ -139,9 +143,15 @@ def get_context(
         payload = asked.payload
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
+        turns = conversations.load(asked.group, asked.session).turns
+        recalled = recaller.recall(asked.group, asked.session, payload.message, turns, now)
         working = inventory(asked.group, asked.session, now)
-        parts = load_parts(files, conversations, asked.group, asked.session, payload.message, working)
-        context = build_context(parts, budget_tokens=budget, history_budget_tokens=history_budget_tokens)
+        context = build_context(
+            load_parts(files, turns, asked.group, asked.session, payload.message, recalled, working),
+            budget_tokens=budget,
+            history_budget_tokens=recaller.history_budget_tokens,
+            recall_budget_tokens=recaller.settings.budget_tokens,
+        )
         before, after = context.history_tokens
         log.debug(
             "context.built",
@@ -159,6 +169,7 @@ def get_context(
             "tokens": context.tokens,
             "budget_tokens": context.budget_tokens,
             "is_over_budget": context.is_over_budget,
+            "recalled": recalled.considered(context.forgotten),
         }
 
     return QueryHandler(answer)

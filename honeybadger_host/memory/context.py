@@ -1,8 +1,8 @@
 """The whole context of the next model call, budgeted and explained: one pure function (HB5).
 
 Order: `Group: x`, `## Your Identity`, `## Global Context`, `## Group Context`, `## Remembered Facts`,
-`## Conversation Summary`, working memory, `## Recent Conversation`. A part that is blank leaves no heading, but keeps
-its row in the explanation.
+`## Conversation Summary`, what was recalled, working memory, `## Recent Conversation`. A part that is blank leaves no
+heading, but keeps its row in the explanation.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.budget import History, cut_notes, divide, first_lines, format_history
 from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.recollection import Recollection, fit
 from honeybadger_host.memory.working import HEADING, Inventory, cut_inventory
 from honeybadger_host.text import estimate_tokens
 
 Loaded: TypeAlias = GroupText | FileProblem | None
 """What reading a file gave: its text, what is wrong with it, or that there is none."""
 
-_WEIGHTS: Final = {"memory": 0.5, "history": 0.35, "summary": 0.15, "working": 0.1}
+_WEIGHTS: Final = {"memory": 0.45, "history": 0.3, "recalled": 0.15, "summary": 0.1, "working": 0.1}
 """What each may fill of the room when not everything fits; what one leaves goes to the others."""
+_RECALLED: Final = "Recalled from long-term memory"
 _NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
 
 
@@ -37,6 +39,8 @@ class Parts:
         turns_file: where the conversation is kept.
         message: what the user says now; None when nothing is asked yet.
         working: None: there is no such part.
+        recalled: long-term entries for this message, the most wanted first.
+        not_recalled: why there are none.
     """
 
     group: str
@@ -48,6 +52,8 @@ class Parts:
     turns_file: str
     message: str | None
     working: Inventory | None = None
+    recalled: Sequence[Recollection] = ()
+    not_recalled: str | None = None
 
 
 @dataclass(slots=True)
@@ -61,6 +67,8 @@ class _Draft:
     state: SectionState = "absent"
     left_out: str | None = None
     why: str | None = None
+    has_headings: bool = False
+    """Whether its text has headings of its own."""
 
     @property
     def need(self) -> int:
@@ -69,7 +77,10 @@ class _Draft:
 
     @property
     def block(self) -> str:
-        return f"\n{self.title}\n{self.text.strip(chr(10))}\n" if self.text.strip() else ""
+        if not self.text.strip():
+            return ""
+        heading = "" if self.has_headings else f"{self.title}\n"
+        return f"\n{heading}{self.text.strip(chr(10))}\n"
 
     def row(self) -> ContextSection:
         tokens = estimate_tokens(self.block)
@@ -85,6 +96,7 @@ class Context:
     Args:
         tokens: estimate of system text and message together.
         history_tokens: estimate of the recent conversation before and after the cut.
+        forgotten: recollections that did not fit.
     """
 
     system: str
@@ -93,23 +105,27 @@ class Context:
     tokens: int
     budget_tokens: int
     history_tokens: tuple[int, int] = field(default=(0, 0))
+    forgotten: Sequence[Recollection] = ()
 
     @property
     def is_over_budget(self) -> bool:
         return 0 < self.budget_tokens < self.tokens
 
 
-def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: int) -> Context:
+def build_context(
+    parts: Parts, *, budget_tokens: int, history_budget_tokens: int, recall_budget_tokens: int = 0
+) -> Context:
     """Return the context; the same arguments give the same bytes.
 
     Persona, global context and the message are never cut. What they leave is shared by memory, recent conversation,
-    summary and working memory: each gets what it needs, and when that is too much, a share of the room, what one leaves
-    going to the others.
+    what was recalled, summary and working memory: each gets what it needs, and when that is too much, a share of the
+    room, what one leaves going to the others.
 
     Args:
         budget_tokens: for system text and message together, see `estimate_tokens`; 0 means no limit.
         history_budget_tokens: for the recent conversation, whatever room there is; 0 means no limit of its own.
-    Source: HB5, HB6.
+        recall_budget_tokens: for what was recalled, as above.
+    Source: HB5, HB6, RB2.
     """
     head = f"Group: {parts.group}\n"
     fixed = [
@@ -127,7 +143,15 @@ def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: in
     room = budget_tokens - message_tokens - estimate_tokens(head) - sum(draft.need for draft in fixed)
     # the estimate of the lines together: one by one they round down
     history_need = estimate_tokens(fitting.text) + _overhead(history) if parts.turns else 0
-    needs = {"memory": memory.need, "history": history_need, "summary": summary.need, "working": working.need}
+    recalled = _Draft(_RECALLED, f"groups/{parts.group}/memory", has_headings=True, why=parts.not_recalled)
+    fitted = _fill_recalled(recalled, parts.recalled, recall_budget_tokens or None)
+    needs = {
+        "memory": memory.need,
+        "history": history_need,
+        "recalled": recalled.need,
+        "summary": summary.need,
+        "working": working.need,
+    }
     shares = divide(room, needs, _WEIGHTS) if budget_tokens else needs
 
     is_squeezed = shares["history"] < needs["history"]
@@ -140,7 +164,10 @@ def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: in
     if parts.working is not None and shares["working"] < needs["working"]:
         _fit_inventory(working, parts.working, shares["working"])
 
-    drafts = [*fixed, memory, summary, *([] if parts.working is None else [working]), history]
+    if shares["recalled"] < needs["recalled"]:
+        fitted = _fill_recalled(recalled, parts.recalled, max(0, shares["recalled"] - _overhead(recalled)))
+
+    drafts = [*fixed, memory, summary, recalled, *([] if parts.working is None else [working]), history]
     system = head + _joined(drafts)
     rows = [_head_row(head), *(draft.row() for draft in drafts)]
     if parts.message is not None:
@@ -152,7 +179,21 @@ def build_context(parts: Parts, *, budget_tokens: int, history_budget_tokens: in
         tokens=estimate_tokens(system) + message_tokens,
         budget_tokens=budget_tokens,
         history_tokens=(all_tokens, kept.tokens),
+        forgotten=fitted,
     )
+
+
+def _fill_recalled(draft: _Draft, recalled: Sequence[Recollection], room: int | None) -> Sequence[Recollection]:
+    """Put what fits into the draft; return what does not."""
+    fitted = fit(recalled, room)
+    draft.text, draft.text_tokens = fitted.text, estimate_tokens(fitted.text)
+    if recalled:
+        draft.state, draft.left_out, draft.why = "whole", None, None
+    if fitted.left_out:
+        draft.state = "cut" if fitted.text else "left_out"
+        draft.left_out = f"{len(fitted.left_out)} of {len(recalled)} entries"
+        draft.why = f"{room} tokens are its share of context.budget_tokens, or recall.budget_tokens"
+    return fitted.left_out
 
 
 def _head_row(head: str) -> ContextSection:

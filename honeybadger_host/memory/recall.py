@@ -112,3 +112,13 @@ def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
     if filters.until is not None:
         masks.append(at <= filters.until)
     return np.logical_and.reduce(masks) if masks else None
+
+
+def newest(corpus: Corpus, *, limit: int, filters: Filters | None = None) -> list[int]:
+    """Return the numbers of the newest documents, newest first; those without a time come last."""
+    allowed = _allowed(corpus, filters or Filters())
+    alive = view(corpus.is_alive, np.bool_)
+    rows = np.flatnonzero(alive if allowed is None else alive & allowed)
+    at = np.nan_to_num(view(corpus.at, np.float64)[rows], nan=-np.inf)
+    numbers = view(corpus.numbers, np.int64)[rows]
+    return [int(number) for number in numbers[np.lexsort((-numbers, -at))[:limit]]]

@@ -104,14 +104,23 @@ class Hit:
     rarity: float
 
 
+_FEW: Final = 100
+"""In a group of fewer documents nothing can be said of how rare a word is: it counts as one of so many."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A term of the question that the corpus has: where, how often, how rare."""
+    """A term of the question that the corpus has: where, how often, how rare.
+
+    Args:
+        rarity: `idf`, in at least `_FEW` documents and without the term's weight.
+    """
 
     term: QueryTerm
     rows: _Rows
     counts: Floats
     idf: float
+    rarity: float
 
 
 class Scoring:
@@ -134,6 +143,7 @@ class Scoring:
         ]
         self._dates = dates_said(query.text, now)
         self._meant_authors, self._meant_roles = self._who_is_meant(asker)
+        self._many = max(len(corpus), _FEW)
         self._asked, self._missing = self._look_up()
         self._own: Floats = np.zeros(corpus.size, np.float32)  # by row
         self._around: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place
@@ -230,7 +240,7 @@ class Scoring:
             frequency = max((corpus.frequency[number] for number in known), default=0)
             idf = term.weight * _idf(len(corpus), frequency)
             if not frequency:
-                missing += 0.0 if term.is_optional else idf
+                missing += 0.0 if term.is_optional else term.weight * _idf(self._many, 0)
                 continue
             rows, counts = _postings(corpus, known)
             keep = alive[rows]
@@ -238,7 +248,7 @@ class Scoring:
                 keep = keep & (self._kinds[rows] != TURN)
             if not keep.all():
                 rows, counts = rows[keep], counts[keep]
-            asked.append(_Asked(term, rows, counts, idf))
+            asked.append(_Asked(term, rows, counts, idf, _idf(self._many, frequency)))
         return asked, missing
 
     # -- text ---------------------------------------------------------------------------------------------------
@@ -433,11 +443,11 @@ class Scoring:
         for asked, earned in zip(self._asked, points, strict=True):
             if earned:
                 terms[asked.term.word] = terms.get(asked.term.word, 0.0) + earned
-                covered += asked.idf
-                rarest = max(rarest, asked.idf / asked.term.weight)
+                covered += asked.term.weight * asked.rarity
+                rarest = max(rarest, asked.rarity)
             if earned or not asked.term.is_optional:
-                asked_for += asked.idf
-        return terms, covered / asked_for if asked_for else 0.0, rarest / _idf(len(self._corpus), 1)
+                asked_for += asked.term.weight * asked.rarity
+        return terms, covered / asked_for if asked_for else 0.0, rarest / _idf(self._many, 1)
 
 
 def _postings(corpus: Corpus, terms: Sequence[int]) -> tuple[_Rows, Floats]:

@@ -16,6 +16,7 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.context import Context, Loaded, Parts, build_context
 from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.recollection import Recollection
 from honeybadger_host.memory.working import HEADING, Inventory, InventoryLine
 from honeybadger_host.text import estimate_tokens
 
@@ -38,6 +39,7 @@ def notes(*contents: str) -> str:
     return "".join(f"\n## Notes (researcher, 2026-11-21 06:05)\n- {content}\n" for content in contents)
 
 
+TEA = Recollection("k3v9x2m4q7p1", "user-preferences", "Likes tea in the morning", "new", 3)
 EMPTY = Parts("main", None, None, None, (), (), NO_TURNS, None)
 
 
@@ -50,8 +52,12 @@ def parts(
     turns: Sequence[Turn] = (),
     message: str | None = None,
     working: Inventory | None = None,
+    recalled: Sequence[Recollection] = (),
 ) -> Parts:
-    return Parts("main", persona, memory, summary, global_files, turns, NO_TURNS, message, working)
+    not_recalled = None if recalled else "nothing in long-term memory matches the message"
+    return Parts(
+        "main", persona, memory, summary, global_files, turns, NO_TURNS, message, working, recalled, not_recalled
+    )
 
 
 FULL = parts(
@@ -61,6 +67,7 @@ FULL = parts(
     global_files=[("AGENT.md", group_text("Be kind.")), ("groups/global/CLAUDE.md", group_text("Be brief.\n"))],
     turns=turns_of("hello", "are you there?"),
     message="What do I like?",
+    recalled=[TEA],
 )
 
 
@@ -88,6 +95,8 @@ def test_everything_stands_in_the_seeds_order() -> None:
         "\n## Group Context\nYou are a badger.\n"
         "\n## Remembered Facts\n## Notes (researcher, 2026-11-21 06:05)\n- likes tea\n"
         "\n## Conversation Summary\nWe met in spring.\n"
+        "\nRecalled from long-term memory (relevant to this message):\n"
+        "- [k3v9x2m4q7p1] (user-preferences): Likes tea in the morning\n"
         "\n## Recent Conversation\n[user]: hello\n[user]: are you there?\n"
     )
     assert context.message == "What do I like?"
@@ -103,6 +112,7 @@ def test_every_part_has_its_row_in_the_order_of_the_text() -> None:
         ("## Group Context", "groups/main/CLAUDE.md", "whole"),
         ("## Remembered Facts", "groups/main/MEMORY.md", "whole"),
         ("## Conversation Summary", "groups/main/summary.md", "whole"),
+        ("Recalled from long-term memory", "groups/main/memory", "whole"),
         ("## Recent Conversation", NO_TURNS, "whole"),
         ("message", "request", "whole"),
     ]
@@ -113,10 +123,11 @@ def test_a_blank_part_leaves_no_heading_and_keeps_its_row(blank: str | None) -> 
     text = group_text(blank)
     context = built(parts(persona=text, memory=text, summary=text, global_files=[("AGENT.md", text)]))
     assert context.system == "Group: main\n"
-    assert [section.state for section in context.sections] == ["whole"] + ["absent"] * 5
+    assert [section.state for section in context.sections] == ["whole"] + ["absent"] * 6
     whys = [section.why for section in context.sections[1:]]
     said = "there is no such file" if blank is None else "the file is blank"
-    assert whys == [said] * 4 + ["nothing was said in this session"]
+    nothing = "nothing in long-term memory matches the message"
+    assert whys == [said] * 4 + [nothing, "nothing was said in this session"]
     assert all(section.tokens == 0 for section in context.sections[1:])
 
 
@@ -162,7 +173,7 @@ WORKING = Inventory(
 def test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed() -> None:
     """Source: RB6, RB11, HB5."""
     assert built(replace(FULL, working=WORKING)).system.endswith(
-        "\n## Conversation Summary\nWe met in spring.\n"
+        "- [k3v9x2m4q7p1] (user-preferences): Likes tea in the morning\n"
         "\nWorking memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve)"
         ":\n"
         "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
@@ -377,3 +388,25 @@ def _texts(given_parts: Parts) -> list[str]:
         *(file for _, file in given_parts.global_files),
     ]
     return [file.clean for file in files if isinstance(file, GroupText)]
+
+
+def test_what_is_recalled_has_a_budget_of_its_own_and_says_what_is_out() -> None:
+    many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(8)]
+    context = build_context(parts(recalled=many), budget_tokens=0, history_budget_tokens=0, recall_budget_tokens=350)
+    recalled = row(context, "Recalled from long-term memory")
+    assert recalled.state == "cut"
+    assert recalled.tokens <= 350
+    assert recalled.left_out == f"{len(context.forgotten)} of 8 entries"
+    assert "recall.budget_tokens" in (recalled.why or "")
+    assert [one.id for one in context.forgotten] == [f"e{number}" for number in range(3, 8)]
+
+
+def test_what_is_recalled_shares_the_whole_budget_with_the_rest() -> None:
+    many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(50)]
+    full = parts(memory=group_text(notes(*["y" * 400] * 50)), turns=turns_of(*["z" * 400] * 50), recalled=many)
+    context = built(full, budget_tokens=2000)
+    assert context.tokens <= 2000
+    tokens = {section.title: section.tokens for section in context.sections}
+    assert 150 < tokens["Recalled from long-term memory"] < 400
+    assert tokens["## Remembered Facts"] > 600
+    assert tokens["## Recent Conversation"] > 400

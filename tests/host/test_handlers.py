@@ -23,11 +23,12 @@ from honeybadger_host.domain import (
     QueryHandler,
     TurnAdded,
 )
-from honeybadger_host.handlers import build_table
+from honeybadger_host.handlers import Rooms, build_table
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.index import Index
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
@@ -49,16 +50,18 @@ class Room:
         self.shelves = Shelves(home)
         self.sessions = Sessions(home, self.conversations, CompactionLimits(), last_written=lambda file: None)
         self.whole_files = WholeFiles(home, [self.shelves, self.sessions])
-        self.table = build_table(
-            settings,
-            self.files,
-            self.conversations,
-            self.whole_files,
-            EntryFiles(home),
-            self.shelves,
-            home / "journal.db",
-            self.sessions,
+        self.index = Index(home, None, max_note_bytes=1_048_576, max_memory_bytes=100_000_000)
+        rooms = Rooms(
+            files=self.files,
+            conversations=self.conversations,
+            whole_files=self.whole_files,
+            entry_files=EntryFiles(home),
+            shelves=self.shelves,
+            sessions=self.sessions,
+            index=self.index,
+            journal=home / "journal.db",
         )
+        self.table = build_table(settings, rooms)
         self.now = NOW
         self.asked = 0
 
@@ -326,6 +329,7 @@ def test_get_context_joins_what_people_and_agents_left(room: Room) -> None:
         "groups/main/CLAUDE.md",
         "groups/main/MEMORY.md",
         "groups/main/summary.md",
+        "groups/main/memory",
         "data/working/main/main/",
         "data/sessions/main/main.jsonl",
         "request",

@@ -23,11 +23,12 @@ from honeybadger_host.domain import (
     TurnAdded,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers import build_table
+from honeybadger_host.handlers import Rooms, build_table
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.index import Index
 from honeybadger_host.memory.journal import Journal, Row
 from honeybadger_host.memory.sessions import Sessions, deleted_file, session_file
 from honeybadger_host.memory.shelves import Shelves
@@ -73,13 +74,16 @@ class Room:
         self.whole_files = WholeFiles(self.home, [shelves, self.sessions])
         self.table = build_table(
             Settings(),
-            files,
-            self.conversations,
-            self.whole_files,
-            EntryFiles(self.home),
-            shelves,
-            self.journal.path,
-            self.sessions,
+            Rooms(
+                files=files,
+                conversations=self.conversations,
+                whole_files=self.whole_files,
+                entry_files=EntryFiles(self.home),
+                shelves=shelves,
+                sessions=self.sessions,
+                index=Index(self.home, None, max_note_bytes=1_048_576, max_memory_bytes=0),
+                journal=self.journal.path,
+            ),
         )
 
     @property

@@ -13,11 +13,12 @@ import pytest
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.domain import Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers import build_table
+from honeybadger_host.handlers import Rooms, build_table
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.index import Index
 from honeybadger_host.memory.journal import Row
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
@@ -44,16 +45,17 @@ class Room:
         files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=0)
         conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=1024, clock=lambda: 0.0)
         sessions = Sessions(home, conversations, CompactionLimits(), last_written=lambda file: None)
-        self.table = build_table(
-            Settings.model_validate(settings),
-            files,
-            conversations,
-            self.whole_files,
-            EntryFiles(home),
-            self.shelves,
-            home / "journal.db",
-            sessions,
+        rooms = Rooms(
+            files=files,
+            conversations=conversations,
+            whole_files=self.whole_files,
+            entry_files=EntryFiles(home),
+            shelves=self.shelves,
+            sessions=sessions,
+            index=Index(home, None, max_note_bytes=1_048_576, max_memory_bytes=0),
+            journal=home / "journal.db",
         )
+        self.table = build_table(Settings.model_validate(settings), rooms)
         self.asked = 0
         self.decided: list[FileWritten] = []
 

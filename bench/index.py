@@ -1,0 +1,150 @@
+"""The search of a whole host: a large group indexed from files while requests are served, then asked and added to."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+
+from bench.hosting import new_home, running
+from bench.road import Figure, percentile
+from honeybadger_agent import SyncClient, tools
+from honeybadger_agent.wire import Role
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.conversation import dump_turn
+
+_CONSONANTS = "bcdfghjklmnprstvwz"
+_VOWELS = "aeiou"
+_GOALS = {10_000: (2.5, 10.0), 100_000: (10.0, 50.0)}
+"""Documents of each kind -> milliseconds a search should take: the median, and one of a hundred."""
+
+
+class Words:
+    """Text of made-up words, few of them common and many rare, as in what people write (Zipf)."""
+
+    def __init__(self, seed: int, count: int = 20_000) -> None:
+        self._random = random.Random(seed)
+        made: dict[str, None] = {}
+        while len(made) < count:
+            syllables = self._random.randint(2, 4)
+            made["".join(self._random.choice(_CONSONANTS) + self._random.choice(_VOWELS) for _ in range(syllables))] = (
+                None
+            )
+        self._words = list(made)
+        self._weights = [1 / (rank + 10) for rank in range(count)]
+
+    def text(self, least: int, most: int) -> str:
+        return " ".join(self._random.choices(self._words, self._weights, k=self._random.randint(least, most)))
+
+
+def make_group(home: Path, words: Words, count: int) -> None:
+    """Write `count` entries and `count` turns, 40 words each on average, as files."""
+    folder = home / "groups" / "main" / "memory" / "general"
+    folder.mkdir(parents=True)
+    for number in range(count):
+        value = {"content": words.text(20, 60), "tags": [words.text(1, 1)], "updated": "2026-05-03T10:00:00Z"}
+        (folder / f"e{number:011d}.json").write_bytes(orjson.dumps(value))
+    sessions = home / "data" / "sessions" / "main"
+    sessions.mkdir(parents=True)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for session in range(max(1, count // 500)):
+        with (sessions / f"s{session}.jsonl").open("wb") as log:
+            for number in range(1, min(count, 500) + 1):
+                at += timedelta(minutes=3)
+                role: Role = "user" if number % 2 else "assistant"
+                turn = Turn(number, at, role, role, "front", words.text(5, 60), 10)
+                log.write(dump_turn(turn, f"r{number}"))
+
+
+def bench_index(base: Path) -> list[Figure]:
+    """A group with 10,000 entries and 10,000 turns, then one with 100,000 of each."""
+    return [figure for count in _GOALS for figure in _bench(base, count)]
+
+
+def _bench(base: Path, count: int) -> list[Figure]:
+    words = Words(count)
+    name = f"{count:,} entries, {count:,} turns"
+    with new_home(base) as home:
+        make_group(home, words, count)
+        with running(home, ["log.level=warning"]) as daemon:
+            other = SyncClient(home, "other", "agent", timeout_seconds=60)
+            began = time.perf_counter()
+            pings: list[float] = []
+            while _waiting(home) != 0 or _documents(home) < 2 * count:
+                started = time.perf_counter()
+                other.ping()
+                pings.append((time.perf_counter() - started) * 1000)
+                if time.perf_counter() - began > 300:
+                    raise TimeoutError("the index was not made within 300 s")
+                time.sleep(0.02)
+            indexed = time.perf_counter() - began
+            agent = SyncClient(home, "main", "agent", timeout_seconds=60)
+            started = time.perf_counter()
+            agent.call(tools.search_memory(words.text(8, 8)))
+            first = time.perf_counter() - started
+            times: list[float] = []
+            for _ in range(300):
+                call = tools.search_memory(words.text(8, 8))
+                started = time.perf_counter()
+                agent.call(call)
+                times.append((time.perf_counter() - started) * 1000)
+            asked = [_asked(agent) for _ in range(100)]
+            seen: list[float] = []
+            live = SyncClient(home, "main", "agent", session="live", timeout_seconds=60)
+            for number in range(50):
+                live.append_turn("user", f"zyzzyva{number} {words.text(20, 20)}")
+                started = time.perf_counter()
+                found = agent.call(tools.search_memory(f"zyzzyva{number}"))
+                seen.append((time.perf_counter() - started) * 1000)
+                if [hit.session for hit in found.hits] != ["live"]:
+                    raise RuntimeError(f"turn {number} was not found by the next request")
+            memory = daemon.resident_mib()
+    road = statistics.median(asked)
+    median, slow = statistics.median(times), percentile(times, 0.99)
+    goal_median, goal_slow = _GOALS[count]
+    return [
+        Figure(
+            f"indexed from files, {name}",
+            f"{indexed:.1f} s",
+            goal="10 s for 100,000 entries",
+            is_met=indexed < 10 if count == 100_000 else None,
+        ),
+        Figure("- a ping meanwhile, p50, p99", f"{statistics.median(pings):.1f}, {percentile(pings, 0.99):.1f} ms"),
+        Figure("- the first search (loads the group)", f"{first * 1000:.0f} ms"),
+        Figure(
+            f"search with its request and reply, {name}: p50",
+            f"{median:.1f} ms",
+            floor=f"{road:.1f} ms (ping)",
+            goal=f"{goal_median} ms without the road",
+            is_met=median - road < goal_median,
+        ),
+        Figure("- p99", f"{slow:.1f} ms", goal=f"{goal_slow:g} ms", is_met=slow - road < goal_slow),
+        Figure("- a turn just said, found by the next request: p50", f"{statistics.median(seen):.1f} ms"),
+        Figure("- memory of the daemon", f"{memory:.0f} MiB", goal="300 MiB", is_met=memory < 300),
+    ]
+
+
+def _asked(agent: SyncClient) -> float:
+    started = time.perf_counter()
+    agent.ping()
+    return (time.perf_counter() - started) * 1000
+
+
+def _status(home: Path) -> dict[str, int]:
+    try:
+        found = orjson.loads((home / "data" / "status.json").read_bytes())["index"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _waiting(home: Path) -> int:
+    return _status(home).get("waiting", -1)
+
+
+def _documents(home: Path) -> int:
+    return _status(home).get("documents", 0)

@@ -1,0 +1,128 @@
+"""Search: `search_memory` (RB2, RB3, RB5, AM2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
+from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.memory.index import Found, Index
+from honeybadger_host.memory.sources import Kind
+from honeybadger_host.settings import Recall
+
+if TYPE_CHECKING:
+    from honeybadger_host.memory.corpus import Corpus
+    from honeybadger_host.memory.scoring import Hit, Parameters
+
+LONGEST_TEXT: Final = 2000
+_KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
+    "all": ("entry", "note", "history", "turn"),
+    "entries": ("entry",),
+    "turns": ("turn",),
+    "notes": ("note", "history"),
+}
+DEFAULT_LIMIT: Final = 8
+
+
+def search_memory(index: Index, settings: Recall) -> QueryHandler:
+    """Return the handler of `search_memory`."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, SearchMemory)  # noqa: S101  the table pairs type and payload
+        since, until = moment(payload.since, "since"), moment(payload.until, "until", is_end=True)
+
+        limit = payload.limit or DEFAULT_LIMIT
+
+        def ask(corpus: Corpus) -> tuple[list[int], list[Hit]]:
+            from honeybadger_host.memory.recall import Filters, newest, search
+
+            filters = Filters(
+                kinds=_KINDS["entries" if payload.category or payload.tags else payload.scope or "all"],
+                category=payload.category or "",
+                tags=payload.tags or (),
+                since=since,
+                until=until,
+            )
+            if payload.query is None:
+                return newest(corpus, limit=limit, filters=filters), []
+            hits = search(
+                corpus, payload.query, now=now, limit=limit, filters=filters, parameters=parameters_of(settings)
+            )
+            return [hit.number for hit in hits], hits
+
+        (numbers, hits), is_complete = index.search(asked.group, ask)
+        found = index.show(numbers)
+        by_number = {hit.number: hit for hit in hits}
+        return {
+            "hits": [_shown(found[number], by_number.get(number)) for number in numbers if number in found],
+            "is_complete": is_complete,
+        }
+
+    return QueryHandler(answer)
+
+
+def moment(text: str | None, member: str, *, is_end: bool = False) -> float | None:
+    """Return seconds since the epoch; a date is its beginning, as an end the next day's. Raises Refusal."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        if is_end and len(text) == len("2026-11-21"):
+            at += timedelta(days=1)
+    except (ValueError, OverflowError):
+        field = f"payload.{member}"
+        raise Refusal(
+            "invalid", f"{field} is no date that exists: write 2026-11-21, or 2026-11-21T09:30Z", field=field
+        ) from None
+    seconds = (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()
+    return math.nextafter(seconds, 0) if is_end and len(text) == len("2026-11-21") else seconds
+
+
+def name_of(found: Found) -> str:
+    """Return what a hit is called: an entry's id, `session#number` of a turn, `MEMORY.md#hash` of a note."""
+    match found.kind:
+        case "entry":
+            return found.key
+        case "turn":
+            return f"{found.session}#{found.key}"
+        case _:
+            return f"{found.file.rpartition('/')[2]}#{found.key}"
+
+
+def parameters_of(settings: Recall) -> Parameters:
+    """Return the ranking's parameters, as the settings have them."""
+    from honeybadger_host.memory.scoring import Parameters
+
+    return Parameters(k1=settings.k1, b=settings.b)
+
+
+def rounded(points: Mapping[Any, float]) -> dict[Any, float]:
+    """Return points as they are shown."""
+    return {name: round(value, 3) for name, value in points.items()}
+
+
+def _shown(found: Found, hit: Hit | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "id": name_of(found),
+        "kind": found.kind,
+        "score": None if hit is None else round(hit.score, 3),
+        "text": found.text[:LONGEST_TEXT],
+        "is_cut": len(found.text) > LONGEST_TEXT,
+        "source": found.file,
+    }
+    if hit is not None:
+        shown |= {"points": rounded(hit.parts), "words": rounded(hit.terms)}
+    if found.at is not None:
+        at = datetime.fromtimestamp(found.at, UTC)
+        shown["time"] = at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    if found.kind == "entry":
+        shown |= {"category": found.category, "tags": list(found.tags)}
+    if found.kind == "turn":
+        shown["session"] = found.session
+    if found.author:
+        shown["author"] = found.author
+    return shown

@@ -1,0 +1,218 @@
+"""Recall and search on a running host: what was saved, said or edited is found by the next request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Invalid
+from honeybadger_agent.wire import ContextResult, SearchResult
+from honeybadger_host.home import make_home
+from tests.hosting import HostProcess, RawSender, run_cli, wait_for
+
+Clients = Callable[..., SyncClient]
+
+
+def put_entry(home: Path, group: str, name: str, content: str, category: str = "general", **more: object) -> Path:
+    """Save an entry as a person does with an editor."""
+    path = home / "groups" / group / "memory" / category / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps({"content": content, **more}))
+    return path
+
+
+def found(client: SyncClient, query: str | None = None, **more: object) -> SearchResult:
+    return client.search_memory(query, **more)  # type: ignore[arg-type]
+
+
+def ids(result: SearchResult) -> list[str]:
+    return [hit.id for hit in result.hits]
+
+
+def states(context: ContextResult) -> dict[str, str]:
+    return {row.id: row.state for row in context.recalled}
+
+
+def test_a_note_and_a_turn_are_found_by_the_next_request(member: Clients) -> None:
+    agent = member("researcher")
+    agent.update_memory("The badger prefers dark mode", "Preferences")
+    agent.append_turn("user", "My badger moved to Chicago in May")
+    hits = found(agent, "Where did the badger move?").hits
+    assert hits[0].kind == "turn"
+    assert (hits[0].id, hits[0].session, hits[0].author) == ("main#1", "main", "user")
+    assert hits[0].source.startswith("data/sessions/")
+    assert hits[0].points["terms"] > 0
+    assert {"badger"} <= set(hits[0].words)
+    note = found(agent, "dark mode").hits[0]
+    assert (note.kind, note.author, note.text) == ("note", "researcher", "- The badger prefers dark mode")
+    assert note.id.startswith("MEMORY.md#")
+
+
+def test_an_entry_a_person_saved_is_found_and_followed(member: Clients, asker: RawSender) -> None:
+    agent = member()
+    assert found(agent, "weasel").hits == []
+    path = put_entry(asker.home, asker.group, "pets12345678", "The weasel sleeps in the barn", tags=["pets"])
+    assert wait_for(lambda: ids(found(agent, "weasel")), what="the entry in the index") == ["pets12345678"]
+    hit = found(agent, "weasel").hits[0]
+    assert (hit.kind, hit.category, hit.tags) == ("entry", "general", ["pets"])
+    path.write_bytes(orjson.dumps({"content": "The stoat sleeps in the barn"}))
+    assert wait_for(lambda: ids(found(agent, "stoat")), what="the edit in the index") == ["pets12345678"]
+    path.unlink()
+    wait_for(lambda: not found(agent, "stoat").hits, what="the removal in the index")
+
+
+def test_filters_narrow_what_is_found(member: Clients, asker: RawSender) -> None:
+    agent = member()
+    for name, category, tags, at in (
+        ("one", "a", ["x", "y"], "2026-05-03T10:00:00Z"),
+        ("two", "a/b", ["x"], "2026-05-04T10:00:00Z"),
+        ("three", "ab", ["y"], "2026-05-05T10:00:00Z"),
+    ):
+        put_entry(asker.home, asker.group, name, f"badger {name}", category, tags=tags, updated=at)
+    agent.append_turn("user", "a badger was here")
+    wait_for(lambda: len(found(agent, "badger").hits) == 4, what="all in the index")
+    assert set(ids(found(agent, "badger", category="a"))) == {"one", "two"}
+    assert set(ids(found(agent, "badger", tags=["x", "y"]))) == {"one"}
+    assert set(ids(found(agent, "badger", scope="entries", since="2026-05-04"))) == {"two", "three"}
+    assert set(ids(found(agent, "badger", scope="entries", until="2026-05-04"))) == {"one", "two"}
+    assert set(ids(found(agent, "badger", since="2026-05-04T10:00:00Z", until="2026-05-04T12:00:00+02:00"))) == {"two"}
+    assert ids(found(agent, "badger", scope="turns")) == ["main#1"]
+    assert ids(found(agent, scope="entries", limit=2)) == ["three", "two"]
+    assert found(agent, scope="entries").hits[0].score is None
+    with pytest.raises(Invalid, match="no date that exists"):
+        found(agent, "badger", since="2026-02-30")
+
+
+def test_a_group_never_finds_what_is_another_groups(member: Clients, asker: RawSender) -> None:
+    put_entry(asker.home, asker.group, "ours", "badger")
+    put_entry(asker.home, "global", "everyones", "badger")
+    wait_for(lambda: set(ids(found(member(), "badger"))) == {"ours", "everyones"}, what="both in the index")
+    assert ids(found(member(group="elsewhere"), "badger")) == ["everyones"]
+    (asker.home / "groups/global/memory/general/everyones.json").unlink()
+
+
+def test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn(member: Clients, asker: RawSender) -> None:
+    agent = member("user")
+    for number in range(20):
+        put_entry(asker.home, asker.group, f"filler{number}", f"Something about project number {number} and its plan")
+    put_entry(
+        asker.home, asker.group, "timezone", "User is in Chicago (UTC-6)", "user-preferences", aliases=["time zone"]
+    )
+    wait_for(lambda: found(agent, "Chicago").hits, what="the entry in the index")
+    agent.append_turn("user", "hello")
+    agent.append_turn("assistant", "hello")
+
+    first = agent.get_context("What is my time zone?")
+    assert "- [timezone] (user-preferences): User is in Chicago (UTC-6)\n" in first.system
+    assert first.system.index("relevant to this message") < first.system.index("## Recent Conversation")
+    assert states(first)["timezone"] == "new"
+    assert agent.get_context("What is my time zone?").system == first.system  # asked again, the same
+    agent.append_turn("user", "What is my time zone?")
+    agent.append_turn("assistant", "UTC-6")
+
+    second = agent.get_context("Is it late in my time zone, in Chicago?")
+    assert states(second)["timezone"] == "in_view"
+    assert second.system.count("[timezone]") == 1
+    assert "Recalled earlier in this conversation:\n- [timezone]" in second.system
+    for number in range(50):
+        agent.append_turn("assistant", f"and another thing {number}")
+
+    assert "[timezone]" not in agent.get_context("Completely unrelated words").system
+    assert states(agent.get_context("What is my time zone?"))["timezone"] == "new"
+
+
+def test_a_shared_common_word_recalls_nothing_and_says_why(member: Clients, asker: RawSender) -> None:
+    agent = member("user")
+    for number in range(30):
+        put_entry(asker.home, asker.group, f"e{number}", f"The plan of team {number} is on the shelf")
+    wait_for(lambda: len(found(agent, "shelf", limit=100).hits) == 30, what="all in the index")
+    agent.append_turn("assistant", "hello")
+    context = agent.get_context("What is the weather like on the moon, and is the soup ready?")
+    assert not [row for row in context.recalled if row.state != "near_miss"]
+    (section,) = [section for section in context.sections if section.title == "Recalled from long-term memory"]
+    assert (section.state, section.tokens) == ("absent", 0)
+    context = agent.get_context("On which shelf is the atlas of Greenland?")
+    assert all(row.state == "near_miss" and row.why for row in context.recalled)
+
+
+def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member: Clients, asker: RawSender) -> None:
+    agent = member("user", session="fresh")
+    for number in range(7):
+        put_entry(asker.home, asker.group, f"e{number}", f"fact {number}", updated=f"2026-05-0{number + 1}T00:00:00Z")
+    wait_for(lambda: len(found(agent, "fact", limit=20).hits) == 7, what="all in the index")
+    context = agent.get_context("Good morning!")
+    assert [row.id for row in context.recalled if row.state == "newest"] == ["e6", "e5", "e4", "e3", "e2"]
+    agent.append_turn("user", "Good morning!")
+    agent.append_turn("assistant", "Good morning!")
+    assert "newest" not in states(agent.get_context("And how are you?")).values()
+
+
+def test_a_malformed_entry_is_skipped_and_named(member: Clients, asker: RawSender, served: HostProcess) -> None:
+    put_entry(asker.home, asker.group, "good", "badger")
+    bad = asker.home / "groups" / asker.group / "memory" / "general" / "bad.json"
+    bad.write_bytes(b'{"content": "badger"')
+    wait_for(lambda: ids(found(member(), "badger")) == ["good"], what="the good one in the index")
+    event = wait_for(
+        lambda: [line for line in served.events("index.refused") if line["file"].endswith("bad.json")],
+        what="the log line",
+    )[0]
+    assert event["file"] == f"groups/{asker.group}/memory/general/bad.json"
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_after_a_kill_everything_is_found_with_and_without_the_index(tmp_path: Path, *, is_removed: bool) -> None:
+    make_home(tmp_path / "home")
+    with HostProcess(tmp_path / "home") as process:
+        process.start()
+        agent = SyncClient(process.home, "main", "bee")
+        put_entry(process.home, "main", "kept", "badger kept")
+        agent.update_memory("a badger in the notes")
+        agent.append_turn("user", "a badger was said")
+        wait_for(lambda: len(found(agent, "badger").hits) == 3, what="all in the index")
+        context = agent.get_context("Tell me of the badger")
+        assert states(context)["kept"] == "new"
+        agent.append_turn("user", "Tell me of the badger")
+        agent.append_turn("assistant", "It was kept")
+        process.kill()
+        put_entry(process.home, "main", "late", "badger made while nobody served")
+        if is_removed:
+            for path in (process.home / "data").glob("index.db*"):
+                path.unlink()
+        process.start()
+        assert {"kept", "late", "main#1"} <= set(ids(found(agent, "badger")))
+        after = states(agent.get_context("More about the badger?"))
+        assert after["kept"] == ("new" if is_removed else "in_view")
+        process.stop()
+
+
+def test_recall_can_be_switched_off(tmp_path: Path) -> None:
+    make_home(tmp_path / "home")
+    put_entry(tmp_path / "home", "main", "e1", "badger")
+    with HostProcess(tmp_path / "home", {"recall.enabled": False}) as process:
+        process.start()
+        agent = SyncClient(process.home, "main", "bee")
+        context = agent.get_context("badger?")
+        assert context.recalled == []
+        (section,) = [section for section in context.sections if section.title == "Recalled from long-term memory"]
+        assert section.why == "recall.enabled is off"
+        assert ids(found(agent, "badger")) == ["e1"]
+
+
+def test_an_operator_and_an_agent_search_from_a_shell(home: Path) -> None:
+    put_entry(home, "main", "e1", "The badger lives in Chicago", "places")
+    done = run_cli("search", "main", "Where does the badger live?", "--explain", home=home)
+    assert done.returncode == 0
+    assert "e1" in done.stdout
+    assert "terms" in done.stdout
+    rows = orjson.loads(run_cli("search", "main", "badger", "--json", home=home).stdout)
+    assert [row["id"] for row in rows["hits"]] == ["e1"]
+    assert "nothing in main matches" in run_cli("search", "main", "weasel", home=home).stdout
+    assert run_cli("search", "nobody", "weasel", home=home).returncode == 9
+    assert run_cli("search", "main", "x", "--since", "yesterday", home=home).returncode == 2
+    explained = run_cli("context", "main", "--message", "Where does the badger live?", "--explain", home=home).stdout
+    assert "Recalled from long-term memory" in explained
+    assert "it matches the message" in explained
