@@ -154,6 +154,15 @@ def test_what_is_no_regular_file_is_refused_without_being_read(scene: Scene, wha
     scene.check_refused("x.json", None, says=says)
 
 
+def test_a_fifo_with_a_writer_at_its_other_end_is_not_read(scene: Scene) -> None:
+    _place(scene, os.mkfifo)
+    with contextlib.suppress(OSError):  # the host may have removed it by now
+        other_end = os.open(scene.mallory.requests / "x.json", os.O_RDWR | os.O_NONBLOCK)
+        os.write(other_end, request("x", content="through a pipe"))
+    scene.check_refused("x.json", None, says="a FIFO")
+    assert "through a pipe" not in scene.honest.memory_text()
+
+
 def test_a_folder_with_files_in_it_is_refused_once_and_not_descended_into(scene: Scene) -> None:
     def full(path: Path) -> None:
         path.mkdir()
@@ -284,7 +293,9 @@ def test_a_name_that_is_no_request_id_is_refused_and_shown_escaped(scene: Scene,
     scene.check_refused(name, data, says="no request id")
 
 
-@pytest.mark.parametrize("name", [".x.json", "x.json ", "x.JSON", "x.json.tmp", "x", ".json", "x.json~", "json"])
+@pytest.mark.parametrize(
+    "name", [".x.json", "x.json ", "x.JSON", "x.json.tmp", "x", ".json", "x.json~", "json", "..json", "...json"]
+)
 def test_a_name_that_is_not_finished_is_left_alone(scene: Scene, name: str) -> None:
     _place(scene, _file(request("x", content="unfinished")), name)
     scene.check()
@@ -532,6 +543,27 @@ def test_bytes_changed_through_a_descriptor_after_the_rename_give_one_of_the_tex
     assert {len(note) for note in notes} == {30_000}
 
 
+# --------------------------------------------------------------------------------------------------------------- floods
+
+
+def test_a_flood_of_drafts_unfinished_names_and_nonsense_leaves_others_their_turn(scene: Scene) -> None:
+    for number in range(3_000):
+        (scene.mallory.root / "tmp" / f"draft-{number}").touch()
+        (scene.mallory.requests / f".unfinished-{number}").touch()
+    for number in range(1_000):
+        (scene.mallory.requests / f"{number:04}.json").write_bytes(b"nonsense")
+    neighbour = RawSender(scene.host.home, f"{scene.mallory.group}-next", "honest").make()
+    began = time.monotonic()
+    assert neighbour.ask("a", request("a", content="in time"))["ok"] is True
+    waited = time.monotonic() - began
+    wait_for(lambda: not list(scene.mallory.requests.glob("[0-9]*.json")), 60, what="the flood answered")
+    took = time.monotonic() - began
+    assert waited < max(took / 2, 1.0), (waited, took)
+    assert len(list(scene.mallory.replies.glob("*.json"))) == 1_000
+    assert len(os.listdir(scene.mallory.root / "tmp")) == 3_000
+    scene.check()
+
+
 # ----------------------------------------------------------------------------------------------------------- JSON, text
 
 
@@ -585,6 +617,44 @@ def test_of_two_members_with_one_name_the_last_counts(scene: Scene) -> None:
     twice = request("x", content="c").replace(b'"id":"x"', b'"id":"y","id":"x"')
     assert scene.mallory.ask("x", twice)["ok"] is True
     assert_refused(scene.mallory.ask("y", twice), "invalid", field="id")
+
+
+def test_of_two_payloads_and_two_members_of_one_the_last_counts(scene: Scene) -> None:
+    twice = (
+        b'{"v":1,"id":"x","type":"update_memory","payload":{"content":"one"},"payload":{"content":"two","content":"3"}}'
+    )
+    assert scene.mallory.ask("x", twice)["ok"] is True
+    assert re.findall("^- (.*)$", scene.honest.memory_text(), re.MULTILINE) == ["3"]
+
+
+NUMBERS: dict[str, bool] = {
+    "-0": True,
+    "9007199254740991": True,
+    "9007199254740992": False,
+    "18446744073709551616": False,
+    "1" + "0" * 400: False,
+    "-1": False,
+    "-0.0": False,
+    "1.0": False,
+    "1e2": False,
+    "1e308": False,
+    "true": False,
+    '"7"': False,
+    "[7]": False,
+}
+"""A number as JSON may write it -> whether it is a count of tokens. One that no double holds is no JSON to the host."""
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda number: number[:24])
+def test_no_number_is_taken_for_another(scene: Scene, number: str) -> None:
+    payload = {"role": "user", "content": "c", "input_tokens": "@"}
+    data = request("x", "append_turn", payload=payload).replace(b'"@"', number.encode())
+    reply = scene.mallory.ask("x", data)
+    if NUMBERS[number]:
+        assert reply["ok"] is True
+        return
+    assert_refused(reply, "invalid", field="payload.input_tokens" if len(number) < 400 else None)
+    scene.check()
 
 
 @pytest.mark.parametrize("where", ["beside the payload", "in the payload"])
