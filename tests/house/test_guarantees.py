@@ -1,0 +1,74 @@
+"""Every promise of docs/guarantees.md names the tests that hold it, and they are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.house.test_requirements import names_in
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text()
+_TEST: Final = re.compile(r"`tests/([\w/]+\.py)::(\w+)`")
+_SEPARATOR: Final = re.compile(r"\|(?:-+\|)+")
+
+
+def promises(page: str) -> Iterator[tuple[str, str]]:
+    """Yield (promise, its cell of tests) of every table whose last column is `tests`."""
+    is_table = False
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            is_table = False
+        elif cells[-1] == "tests":
+            is_table = True
+        elif is_table and not _SEPARATOR.fullmatch(line):
+            yield cells[0], cells[-1]
+
+
+def problems(page: str) -> list[str]:
+    """Return what is wrong with the tables of a page."""
+    found = []
+    for promise, cell in promises(page):
+        tests = _TEST.findall(cell)
+        if not tests or _TEST.sub("", cell).strip(", "):
+            found.append(f"{promise}: names no test, or something else: {cell!r}")
+        found += [f"{promise}: there is no {file}::{name}" for file, name in tests if name not in names_in(file)]
+    return found
+
+
+def test_every_promise_names_tests_that_are_there() -> None:
+    assert len(list(promises(PAGE))) > 50
+    assert problems(PAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ("", "names no test"),
+        ("all of them", "names no test"),
+        ("`tests/house/test_guarantees.py::test_gone`", "there is no house/test_guarantees.py::test_gone"),
+        ("`tests/house/test_gone.py::test_gone`", "there is no house/test_gone.py::test_gone"),
+        ("`house/test_docs.py::test_x`", "names no test"),
+        ("`tests/house/test_guarantees.py::test_every_promise_names_tests_that_are_there`, and more", "something else"),
+    ],
+)
+def test_a_promise_that_nothing_holds_is_noticed(cell: str, says: str) -> None:
+    """The control."""
+    page = f"| fault | what holds | tests |\n|---|---|---|\n| the moon falls | all | {cell} |\n"
+    (problem,) = problems(page)
+    assert problem.startswith("the moon falls: ")
+    assert says in problem
+
+
+def test_a_promise_that_a_test_holds_is_none_of_them() -> None:
+    name = "test_every_promise_names_tests_that_are_there"
+    assert problems(f"| promise | tests |\n|---|---|\n| it | `tests/house/test_guarantees.py::{name}` |\n") == []
+
+
+def test_the_page_says_what_is_not_promised_and_the_readme_leads_to_it() -> None:
+    assert PAGE.partition("\n## Not promised\n")[2].count("\n- **") >= 10
+    assert "(docs/guarantees.md)" in (Path(__file__).parents[2] / "README.md").read_text()
