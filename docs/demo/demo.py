@@ -2,7 +2,7 @@
 
 Two agents, one in POSIX shell and one in Python, drop notes side by side; an editor replaces MEMORY.md meanwhile; the
 daemon is killed with SIGKILL and started again. Then every acknowledged note is looked for, and the context an agent
-would get is shown and explained. Exit code 0 only when everything held.
+would get is shown and explained, with what long-term memory adds to it. Exit code 0 only when everything held.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ from honeybadger_host.home import make_home
 SHELL_NOTES = 60
 PYTHON_NOTES = 120
 TURNS = 45
+ENTRIES = [
+    ("The user lives in Chicago (UTC-6)", "user-preferences/whereabouts", ["time zone"]),
+    ("Prefers tea without sugar", "user-preferences", None),
+    ("Do not deploy on Fridays - instead wait for Monday", "anti-patterns/deployment", None),
+]
+QUESTION = "Which TimeZone is the user in?"
 HERE = Path(__file__).parent
 
 
@@ -41,7 +47,7 @@ def main() -> int:
         finally:
             daemon.end()
     failed = [name for name, held in checks.items() if not held]
-    say("8", "what had to hold")
+    say("9", "what had to hold")
     for name, held in checks.items():
         print(f"   {'held  ' if held else 'FAILED'}  {name}")
     print(f"\n{'FAILED' if failed else 'Everything held'}, {time.monotonic() - began:.0f} seconds.")
@@ -90,13 +96,24 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
     lines = text.splitlines()
     show([*lines[:10], "...", *lines[-5:]])
 
-    say("7", "the context for the next answer, its history cut at its budget, explained")
-    context = client.get_context("What do you know about me?", budget_tokens=12_000)
+    say("7", "what is saved for long is found again, whatever words ask for it; every hit says what earned it")
+    for content, category, aliases in ENTRIES:
+        client.save_memory(content, category, aliases=aliases)
+    found = client.search_memory(QUESTION, limit=3).hits
+    print(f"   {QUESTION}")
+    for hit in found:
+        points = ", ".join(f"{name} {value:.1f}" for name, value in hit.points.items())
+        print(f"   {hit.score or 0:5.1f}  [{hit.id}] {hit.text[:60]}  ({points})")
+
+    say("8", "the context for the next answer: its history cut at its budget, what the message recalls, explained")
+    context = client.get_context(QUESTION, budget_tokens=12_000)
     for row in context.sections:
         without = f"; without {row.left_out}: {row.why}" if row.left_out else f"; {row.why}" if row.why else ""
         print(f"   {row.title:24} {row.source:32} {row.state:8} {row.tokens:>6} tokens{without}")
     print(f"   {'':24} {'whole':32} {'':8} {context.tokens:>6} tokens of {context.budget_tokens}")
-    again = client.get_context("What do you know about me?", budget_tokens=12_000)
+    for one in context.recalled:
+        print(f"   recalled: [{one.id}] {one.state}: {one.why}")
+    again = client.get_context(QUESTION, budget_tokens=12_000)
 
     shell_found = [len(re.findall(rf"(?m)^- Shell note {n}$", text)) for n in range(1, SHELL_NOTES + 1)]
     python_found = [len(re.findall(rf"(?m)^- Python note {n}$", text)) for n in range(1, PYTHON_NOTES + 1)]
@@ -110,6 +127,8 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
         "none of them twice": max(shell_found) == max(python_found) == 1,
         "each is signed by the folder it came from": signed == (SHELL_NOTES, PYTHON_NOTES),
         "the person's line is still there": "A person wrote this line." in text,
+        "the entry asked for was found first": bool(found) and found[0].text == ENTRIES[0][0],
+        "and the context recalled it by itself": f"[{found[0].id}]" in context.system if found else False,
         "the history was cut, and says so": history.state == "cut" and bool(history.why),
         "the context is within its budget": context.tokens <= context.budget_tokens,
         "the same question gives the same context, byte for byte": again == context,

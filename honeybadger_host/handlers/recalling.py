@@ -11,7 +11,7 @@ import structlog
 
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.search import parameters_of, rounded
+from honeybadger_host.handlers.search import earned, parameters_of
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.index import Found, Index
 from honeybadger_host.memory.recollection import Recollection, State, in_view
@@ -61,13 +61,13 @@ class Recalled:
         for one in self.recollections:
             row: dict[str, Any] = {"id": one.id, "state": one.state}
             if one.hit is not None:
-                row |= _earned(one.hit)
+                row |= earned(one.hit)
             row["why"] = _WHY[one.state] if one.state != "in_view" else f"recalled for turn {one.turn}, still shown"
             if one in forgotten:
                 row |= {"state": "near_miss", "why": "no room in recall.budget_tokens or context.budget_tokens"}
             rows.append(row)
         return rows + [
-            {"id": missed.hit.key, "state": "near_miss", **_earned(missed.hit), "why": missed.why}
+            {"id": missed.hit.key, "state": "near_miss", **earned(missed.hit), "why": missed.why}
             for missed in self.near_misses
         ]
 
@@ -180,7 +180,3 @@ def _recollection(found: Found, state: State, turn: int, hit: Hit | None) -> Rec
 
 def _has_answer(turns: Sequence[Turn]) -> bool:
     return any(turn.role == "assistant" for turn in turns)
-
-
-def _earned(hit: Hit) -> dict[str, Any]:
-    return {"score": round(hit.score, 3), "points": rounded(hit.parts), "words": rounded(hit.terms)}

@@ -25,6 +25,8 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "notes": ("note", "history"),
 }
 DEFAULT_LIMIT: Final = 8
+TEXT: Final = frozenset(("terms", "around", "near", "session"))
+"""Signals of the text itself, see `scoring`."""
 
 
 def search_memory(index: Index, settings: Recall) -> QueryHandler:
@@ -100,22 +102,30 @@ def parameters_of(settings: Recall) -> Parameters:
     return Parameters(k1=settings.k1, b=settings.b)
 
 
-def rounded(points: Mapping[Any, float]) -> dict[Any, float]:
-    """Return points as they are shown."""
-    return {name: round(value, 3) for name, value in points.items()}
+def earned(hit: Hit) -> dict[str, Any]:
+    """Return a hit's score and what it is made of, as they are shown.
+
+    What is no turn has nothing around it: it earns the same by its own text, which is shown as one.
+    """
+    points = {name: round(value, 3) for name, value in hit.parts.items()}
+    if hit.kind != "turn":
+        text = sum(value for name, value in hit.parts.items() if name in TEXT)
+        points = {"terms": round(text, 3), **{name: value for name, value in points.items() if name not in TEXT}}
+    words = {word: round(value, 3) for word, value in hit.terms.items()}
+    return {"score": round(hit.score, 3), "points": points, "words": words}
 
 
 def _shown(found: Found, hit: Hit | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": name_of(found),
         "kind": found.kind,
-        "score": None if hit is None else round(hit.score, 3),
+        "score": None,
         "text": found.text[:LONGEST_TEXT],
         "is_cut": len(found.text) > LONGEST_TEXT,
         "source": found.file,
     }
     if hit is not None:
-        shown |= {"points": rounded(hit.parts), "words": rounded(hit.terms)}
+        shown |= earned(hit)
     if found.at is not None:
         at = datetime.fromtimestamp(found.at, UTC)
         shown["time"] = at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -26,6 +26,7 @@ Loaded: TypeAlias = GroupText | FileProblem | None
 _WEIGHTS: Final = {"memory": 0.45, "history": 0.3, "recalled": 0.15, "summary": 0.1, "working": 0.1}
 """What each may fill of the room when not everything fits; what one leaves goes to the others."""
 _RECALLED: Final = "Recalled from long-term memory"
+_WORKING: Final = "Working memory"
 _NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
 
 
@@ -67,8 +68,8 @@ class _Draft:
     state: SectionState = "absent"
     left_out: str | None = None
     why: str | None = None
-    has_headings: bool = False
-    """Whether its text has headings of its own."""
+    heading: str | None = None
+    """What stands above it in the text; None: its title; empty: the text has headings of its own."""
 
     @property
     def need(self) -> int:
@@ -79,8 +80,12 @@ class _Draft:
     def block(self) -> str:
         if not self.text.strip():
             return ""
-        heading = "" if self.has_headings else f"{self.title}\n"
-        return f"\n{heading}{self.text.strip(chr(10))}\n"
+        return f"\n{self.above}{self.text.strip(chr(10))}\n"
+
+    @property
+    def above(self) -> str:
+        """The line of its heading."""
+        return f"{self.title if self.heading is None else self.heading}\n" if self.heading != "" else ""
 
     def row(self) -> ContextSection:
         tokens = estimate_tokens(self.block)
@@ -143,7 +148,7 @@ def build_context(
     room = budget_tokens - message_tokens - estimate_tokens(head) - sum(draft.need for draft in fixed)
     # the estimate of the lines together: one by one they round down
     history_need = estimate_tokens(fitting.text) + _overhead(history) if parts.turns else 0
-    recalled = _Draft(_RECALLED, f"groups/{parts.group}/memory", has_headings=True, why=parts.not_recalled)
+    recalled = _Draft(_RECALLED, f"groups/{parts.group}/memory", heading="", why=parts.not_recalled)
     fitted = _fill_recalled(recalled, parts.recalled, recall_budget_tokens or None)
     needs = {
         "memory": memory.need,
@@ -227,20 +232,22 @@ def _whole(title: str, source: str, loaded: Loaded) -> _Draft:
 
 def _inventory(inventory: Inventory | None) -> _Draft:
     if inventory is None:
-        return _Draft(HEADING, "")
+        return _Draft(_WORKING, "")
     if inventory.problem is not None:
         return _Draft(
-            HEADING, inventory.source, state="unreadable", left_out="the folder", why=f"it {inventory.problem}"
+            _WORKING, inventory.source, state="unreadable", left_out="the folder", why=f"it {inventory.problem}"
         )
     if not inventory.lines:
-        return _Draft(HEADING, inventory.source, why=inventory.absent_why)
+        return _Draft(_WORKING, inventory.source, why=inventory.absent_why)
     text = "".join(line.text for line in inventory.lines)
-    return _Draft(HEADING, inventory.source, text=text, text_tokens=estimate_tokens(text), state="whole")
+    return _Draft(
+        _WORKING, inventory.source, text=text, text_tokens=estimate_tokens(text), state="whole", heading=HEADING
+    )
 
 
 def _overhead(draft: _Draft) -> int:
     """Tokens of the heading and the line ends around a part, and of rounding heading and text."""
-    return estimate_tokens(draft.title) + 3
+    return estimate_tokens(draft.above) + 3
 
 
 def _newest_within(turns: Sequence[Turn], room: int) -> History:

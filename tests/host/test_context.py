@@ -190,14 +190,14 @@ def test_an_empty_working_memory_leaves_no_heading_and_says_why() -> None:
     ):
         context = built(replace(FULL, working=inventory))
         assert "Working memory" not in context.system
-        assert (row(context, HEADING).state, row(context, HEADING).why) == (state, why)
+        assert (row(context, "Working memory").state, row(context, "Working memory").why) == (state, why)
 
 
 def test_an_inventory_over_its_share_leaves_out_what_expires_first() -> None:
     lines = [InventoryLine(f"- key-{at:02} {'x' * 90}\n", AT + timedelta(seconds=at * 7 % 50)) for at in range(50)]
     turns = turns_of(*("y" * 400 for _ in range(50)))
     context = built(parts(turns=turns, working=Inventory("f/", lines)), 1500)
-    section = row(context, HEADING)
+    section = row(context, "Working memory")
     assert section.state == "cut"
     left_out = int((section.left_out or "").split()[0])
     assert f"[... {left_out} more that expire sooner, see list_working_memory]\n" in context.system
@@ -346,12 +346,15 @@ def test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone(
 @given(any_parts, st.integers(0, 3000))
 def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: int) -> None:
     context = built(given_parts, budget_tokens)
-    shown = [section for section in context.sections if section.title.startswith("## ") or section.title == HEADING]
+    shown = [
+        section for section in context.sections if section.title.startswith("## ") or section.title == "Working memory"
+    ]
     assert len(shown) == 6 + (given_parts.working is not None)
     for section in shown:
         is_in = section.state in ("whole", "cut")
         assert (section.tokens > 0) == is_in
-        assert (f"\n{section.title}\n" in context.system) >= is_in
+        heading = HEADING if section.title == "Working memory" else section.title
+        assert (f"\n{heading}\n" in context.system) >= is_in
         assert (section.why is None) == (section.state == "whole")
         assert (section.left_out is not None) == (section.state in ("cut", "left_out", "unreadable"))
     assert abs(sum(section.tokens for section in context.sections) - context.tokens) <= 15
