@@ -13,7 +13,7 @@ from honeybadger_host.home import make_home
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import fill, is_idle, mounted, needs_mount, remount, status_of, troubles, use_up_inodes
-from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 NAMES = ("r1", "r2", "r3")
 
@@ -57,6 +57,28 @@ def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
     wait_for(lambda: not list(sender.requests.iterdir()), timeout=15)
     _assert_each_stands_once(sender)
     assert host.events("journal.recovered")
+    host.stop()
+
+
+def test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_once_later(
+    fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of("write,create", "journal.db", errno.ENOSPC)
+    host = make_host({"ipc.full_disk_seconds": 0.3}, env=fault.env).start()
+    assert stranger.ask("before", request("before", content="before"))["ok"] is True
+    fault.begin()
+    for name in NAMES:
+        assert_refused(stranger.ask(name, request(name, content=name)), "unavailable", says="nothing was changed")
+        (stranger.replies / f"{name}.json").unlink()
+    assert stranger.ask("query", request("query", "read_group_files"))["ok"] is True
+    assert "- r" not in stranger.memory_text()
+    assert len(host.events("journal.waiting")) == 1
+    assert is_idle(host)
+    fault.end()
+    for name in NAMES:
+        assert stranger.ask(name, request(name, content=name))["ok"] is True
+    _assert_each_stands_once(stranger)
+    assert len(host.events("journal.recovered")) == 1
     host.stop()
 
 

@@ -251,6 +251,7 @@ CODES: Final[dict[str, list[str]]] = {
     "conflict": ["flows/test_road.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
     "too_large": ["flows/test_hostile.py::test_a_request_over_the_largest_size_is_refused_and_kept_whole"],
     "unavailable": [
+        "flows/test_full_disk.py::test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_once_later",
         "flows/test_errors.py::test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away",
         "host/test_journal.py::test_a_full_disk_changes_nothing_and_the_same_call_succeeds_later",
     ],

@@ -1,0 +1,25 @@
+"""What happens over and over is said once in a while."""
+
+from __future__ import annotations
+
+from honeybadger_host.observe import Throttle
+
+
+def test_what_happens_over_and_over_is_said_once_in_a_while_with_how_often_it_was_left_out() -> None:
+    now = [100.0]
+    throttle = Throttle(60, lambda: now[0])
+    assert throttle.passes("reply", "box", 28) == 0
+    assert [throttle.passes("reply", "box", 28) for _ in range(3)] == [None] * 3
+    assert throttle.passes("reply", "other", 28) == 0
+    now[0] = 159.9
+    assert throttle.passes("reply", "box", 28) is None
+    now[0] = 160.0
+    assert throttle.passes("reply", "box", 28) == 4
+    assert throttle.passes("reply", "box", 28) is None
+
+
+def test_keys_without_end_take_no_memory_without_end() -> None:
+    throttle = Throttle(60, lambda: 0.0)
+    for number in range(30_000):
+        assert throttle.passes(number) == 0
+    assert len(throttle._said) <= 10_000
