@@ -41,6 +41,11 @@ class WallClock:
         self._jumped_at = steady
         return jump
 
+    @property
+    def seen(self) -> float:
+        """What the wall clock said at the last look: it may be set at any moment after."""
+        return self._seen[0]
+
     def is_steady_for(self, seconds: float) -> bool:
         """Return whether what is stamped more than `seconds` ago is that old, as far as this process knows."""
         return self._jumped_at is None or self._steady() - self._jumped_at >= seconds

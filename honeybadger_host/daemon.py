@@ -480,8 +480,9 @@ async def _keep_house(host: Host) -> None:
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="no reply is removed for its age for a while")
         expired = 0
-        if wall.is_steady_for(host.settings.ipc.reply_ttl_seconds):
-            expired = await anyio.to_thread.run_sync(host.spool.expire, host.settings.ipc.reply_ttl_seconds)
+        ttl_seconds = host.settings.ipc.reply_ttl_seconds
+        if wall.is_steady_for(ttl_seconds):
+            expired = await anyio.to_thread.run_sync(host.spool.expire, ttl_seconds, wall.seen)
         await anyio.to_thread.run_sync(host.spool.retry_stuck)
         now = time.monotonic()
         over = host.ages.pass_time(now - then, host.journal.committed_seq)

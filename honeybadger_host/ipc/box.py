@@ -433,12 +433,17 @@ class Spool:
             if _identity(f"{box.requests}/{name}") != identity:
                 box.stuck.pop(name, None)
 
-    def expire(self, reply_ttl_seconds: float) -> int:
-        """Remove replies nobody took and temporary files nobody finished; return how many."""
+    def expire(self, reply_ttl_seconds: float, now: float | None = None) -> int:
+        """Remove replies nobody took and temporary files nobody finished; return how many.
+
+        Args:
+            now: by a wall clock that is known to be steady; default: whatever it says.
+        """
+        now = time.time() if now is None else now
         count = 0
         for box in list(self.boxes.values()):
             for name, seconds in ((REPLIES, reply_ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
-                count += _remove_older(box.path, name, time.time(), seconds)
+                count += _remove_older(box.path, name, now, seconds)
         return count
 
     def empty_replies(self) -> Iterator[tuple[Box, list[str]]]:
