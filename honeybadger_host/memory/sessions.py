@@ -38,6 +38,7 @@ _BEING_SAVED_SECONDS: Final = 2.0
 """A file that cannot be read and is so young may be an editor's, half written: it is looked at again, not moved."""
 _MOST_BEHIND: Final = 1000
 """Turns that are folded into a document at most; a summary has no room for older ones, it counts them."""
+_LAST_WRITES_SECONDS: Final = 3.0
 _NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
 _READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -290,8 +291,12 @@ class Sessions:
         return self._write_out(key)
 
     def write_out_all(self) -> None:
-        """Bring every file up to date, as the last thing before the end."""
+        """Bring the files up to date, as the last thing before the end, for a few seconds; the logs have the rest."""
+        until = self._clock() + _LAST_WRITES_SECONDS
         for key in list(self._lagging):
+            if self._clock() > until:
+                log.warning("session.write_failed", waiting=len(self._lagging), error="no time left")
+                return
             self._write_out(key)
 
     def _write_out(self, key: tuple[str, str]) -> bool:
@@ -305,10 +310,14 @@ class Sessions:
                 return False
             document = self._folded(base, behind)
             data = dump_document(document)
+            is_first = not path.parent.exists()
             files.make_folders(path.parent)
             if read_whole(path) != generation.data:
                 return False  # somebody saves it just now
             files.replace(path, data)
+            if is_first:  # the names of new folders, too
+                files.sync_folder(path.parent.parent)
+                files.sync_folder(path.parent.parent.parent)
         except (OSError, WorldFailed) as error:
             log.warning("session.write_failed", file=file, error=str(error), now_what="the log has every turn")
             return False
@@ -324,10 +333,12 @@ class Sessions:
         file = session_file(group, session)
         path = self._home / file
         with self._lock:
+            if self._is_behind(file):  # what was acknowledged counts, not what a full disk left there
+                return self._journaled(group, session)
             held = self._generations.get(key)
             seen_at = self._wall_seconds()
             signature = _signature_of(path)
-            if held is not None and (held.signature == signature or self._is_behind(file)):
+            if held is not None and held.signature == signature:
                 self._generations.move_to_end(key)
                 return held
             data = read_whole(path)
@@ -345,6 +356,15 @@ class Sessions:
                 generation = Generation(data, document, _trusted(signature, seen_at))
             self._keep(key, generation)
             return generation
+
+    def _journaled(self, group: str, session: str) -> Generation:
+        """Return what the journal gave a file last."""
+        data = self._last_written(session_file(group, session))
+        if data is not None:
+            return Generation(data, parse_document(data, session), _NEVER_SEEN)
+        tombstone = self._last_written(deleted_file(group, session))
+        turns = 0 if tombstone is None else _turns_in(tombstone)
+        return Generation(None, SessionDocument(session, turns=turns or 0), _NEVER_SEEN)
 
     def _keep(self, key: tuple[str, str], generation: Generation) -> None:
         self._generations[key] = generation

@@ -54,6 +54,7 @@ class Room:
         self.wall_ahead = 0.0
         self.monotonic = 0.0
         self.asked = 0
+        self.behind: set[str] = set()
         self.restart()
 
     def restart(self) -> None:
@@ -66,6 +67,7 @@ class Room:
             self.conversations,
             self.limits,
             last_written=self.journal.last_written,
+            is_behind=lambda file: file in self.behind,
             wall_seconds=lambda: datetime.now(UTC).timestamp() + self.wall_ahead,
             clock=lambda: self.monotonic,
         )
@@ -705,6 +707,24 @@ def test_something_in_the_way_is_said_and_changes_nothing(room: Room, place: str
         room.load()
     with pytest.raises(WorldFailed, match="file"):
         room.change("update_session", add_facts=["a"])
+
+
+def test_while_a_file_cannot_be_written_the_journal_counts(room: Room) -> None:
+    """A disk that was full after the commit: what was acknowledged is not lost to the next update."""
+    room.change("update_session", add_facts=["a"])
+    old = room.file.read_bytes()
+    room.say("said")
+    room.change("update_session", add_facts=["b"])
+    room.file.write_bytes(old)
+    room.behind.add(FILE)
+    assert room.load()["facts"] == ["a", "b"]
+    assert room.contents() == ["said"]
+    room.sessions.write_out_all()
+    assert room.file.read_bytes() == old
+    room.behind.clear()
+    room.file.write_bytes(room.journal.last_written(FILE) or b"")
+    room.change("update_session", add_facts=["c"])
+    assert room.on_disk()["facts"] == ["a", "b", "c"]
 
 
 # ----------------------------------------------------------------------------------------------------------- write out
