@@ -188,6 +188,27 @@ def seeds() -> list[bytes]:
         ("append_turn", {"role": "assistant", "content": "hi", "input_tokens": 10, "output_tokens": 2}),
         ("get_history", {"budget_tokens": 100, "max_messages": 3}),
         ("get_context", {"message": "What do I like?", "budget_tokens": 50}),
+        (
+            "save_memory",
+            {"content": "Tea", "category": "food", "tags": ["drink"], "metadata": {"cups": [2]}, "title": "T"},
+        ),
+        ("get_memory", {"id": "x"}),
+        ("delete_memory", {"id": "x"}),
+        ("list_memory_categories", {}),
+        (
+            "search_memory",
+            {"query": "tea", "tags": ["drink"], "since": "2026-01-01T00:00:00Z", "limit": 3, "scope": "all"},
+        ),
+        ("save_to_working_memory", {"key": "k", "data": "d", "ttl_minutes": 1.5, "category": "c", "tags": ["t"]}),
+        ("get_from_working_memory", {"key": "k"}),
+        ("search_working_memory", {"query": "d", "category": "c"}),
+        ("list_working_memory", {}),
+        ("undo", {"seq": 1}),
+        ("load_session", {}),
+        ("update_session", {"system_state": {"a": {"b": [1]}}, "add_facts": ["f"], "long_term_summary": "s"}),
+        ("compact_session", {}),
+        ("delete_session", {"expected_version": "1"}),
+        ("list_sessions", {"limit": 3, "offset": 0}),
     ]
     envelope = {"v": 1, "id": STEM, "session": "main", "sent_at": "2026-11-21T06:00:00Z", "group": GROUP}
     return [orjson.dumps({**envelope, "type": name, "payload": payload}) for name, payload in payloads]
