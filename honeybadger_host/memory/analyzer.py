@@ -4,7 +4,7 @@ The same rules serve both sides, so what was written is found however it is writ
 plurals and irregular forms, identifiers (`time-zone`, `TimeZone`, `time_zone`; `C#`, `.NET`, `node.js`), numbers, and
 Chinese, Japanese and Korean as pairs of characters. Stop words stay in documents and leave questions only.
 
-Sources: RB3, docs/decisions/014-recall.md.
+Sources: RB3, docs/decisions/017-recall.md.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ _UMLAUT: Final = {ord("ä"): "ae", ord("ö"): "oe", ord("ü"): "ue", ord("å"): 
 _PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
 _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
 
+CHARACTER_WEIGHT: Final = 0.3
+"""What a Chinese character of a longer run counts for: it finds `猫` where the question says `猫叫`."""
+_FIRST_HAN: Final = "\u3400"  # below are kana, which say nothing alone
 MAX_TERM: Final = 64
 """Characters; a longer word is found by its beginning (base64, minified code)."""
 _CACHE_WORDS: Final = 100_000
@@ -111,8 +114,8 @@ def document_terms(text: str) -> list[str]:
 
 def length_in_words(terms: Sequence[str]) -> int:
     """Return about how many words a text of these terms has; in Chinese and Japanese a word is about 1.6 characters."""
-    characters = sum(1 for term in terms if len(term) == 1 and _CJK_RUN.match(term))
-    pairs = sum(1 for term in terms if len(term) == 2 and _CJK_RUN.match(term)) if characters else 0
+    characters = sum(1 for term in terms if len(term) == 1 and is_cjk(term))
+    pairs = sum(1 for term in terms if len(term) == 2 and is_cjk(term)) if characters else 0
     return len(terms) - characters - pairs + round(characters / 1.6)
 
 
@@ -147,7 +150,7 @@ def analyse_query(text: str) -> Query:
         token = match.group()
         if match.lastgroup == "cjk":
             words.add(token)
-            found.extend(("", QueryTerm(pair, (pair,))) for pair in _asked_pairs(token))
+            found.extend(("", term) for term in _asked_run(token))
             previous = ""
             continue
         word = token.casefold().replace("\u2019", "'")
@@ -184,6 +187,11 @@ def names_in(name: str) -> tuple[str, ...]:
         _fold(match.group().casefold()) if match.lastgroup != "cjk" else match.group()
         for match in _TOKEN.finditer(unicodedata.normalize("NFKC", name))
     )
+
+
+def is_cjk(word: str) -> bool:
+    """Return whether a word or a term begins with a Chinese, Japanese or Korean character."""
+    return _CJK_RUN.match(word) is not None
 
 
 def is_number(term: str) -> bool:
@@ -327,10 +335,12 @@ def _pairs(run: str) -> Sequence[str]:
 _CJK_CUT: Final = re.compile("|".join(sorted(map(re.escape, CJK_STOP), key=len, reverse=True)))
 
 
-def _asked_pairs(run: str) -> list[str]:
-    """Return the pairs of a question's run, without what only asks; all of them when nothing is left."""
-    pairs = [pair for part in _CJK_CUT.split(run) if part for pair in _pairs(part) or (part,)]
-    return pairs or list(_pairs(run) or (run,))
+def _asked_run(run: str) -> list[QueryTerm]:
+    """Return the pairs of a question's run, without what only asks, and its characters, which say little."""
+    parts = [part for part in _CJK_CUT.split(run) if part] or [run]
+    terms = [QueryTerm(pair, (pair,)) for part in parts for pair in _pairs(part) or (part,)]
+    singles = dict.fromkeys(letter for part in parts if len(part) > 1 for letter in part if letter >= _FIRST_HAN)
+    return [*terms, *(QueryTerm(letter, (letter,), CHARACTER_WEIGHT, is_optional=True) for letter in singles)]
 
 
 TIME_TERMS: Final = frozenset(term for word in TIME_WORDS for term in document_terms(word)) | frozenset(CJK_TIME)

@@ -4,7 +4,7 @@ Nothing here reads a file: `index.db` is the derived truth, a corpus is loaded f
 every later document. Adding costs microseconds and is seen by the next search. Not thread-safe: its owner lets one
 thread in at a time.
 
-Sources: docs/decisions/014-recall.md.
+Sources: docs/decisions/017-recall.md.
 """
 
 from __future__ import annotations

@@ -113,7 +113,12 @@ _MAYBE: Final = re.compile(
 
 
 def _said(text: str, now: datetime | None) -> Iterator[Said]:
-    for match in _PATTERN.finditer(text):
+    """Yield the dates of a text; `the weekend before 10 April 2026` is counted from that day."""
+    matches = list(_PATTERN.finditer(text))
+    absolute = [said.span for match in matches if (said := _read(match, None)) is not None and said.span is not None]
+    if absolute:
+        now = datetime.fromtimestamp(absolute[0].start, UTC)
+    for match in matches:
         found = _read(match, now)
         if found is not None:
             yield found

@@ -1,6 +1,6 @@
 """What a question brings back: every document of a group ranked in one list, and what each hit earned from what.
 
-Sources: RB2, RB3, AM2, docs/decisions/014-recall.md.
+Sources: RB2, RB3, AM2, docs/decisions/017-recall.md.
 """
 
 from __future__ import annotations
@@ -42,13 +42,18 @@ class Filters:
 class Floor:
     """What a hit must have in common with a message to be shown unasked.
 
+    One of its words must be rare in the group, and all of them together must be a fair part of the message; of a long
+    message, about two rare words are enough.
+
     Args:
+        rarity: of the rarest shared word, see `Hit`.
         coverage: share of the message's words, weighed by rarity.
-        rarity: of the rarest shared word.
+        shared: rarities of all shared words, added up.
     """
 
+    rarity: float = 0.5
     coverage: float = 0.2
-    rarity: float = 0.35
+    shared: float = 1.3
 
     def objection(self, hit: Hit) -> str | None:
         """Return why a hit stays out, or None."""
@@ -56,8 +61,8 @@ class Floor:
             return "shares no word with the message"
         if hit.rarity < self.rarity:
             return f"shares only common words ({', '.join(hit.terms)})"
-        if hit.coverage < self.coverage:
-            return f"covers {hit.coverage:.0%} of the message, less than {self.coverage:.0%}"
+        if hit.coverage < self.coverage and hit.shared < self.shared:
+            return f"shares too little with the message ({', '.join(hit.terms)}: {hit.coverage:.0%} of it)"
         return None
 
 

@@ -5,7 +5,7 @@ session, its author, the dates a question says, and whether it says a time or a 
 text counts as a share of the best text score, and in full only where the text speaks for it too: a date or an author
 alone never outranks an answer.
 
-Sources: docs/decisions/014-recall.md.
+Sources: docs/decisions/017-recall.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.memory.analyzer import Query, QueryTerm, document_terms, names_in
+from honeybadger_host.memory.analyzer import Query, QueryTerm, document_terms, is_cjk, names_in
 from honeybadger_host.memory.corpus import (
     ASKS,
     KINDS,
@@ -35,6 +35,7 @@ from honeybadger_host.memory.corpus import (
     view,
 )
 from honeybadger_host.memory.dates import dates_said
+from honeybadger_host.memory.spelling import guesses
 
 Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "number", "statement"]
 TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
@@ -51,7 +52,7 @@ WEIGHTS: Final[Mapping[Signal, float]] = {
 }
 """What each signal counts for: the first three in BM25 points, the rest as a share of the best text score.
 
-Learnt on LoCoMo, tested over conversations that were left out (docs/decisions/014-recall.md).
+Learnt on LoCoMo, tested over conversations that were left out (docs/decisions/017-recall.md).
 """
 SESSION_K1: Final = 1.2
 SESSION_B: Final = 0.75
@@ -91,7 +92,8 @@ class Hit:
         terms: word of the question -> what it earned within `parts["terms"]`.
         coverage: share of what the question asks for, by rarity, that the document itself says; 0 to 1.
         rarity: of the rarest word it shares with the question; 1 for a word nobody else has, near 0 for one in
-            every second document.
+            every second document, less for a guess at a misspelt one.
+        shared: rarities of all words it shares with the question, added up.
     """
 
     number: int
@@ -102,6 +104,7 @@ class Hit:
     terms: Mapping[str, float]
     coverage: float
     rarity: float
+    shared: float
 
 
 _FEW: Final = 100
@@ -113,7 +116,7 @@ class _Asked:
     """A term of the question that the corpus has: where, how often, how rare.
 
     Args:
-        rarity: `idf`, in at least `_FEW` documents and without the term's weight.
+        rarity: `idf`, in at least `_FEW` documents.
     """
 
     term: QueryTerm
@@ -156,7 +159,7 @@ class Scoring:
         text = self._text(allowed)
         self._scale = float(text.max(initial=0.0))
         if not self._scale:
-            scores = self._date_scores(np.arange(len(text))) * self._mask(allowed)
+            scores = self._rest(np.arange(len(text)), text) * self._mask(allowed)
             rows: _Rows = np.flatnonzero(scores > 0)
             return self._ordered(rows, scores[rows], limit)
         rows = np.flatnonzero(text > self._least(text, limit))
@@ -177,7 +180,7 @@ class Scoring:
         found = []
         for place, row in enumerate(rows):
             parts: dict[Signal, float] = {signal: scores[place] for signal, scores in earned.items() if scores[place]}
-            terms, coverage, rarity = self._explained([each[place] for each in points])
+            terms, coverage, rarity, shared = self._explained([each[place] for each in points])
             found.append(
                 Hit(
                     number=corpus.numbers[row],
@@ -188,6 +191,7 @@ class Scoring:
                     terms=terms,
                     coverage=coverage,
                     rarity=rarity,
+                    shared=shared,
                 )
             )
         return found
@@ -224,7 +228,7 @@ class Scoring:
         """Return the question's terms that the corpus has, and the weight of those it has not.
 
         The name of somebody who speaks is not looked up in turns: it says whose turns are meant, and the turns that
-        say it are mostly those of the other side.
+        say it are mostly those of the other side. A question of names alone finds their turns and where they are named.
         """
         corpus = self._corpus
         alive = view(corpus.is_alive, np.bool_)
@@ -234,22 +238,45 @@ class Scoring:
             for word in names_in(corpus.authors.names[number])
             for form in document_terms(word)
         }
+        authors = view(corpus.author_of, np.int32)
         asked, missing = [], 0.0
-        for term in self._query.terms:
-            known = [number for form in term.forms if (number := corpus.vocabulary.get(form)) is not None]
-            frequency = max((corpus.frequency[number] for number in known), default=0)
-            idf = term.weight * _idf(len(corpus), frequency)
-            if not frequency:
-                missing += 0.0 if term.is_optional else term.weight * _idf(self._many, 0)
-                continue
-            rows, counts = _postings(corpus, known)
-            keep = alive[rows]
-            if names.intersection(term.forms):
-                keep = keep & (self._kinds[rows] != TURN)
-            if not keep.all():
+        heard = self._heard()
+        is_name = [bool(names.intersection(term.forms)) for term in heard]
+        for term, names_somebody in zip(heard, is_name, strict=True):
+            rows, counts, frequency = self._found(term, alive)
+            if names_somebody and all(is_name):
+                rows = np.union1d(rows, np.flatnonzero(np.isin(authors, self._named) & alive & (self._kinds == TURN)))
+                counts, frequency = np.ones(len(rows), np.float32), len(rows)
+            elif names_somebody:
+                keep = self._kinds[rows] != TURN
                 rows, counts = rows[keep], counts[keep]
-            asked.append(_Asked(term, rows, counts, idf, _idf(self._many, frequency)))
+            idf = term.weight * _idf(len(corpus), frequency)
+            if frequency:
+                asked.append(_Asked(term, rows, counts, idf, term.weight * _idf(self._many, frequency)))
+            elif not term.is_optional:
+                missing += term.weight * _idf(self._many, 0)
         return asked, missing
+
+    def _found(self, term: QueryTerm, alive: _Mask) -> tuple[_Rows, Floats, int]:
+        """Return the living rows that have a term, how often, and how many documents have its usual form."""
+        corpus = self._corpus
+        known = [number for form in term.forms if (number := corpus.vocabulary.get(form)) is not None]
+        if not known:
+            return np.zeros(0, np.intp), np.zeros(0, np.float32), 0
+        rows, counts = _postings(corpus, known)
+        keep = alive[rows]
+        if not keep.all():
+            rows, counts = rows[keep], counts[keep]
+        return rows, counts, max(corpus.frequency[number] for number in known)
+
+    def _heard(self) -> list[QueryTerm]:
+        """Return the question's terms, with a guess in place of a word that the group does not know."""
+        vocabulary = self._corpus.vocabulary
+        heard: list[QueryTerm] = []
+        for term in self._query.terms:
+            is_known = any(form in vocabulary for form in term.forms)
+            heard += [term] if is_known else guesses(term, vocabulary) or [term]
+        return heard
 
     # -- text ---------------------------------------------------------------------------------------------------
 
@@ -381,11 +408,9 @@ class Scoring:
 
     def _rest_parts(self, rows: _Rows) -> dict[Signal, npt.NDArray[np.float64]]:
         corpus = self._corpus
-        if not self._scale:
-            return {"date": self._date_scores(rows)}
         active = self._active()
         says = view(corpus.says, np.int8)[rows]
-        parts: dict[Signal, npt.NDArray[np.float64]] = {"statement": (says & ASKS == 0).astype(np.float64)}
+        parts: dict[Signal, npt.NDArray[np.float64]] = {}
         if "author" in active:
             meant = np.zeros(len(rows), np.bool_)
             for author in self._meant_authors:
@@ -395,6 +420,9 @@ class Scoring:
             parts["author"] = (meant & (self._kinds[rows] == TURN)).astype(np.float64)
         if "date" in active:
             parts["date"] = self._date_scores(rows)
+        if not self._scale:
+            return parts  # no word is known: who and when is all there is
+        parts["statement"] = (says & ASKS == 0).astype(np.float64)
         if "time" in active:
             parts["time"] = (says & SAYS_TIME != 0).astype(np.float64)
         if "number" in active:
@@ -436,18 +464,19 @@ class Scoring:
         points = self._points(asked, rows, asked.counts[near]) * np.float32(self._weights["terms"])
         return [float(each) for each in np.where(has, points, 0)]
 
-    def _explained(self, points: Sequence[float]) -> tuple[dict[str, float], float, float]:
-        """Return what each word earned, the share of the question that is covered, the rarity of the rarest word."""
+    def _explained(self, points: Sequence[float]) -> tuple[dict[str, float], float, float, float]:
+        """Return what each word earned, then coverage, rarity and shared of `Hit`."""
         terms: dict[str, float] = {}
         covered, asked_for, rarest = 0.0, self._missing, 0.0
         for asked, earned in zip(self._asked, points, strict=True):
             if earned:
                 terms[asked.term.word] = terms.get(asked.term.word, 0.0) + earned
-                covered += asked.term.weight * asked.rarity
+                covered += asked.rarity
                 rarest = max(rarest, asked.rarity)
             if earned or not asked.term.is_optional:
-                asked_for += asked.term.weight * asked.rarity
-        return terms, covered / asked_for if asked_for else 0.0, rarest / _idf(self._many, 1)
+                asked_for += asked.rarity
+        most = _idf(self._many, 1)
+        return terms, covered / asked_for if asked_for else 0.0, rarest / most, covered / most
 
 
 def _postings(corpus: Corpus, terms: Sequence[int]) -> tuple[_Rows, Floats]:
@@ -469,4 +498,8 @@ def _idf(documents: int, frequency: int) -> float:
 
 
 def _is_named(name: str, words: Collection[str]) -> bool:
-    return any(len(part) > 1 and part in words for part in names_in(name))
+    """Return whether one word of a name is asked for; Chinese has no space before what follows a name."""
+    return any(
+        len(part) > 1 and (part in words or (is_cjk(part) and any(part in run for run in words)))
+        for part in names_in(name)
+    )

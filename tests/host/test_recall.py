@@ -146,3 +146,32 @@ def test_the_floor_keeps_out_what_shares_only_common_words() -> None:
 def test_names_of_an_entry_find_it() -> None:
     corpus = corpus_of(entry(1, "Deploys to EKS", "infra", ("kubernetes", "k8s")), entry(2, "Deploys by hand"))
     assert found(corpus, "what's my k8s deploy story?")[0] == 1
+
+
+def test_a_name_alone_finds_what_its_bearer_said_and_where_it_is_said() -> None:
+    corpus = corpus_of(turn(1, "Ask Bob", "Ada"), turn(2, "Here I am", "Bob", session="t"), turn(3, "Tea", session="u"))
+    assert set(found(corpus, "Bob")) == {1, 2}
+
+
+def test_a_question_of_unknown_words_brings_what_the_person_said() -> None:
+    corpus = corpus_of(turn(1, "I am at the museum now", "Nora"), turn(2, "Tea?", "Tom"))
+    assert found(corpus, "Where does Nora work?") == [1]
+
+
+def test_a_slip_of_the_finger_is_forgiven_where_the_word_is_unknown() -> None:
+    corpus = corpus_of(
+        entry(1, "Writes TypeScript"), entry(2, "Uses MongoDB", tags=("mongo",)), entry(3, "time zone UTC")
+    )
+    assert found(corpus, "typsecript") == [1]
+    assert found(corpus, "mongod") == [2]
+    assert found(corpus, "timezone") == [3]
+    assert found(corpus, "mango") == []
+
+
+def test_chinese_is_found_by_words_inside_a_run_and_by_the_name_in_front() -> None:
+    corpus = corpus_of(
+        turn(1, "周末来玩吧，我养了一只橘猫，叫年糕。", "阿杰"),
+        turn(2, "我每天坐地铁要一个小时。", "小林", session="t"),
+    )
+    assert found(corpus, "阿杰的猫叫什么名字？")[0] == 1
+    assert found(corpus, "小林怎么去上班？")[0] == 2

@@ -1,0 +1,4 @@
+"""How well memory is found again: measures, the systems measured, and the sets they are measured on.
+
+`python -m bench.recall --locomo FILE [--precision FOLDER]`
+"""

@@ -1,0 +1,93 @@
+"""`python -m bench.recall [--locomo FILE …] [--precision FOLDER] [--learn] [--speed N …]`: the figures of recall."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sqlite3
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from bench.recall import learn, locomo, precision, speed, synthetic
+from bench.recall.cases import Conversation
+from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
+from bench.recall.systems import honeybadger
+from honeybadger_host.memory.recall import Floor
+from honeybadger_host.memory.scoring import WEIGHTS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.recall", description=__doc__)
+    parser.add_argument("--locomo", type=Path, action="append", default=[], help="a file in LoCoMo's format")
+    parser.add_argument("--asker", default="", help="who asks, where it is one of the speakers: a name")
+    parser.add_argument("--precision", type=Path, help="the folder of PrecisionMemBench")
+    parser.add_argument("--learn", action="store_true", help="also learn weights and test them on what was left out")
+    parser.add_argument("--speed", type=int, nargs="*", help="entries, and as many turns; default 10000 100000")
+    parser.add_argument("--only", action="append", default=[], help="measure this system only")
+    arguments = parser.parse_args()
+    for path in (*arguments.locomo, *([arguments.precision] if arguments.precision else [])):
+        if not path.exists():
+            parser.error(f"{path}: not there; the data is not part of this project, see docs/performance.md")
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}\nweights: {learn.shown(WEIGHTS)}"
+    )
+    asker = (arguments.asker,) if arguments.asker else ()
+    for path in arguments.locomo:
+        conversations = [Conversation(each.name, each.turns, each.questions, asker) for each in locomo.load(path)]
+        report(path.name, conversations, arguments.only, is_learning=arguments.learn)
+    if not arguments.locomo:
+        report("the project's own small set", synthetic.conversations(), arguments.only, is_learning=False)
+    if arguments.precision:
+        report_precision(arguments.precision, arguments.only)
+    if arguments.speed is not None:
+        for size in arguments.speed or (10_000, 100_000):
+            print(f"\n## {size:,} entries and {size:,} turns\n\n{speed.HEAD}")
+            for line in speed.rows(size):
+                print(line, flush=True)
+    return 0
+
+
+def report(name: str, conversations: Sequence[Conversation], only: Sequence[str], *, is_learning: bool) -> None:
+    """Print the tables of a set of conversations."""
+    turns = sum(len(each.turns) for each in conversations)
+    print(f"\n## {name}: {len(conversations)} conversations, {turns} turns\n\n{HEAD}")
+    ours: list[Answered] = []
+    for system_name, system in installed().items():
+        if only and system_name not in only:
+            continue
+        answered = [each for talk in conversations for each in answers(talk, system(talk))]
+        print(row(system_name, [each for each in answered if each.question.is_counted]), flush=True)
+        if system is honeybadger:
+            ours = answered
+    for category, answered in by_category(ours).items():
+        print(row(f"… {category}{'' if answered[0].question.is_counted else ' (apart)'}", answered))
+    if is_learning and len(conversations) > 1:
+        answered = []
+        chosen = []
+        for talk, parameters in learn.left_out(conversations):
+            answered += answers(talk, partial(honeybadger, parameters=parameters)(talk))
+            chosen.append(f"without {talk.name}: {learn.shown(parameters.weights)}")
+        print(row("weights learnt, leave one out", [each for each in answered if each.question.is_counted]))
+        print("\n" + "\n".join(chosen))
+
+
+def report_precision(folder: Path, only: Sequence[str]) -> None:
+    """Print the tables of PrecisionMemBench."""
+    bench = precision.load(folder)
+    print(f"\n## {folder.name}: {len(bench.beliefs)} beliefs, {len(bench.cases)} cases\n")
+    print("| system | cases | R@3 | R@5 | MRR |\n|---|---|---|---|---|")
+    for name, system in installed().items():
+        if system is not honeybadger and (not only or name in only):
+            print(precision.row(name, bench, partial(precision.other, system)))
+    print(precision.row("honeybadger", bench, precision.honeybadger))
+    print(precision.row("honeybadger, content only", bench, partial(precision.honeybadger, with_names=False)))
+    print(f"\n{precision.floor_row(bench, Floor())}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""What is measured: conversations with questions, and which turns hold the answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from honeybadger_host.memory.analyzer import document_terms, length_in_words
+from honeybadger_host.memory.corpus import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message.
+
+    Args:
+        at: seconds of the epoch, UTC; NaN when unknown.
+    """
+
+    session: str
+    author: str
+    text: str
+    at: float = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question.
+
+    Args:
+        evidence: places in `Conversation.turns`, rising; at least one.
+        category: what kind of question, as shown in the table.
+        now: when it was asked, seconds of the epoch; NaN for the end of the conversation.
+        is_counted: False keeps it out of the averages (adversarial).
+    """
+
+    text: str
+    evidence: tuple[int, ...]
+    category: str
+    now: float = math.nan
+    is_counted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation with its questions.
+
+    Args:
+        asker: names under which the one who asks writes; empty when it is a third person.
+    """
+
+    name: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+    asker: tuple[str, ...] = field(default=())
+
+    def now(self, question: Question) -> datetime:
+        """Return when a question is asked."""
+        known = [turn.at for turn in self.turns if not math.isnan(turn.at)]
+        moment = question.now if not math.isnan(question.now) else max(known, default=0.0)
+        return datetime.fromtimestamp(moment, UTC)
+
+
+_USERS = {"user", "human", "me", "用户", "用戶", "使用者"}
+_ASSISTANTS = {"assistant", "ai", "bot", "model", "agent", "助手", "助理", "智能助手", "ai助手"}
+
+
+def documents_of(turns: Sequence[Turn]) -> list[Document]:
+    """Return turns as the documents a group would have; numbers are their places."""
+    found = []
+    for number, turn in enumerate(turns):
+        terms = document_terms(turn.text)
+        name = turn.author.casefold()
+        found.append(
+            Document(
+                number=number,
+                kind="turn",
+                key=str(number),
+                terms=terms,
+                length=length_in_words(terms),
+                session=turn.session,
+                author=turn.author,
+                role="user" if name in _USERS else "assistant" if name in _ASSISTANTS else "",
+                at=turn.at,
+            )
+        )
+    return found

@@ -1,0 +1,53 @@
+"""What a word of a question may have meant, where the group has never heard it. Pure.
+
+One slip of the finger (`typsecript`, `mongod`) or two words written as one (`timezone` for `time zone`). Only words the
+group does not know are looked at, so what is spelt right costs nothing and is never read as something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from string import ascii_lowercase
+from typing import Final
+
+from honeybadger_host.memory.analyzer import QueryTerm, document_terms
+from honeybadger_host.memory.words import STOP
+
+SHORTEST: Final = 6
+"""Letters; shorter words are one slip away from too many others (`model` from `mode`, `k8s` from `k9s`)."""
+KEPT: Final = 2
+"""Letters at the beginning that are taken as right: `mango` is not `mongo`."""
+WEIGHT: Final = 0.7
+"""What a guess counts for."""
+
+
+def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
+    """Return what an unknown word may stand for among known ones; empty when nothing is near."""
+    word = term.forms[0]
+    if len(term.word) < SHORTEST or not (word.isascii() and word.isalpha()) or term.is_optional:
+        return []
+    near = tuple(sorted({slip for slip in _slips(word) if slip in vocabulary}))
+    if near:
+        return [QueryTerm(term.word, near, term.weight * WEIGHT)]
+    for cut in range(3, len(term.word) - 2):
+        halves = (term.word[:cut], term.word[cut:])
+        if any(half in STOP["english"] for half in halves):
+            continue
+        parts = [known for half in halves for known in document_terms(half)]
+        if len(parts) == 2 and all(part in vocabulary for part in parts):
+            return [QueryTerm(term.word, (part,), term.weight * WEIGHT) for part in parts]
+    return []
+
+
+def _slips(word: str) -> Iterator[str]:
+    """Yield every word one letter away: left out, added, another one, two exchanged."""
+    for place in range(KEPT, len(word) + 1):
+        head, tail = word[:place], word[place:]
+        for letter in ascii_lowercase:
+            yield head + letter + tail
+            if tail:
+                yield head + letter + tail[1:]
+        if tail:
+            yield head + tail[1:]
+        if len(tail) > 1:
+            yield head + tail[1] + tail[0] + tail[2:]
