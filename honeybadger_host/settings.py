@@ -150,10 +150,11 @@ class Recall(_Section):
         0.2,
         ge=0,
         le=1,
-        description="Share of a message, weighed by the rarity of its words, that an entry must say to be recalled.",
+        description="Share of a message, weighed by the rarity of its words, that an entry must say to be recalled; "
+        "of a long message, about two rare words are enough.",
     )
     floor_rarity: float = Field(
-        0.35,
+        0.5,
         ge=0,
         le=1,
         description="Rarity that the rarest shared word must have: 1 is a word of one entry only, 0 one of all.",

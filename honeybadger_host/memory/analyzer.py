@@ -42,9 +42,6 @@ _UMLAUT: Final = {ord("ä"): "ae", ord("ö"): "oe", ord("ü"): "ue", ord("å"): 
 _PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
 _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
 
-CHARACTER_WEIGHT: Final = 0.3
-"""What a Chinese character of a longer run counts for: it finds `猫` where the question says `猫叫`."""
-_FIRST_HAN: Final = "\u3400"  # below are kana, which say nothing alone
 MAX_TERM: Final = 64
 """Characters; a longer word is found by its beginning (base64, minified code)."""
 _CACHE_WORDS: Final = 100_000
@@ -150,7 +147,7 @@ def analyse_query(text: str) -> Query:
         token = match.group()
         if match.lastgroup == "cjk":
             words.add(token)
-            found.extend(("", term) for term in _asked_run(token))
+            found.extend(("", QueryTerm(pair, (pair,))) for pair in _asked_pairs(token))
             previous = ""
             continue
         word = token.casefold().replace("\u2019", "'")
@@ -335,12 +332,10 @@ def _pairs(run: str) -> Sequence[str]:
 _CJK_CUT: Final = re.compile("|".join(sorted(map(re.escape, CJK_STOP), key=len, reverse=True)))
 
 
-def _asked_run(run: str) -> list[QueryTerm]:
-    """Return the pairs of a question's run, without what only asks, and its characters, which say little."""
-    parts = [part for part in _CJK_CUT.split(run) if part] or [run]
-    terms = [QueryTerm(pair, (pair,)) for part in parts for pair in _pairs(part) or (part,)]
-    singles = dict.fromkeys(letter for part in parts if len(part) > 1 for letter in part if letter >= _FIRST_HAN)
-    return [*terms, *(QueryTerm(letter, (letter,), CHARACTER_WEIGHT, is_optional=True) for letter in singles)]
+def _asked_pairs(run: str) -> list[str]:
+    """Return the pairs of a question's run, without what only asks; all of them when nothing is left."""
+    pairs = [pair for part in _CJK_CUT.split(run) if part for pair in _pairs(part) or (part,)]
+    return pairs or list(_pairs(run) or (run,))
 
 
 TIME_TERMS: Final = frozenset(term for word in TIME_WORDS for term in document_terms(word)) | frozenset(CJK_TIME)

@@ -272,11 +272,13 @@ class Scoring:
     def _heard(self) -> list[QueryTerm]:
         """Return the question's terms, with a guess in place of a word that the group does not know."""
         vocabulary = self._corpus.vocabulary
-        heard: list[QueryTerm] = []
+        heard: dict[str, QueryTerm] = {}
         for term in self._query.terms:
             is_known = any(form in vocabulary for form in term.forms)
-            heard += [term] if is_known else guesses(term, vocabulary) or [term]
-        return heard
+            for each in [term] if is_known else guesses(term, vocabulary) or [term]:
+                if each.forms[0] not in heard or not each.is_optional:
+                    heard[each.forms[0]] = each
+        return list(heard.values())
 
     # -- text ---------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """What a word of a question may have meant, where the group has never heard it. Pure.
 
-One slip of the finger (`typsecript`, `mongod`) or two words written as one (`timezone` for `time zone`). Only words the
-group does not know are looked at, so what is spelt right costs nothing and is never read as something else.
+One slip of the finger (`typsecript`, `mongod`), two words written as one (`timezone` for `time zone`), or a pair of
+Chinese characters that do not belong together (`猫叫`). Only words the group does not know are looked at, so what is
+spelt right costs nothing and is never read as something else.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Container, Iterator
 from string import ascii_lowercase
 from typing import Final
 
-from honeybadger_host.memory.analyzer import QueryTerm, document_terms
+from honeybadger_host.memory.analyzer import QueryTerm, document_terms, is_cjk
 from honeybadger_host.memory.words import STOP
 
 SHORTEST: Final = 6
@@ -19,11 +20,20 @@ KEPT: Final = 2
 """Letters at the beginning that are taken as right: `mango` is not `mongo`."""
 WEIGHT: Final = 0.7
 """What a guess counts for."""
+CHARACTER_WEIGHT: Final = 0.3
+"""What one Chinese character counts for."""
+_FIRST_HAN: Final = "\u3400"  # below are kana, which say nothing alone
 
 
 def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
-    """Return what an unknown word may stand for among known ones; empty when nothing is near."""
+    """Return what an unknown word may stand for among known ones, or nothing.
+
+    Characters are not the word: it stays beside them, as missing.
+    """
     word = term.forms[0]
+    if len(word) == 2 and is_cjk(word):
+        characters = [letter for letter in word if letter >= _FIRST_HAN and letter in vocabulary]
+        return [term, *(QueryTerm(letter, (letter,), CHARACTER_WEIGHT, is_optional=True) for letter in characters)]
     if len(term.word) < SHORTEST or not (word.isascii() and word.isalpha()) or term.is_optional:
         return []
     near = tuple(sorted({slip for slip in _slips(word) if slip in vocabulary}))
