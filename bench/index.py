@@ -100,7 +100,7 @@ def _bench(base: Path, count: int) -> list[Figure]:
                 started = time.perf_counter()
                 found = agent.call(tools.search_memory(f"zyzzyva{number}"))
                 seen.append((time.perf_counter() - started) * 1000)
-                if [hit.session for hit in found.hits] != ["live"]:
+                if not found.hits or found.hits[0].id != f"live#{number + 1}":
                     raise RuntimeError(f"turn {number} was not found by the next request")
             memory = daemon.resident_mib()
     road = statistics.median(asked)

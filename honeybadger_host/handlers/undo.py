@@ -1,4 +1,4 @@
-"""`undo`: the operator brings back what a change of long-term memory changed (docs/decisions/014-undo.md)."""
+"""`undo`: the operator brings back what a change of long-term memory changed (docs/decisions/015-undo.md)."""
 
 from __future__ import annotations
 

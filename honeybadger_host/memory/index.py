@@ -85,6 +85,8 @@ _NOW: Final = 2000
 _LARGEST_ENTRY_BYTES: Final = 1 << 20
 _LARGEST_READ: Final = 8 << 20
 """Bytes of a log read at once."""
+_LOADED_AT_ONCE: Final = 20_000
+"""Documents entered into a corpus at once: 50 MiB meanwhile, and half the time of 2,000 at once."""
 _GRAIN_NS: Final = 20_000_000
 """A file this young may be written again within the same time stamp: it is looked at once more."""
 
@@ -347,9 +349,10 @@ class Index:
         delta = _Delta([], [])
         try:
             with self._transaction() as db:
+                there = self._there(db, files)
                 for file in files:
                     source = source_of(file)
-                    if source is not None and not self._index(db, source, delta):
+                    if source is not None and not self._index(db, source, there.get(file, {}), delta):
                         queue[file] = None  # a long log goes on
         except BaseException:
             queue.update(dict.fromkeys(files))
@@ -361,8 +364,24 @@ class Index:
                     state.deltas.append(delta)
         return len(files)
 
-    def _index(self, db: sqlite3.Connection, source: Source, delta: _Delta) -> bool:
-        """Bring the index up to date with one file; return whether all of it was read."""
+    @staticmethod
+    def _there(db: sqlite3.Connection, files: Sequence[str]) -> dict[str, dict[tuple[str, bytes], int]]:
+        """Return file -> (key, digest) -> number of what is indexed of files other than logs of turns."""
+        marks = ",".join("?" * len(files))
+        query = f"SELECT file, key, digest, id FROM docs WHERE file IN ({marks}) AND kind <> 'turn'"  # noqa: S608  only question marks
+        there: dict[str, dict[tuple[str, bytes], int]] = {}
+        for file, key, digest, number in db.execute(query, files):
+            there.setdefault(file, {})[key, digest] = number
+        return there
+
+    def _index(
+        self, db: sqlite3.Connection, source: Source, there: dict[tuple[str, bytes], int], delta: _Delta
+    ) -> bool:
+        """Bring the index up to date with one file; return whether all of it was read.
+
+        Args:
+            there: what is indexed of it.
+        """
         if source.kind == "turn":
             return self._index_turns(db, source, delta)
         problem = ""
@@ -380,10 +399,6 @@ class Index:
         except OSError as error:
             log.error("index.failed", file=source.file, error=error.strerror, now_what="it is read again later")
             return True  # the next comparison finds it
-        there = {
-            (row[1], row[2]): row[0]
-            for row in db.execute("SELECT id, key, digest FROM docs WHERE file = ?", (source.file,))
-        }
         for piece in pieces:
             digest = _digest(repr(piece))
             if there.pop((piece.key, digest), None) is None:
@@ -481,12 +496,17 @@ class Index:
         from honeybadger_host.memory.corpus import Corpus
 
         corpus = Corpus()
-        query = f"SELECT {_COLUMNS} FROM docs WHERE grp = ? AND id > ? ORDER BY id LIMIT 1000"  # noqa: S608  constant
+        query = f"SELECT {_COLUMNS} FROM docs WHERE grp = ? AND id > ? ORDER BY id LIMIT 2000"  # noqa: S608  constant
+        documents: list[Document] = []
         for name in dict.fromkeys((GLOBAL_GROUP, group)):
             last = 0
             while rows := self._rows(query, (name, last)):  # the database is free for others between two reads
-                corpus.add(map(_document, rows))
+                documents += map(_document, rows)
                 last = rows[-1][0]
+                if len(documents) >= _LOADED_AT_ONCE:
+                    corpus.add(documents)
+                    documents = []
+        corpus.add(documents)
         return corpus
 
     def _use(self, group: str) -> None:

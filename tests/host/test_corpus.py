@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from honeybadger_host.memory import corpus as corpus_module
 from honeybadger_host.memory.analyzer import document_terms, length_in_words
 from honeybadger_host.memory.corpus import Corpus, Document, Kind
 from honeybadger_host.memory.recall import search
@@ -114,3 +116,27 @@ def test_a_document_is_found_by_the_next_search_and_gone_with_the_next() -> None
 def test_memory_grows_with_the_documents() -> None:
     small, large = filled([document(1, "a ship")]), filled([document(number, "a ship") for number in range(100)])
     assert 0 < small.memory_bytes < large.memory_bytes
+
+
+@given(texts=st.lists(st.text(alphabet="ab cd3?", max_size=30), min_size=1, max_size=12), first=st.integers(0, 12))
+def test_documents_added_in_bulk_are_as_those_added_one_by_one(texts: list[str], first: int) -> None:
+    documents = [
+        document(number, text, "turn" if number % 3 else "entry", session=f"s{number % 2}")
+        for number, text in enumerate(texts, 1)
+    ]
+    one_by_one, bulk = Corpus(), Corpus()
+    one_by_one.add(documents)
+    bulk.add(documents[:first])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus_module, "_BULK", 0)
+        bulk.add([*documents[first:], *documents[first:]])  # the same number twice: the later one stands
+    assert set(bulk.vocabulary) == set(one_by_one.vocabulary)
+    for term, number in one_by_one.vocabulary.items():
+        assert list(bulk.postings[bulk.vocabulary[term]]) == list(one_by_one.postings[number])
+        assert bulk.frequency[bulk.vocabulary[term]] == one_by_one.frequency[number]
+    assert list(bulk.says) == list(one_by_one.says)
+    for question in ("a", "cd", "3", "ab a?"):
+        assert found(bulk, question) == pytest.approx(found(one_by_one, question), abs=1e-4)
+    bulk.remove([document.number for document in documents])
+    assert len(bulk) == 0
+    assert not any(bulk.frequency)
