@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,12 +39,16 @@ class Filters:
     until: float | None = None
 
 
+_ALL_OF_IT: Final = 0.8
+"""From this share of a message on it asks for nothing else, however common its words are in the group."""
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
     """What a hit must have in common with a message to be shown unasked.
 
-    One of its words must be rare in the group, and all of them together must be a fair part of the message; of a long
-    message, about two rare words are enough.
+    One of its words must be rare in the group, or they are nearly all of the message; and together they must be a fair
+    part of it. Of a long message, about two rare words are enough.
 
     Args:
         rarity: of the rarest shared word, see `Hit`.
@@ -59,7 +64,7 @@ class Floor:
         """Return why a hit stays out, or None."""
         if not hit.terms:
             return "shares no word with the message"
-        if hit.rarity < self.rarity:
+        if hit.rarity < self.rarity and hit.coverage < _ALL_OF_IT:
             return f"shares only common words ({', '.join(hit.terms)})"
         if hit.coverage < self.coverage and hit.shared < self.shared:
             return f"shares too little with the message ({', '.join(hit.terms)}: {hit.coverage:.0%} of it)"

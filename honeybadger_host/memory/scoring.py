@@ -107,7 +107,7 @@ class Hit:
     shared: float
 
 
-_FEW: Final = 100
+_FEW: Final = 40
 """In a group of fewer documents nothing can be said of how rare a word is: it counts as one of so many."""
 
 
