@@ -27,11 +27,12 @@ QUESTION_MARK: Final = "?"
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
 _LETTER: Final = f"[^\\W_{_CJK}]"
-_TOKEN: Final = re.compile(
-    f"(?P<cjk>[{_CJK}]+)|"
-    f"(?:(?<![^\\s(\\[\"'`,;:])\\.(?=[A-Za-z]{{2}}))?"  # .NET, .env; not the full stop of "end.Then"
-    f"_*{_LETTER}+(?:(?:[-_.'\u2019]|(?<=\\d)[:,/](?=\\d))_*{_LETTER}+)*(?:\\+\\+|#)?"
+_WORD: Final = (
+    "(?:(?<![^\\s(\\[\"'`,;:])\\.(?=[A-Za-z]{2}))?"  # .NET, .env; not the full stop of "end.Then"
+    "_*LETTER+(?:(?:[-_.'\u2019]|(?<=\\d)[:,/](?=\\d))_*LETTER+)*(?:\\+\\+|#)?"
 )
+_TOKEN: Final = re.compile(f"(?P<cjk>[{_CJK}]+)|{_WORD.replace('LETTER', _LETTER)}")
+_ASCII_TOKEN: Final = re.compile(_WORD.replace("LETTER", "[A-Za-z0-9]"))
 _CJK_RUN: Final = re.compile(f"[{_CJK}]")
 _JOINT: Final = re.compile("[-_.:/]+")
 _CAMEL: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -48,7 +49,11 @@ _CACHE_WORDS: Final = 100_000
 _cache: dict[str, tuple[str, ...]] = {}  # written word -> terms; words repeat: 40 times faster than stemming again
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _LANGUAGES: Final = tuple(STOP)
-_ALL_STOP: Final = frozenset().union(*STOP.values())
+_STOPS_IN: Final = {
+    word: tuple(language for language in _LANGUAGES if word in STOP[language])
+    for word in frozenset().union(*STOP.values())
+}
+"""Stop word -> the languages it is one of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,9 @@ class Query:
 
 def document_terms(text: str) -> list[str]:
     """Return the terms of a text in order, repeated as they are; empty for a text without letters and digits."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+    if text.isascii():
+        return _ascii_terms(text)
+    text = unicodedata.normalize("NFKC", text)
     language = _language(text)
     terms: list[str] = []
     for match in _TOKEN.finditer(text):
@@ -109,8 +115,24 @@ def document_terms(text: str) -> list[str]:
     return terms
 
 
+def _ascii_terms(text: str) -> list[str]:
+    """Return the terms of a text in ASCII: the same ones, in half the time."""
+    language = _language(text)
+    if language == "english":
+        terms = [
+            term for token in _ASCII_TOKEN.findall(text) for term in _cache.get(token) or _word_terms(token, language)
+        ]
+    else:
+        terms = [term for token in _ASCII_TOKEN.findall(text) for term in _word_terms(token, language)]
+    if _QUESTION_END.search(text):
+        terms.append(QUESTION_MARK)
+    return terms
+
+
 def length_in_words(terms: Sequence[str]) -> int:
     """Return about how many words a text of these terms has; in Chinese and Japanese a word is about 1.6 characters."""
+    if "".join(terms).isascii():
+        return len(terms)
     characters = sum(1 for term in terms if len(term) == 1 and is_cjk(term))
     pairs = sum(1 for term in terms if len(term) == 2 and is_cjk(term)) if characters else 0
     return len(terms) - characters - pairs + round(characters / 1.6)
@@ -228,13 +250,10 @@ def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
 
 def _language(text: str) -> str:
     """Return the language whose function words stand most often in a text; English unless another is ahead."""
-    words = text.casefold().split()
     counts = dict.fromkeys(_LANGUAGES, 0)
-    for word in words[:200]:
-        if word in _ALL_STOP:
-            for language in _LANGUAGES:
-                if word in STOP[language]:
-                    counts[language] += 1
+    for word in text.casefold().split(maxsplit=200)[:200]:
+        for language in _STOPS_IN.get(word, ()):
+            counts[language] += 1
     best = max(_LANGUAGES, key=counts.__getitem__)
     return best if counts[best] > counts["english"] + 1 else "english"
 
