@@ -343,6 +343,9 @@ def _print_explanation(context: ContextResult) -> None:
     over = "  OVER: the parts that are never cut are too large" if context.is_over_budget else ""
     limit = context.budget_tokens or "no limit"
     print(f"{'':{title}}  {'whole':{source}}  {'':10}  {context.tokens:>6} tokens of {limit}{over}")
+    for one in context.recalled:
+        score = "" if one.score is None else f" {one.score:.1f} points:"
+        print(f"  [{one.id}] {one.state}:{score} {one.why or ''}")
 
 
 if __name__ == "__main__":

@@ -554,6 +554,9 @@ def _print_status(folder: Path, status_: dict[str, Any]) -> None:
     print(f"journal   at {journal['seq']}, in the files up to {journal['projected_seq']}")
     for file in status_["files_behind"]:
         print(f"          cannot be written now: {file}")
+    index = status_["index"]
+    waits = f", {index['waiting']} files are still to be read" if index["waiting"] else ""
+    print(f"search    {index['documents']} documents{waits}")
     watcher = status_["watcher"]
     if not watcher["is_alive"] or watcher["folders_without_events"]:
         print(
