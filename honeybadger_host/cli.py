@@ -542,6 +542,10 @@ def _print_status(folder: Path, status_: dict[str, Any]) -> None:
         f"up {status_['uptime_seconds']:.0f} s" + (f"  (as of {age:.0f} s ago!)" if age > 30 else "")
     )
     print(f"boxes     {status_['boxes']}, {status_['pending']} requests wait, {status_['stuck']} cannot be removed")
+    for near in status_["limits"]["near"]:
+        print(f"          near a limit: {near}")
+    for reached in status_["limits"]["reached_lately"]:
+        print(f"          over a limit within 10 minutes: {reached}")
     for refused in status_["boxes_refused"]:
         print(f"          not served: {refused}")
     requests, latency = status_["requests"], status_["latency"]

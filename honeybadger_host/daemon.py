@@ -10,8 +10,8 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,9 @@ from honeybadger_host.clock import Ages, WallClock
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.handlers import Rooms, build_table
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.ipc.box import Spool
+from honeybadger_host.ipc.box import Box, Spool
 from honeybadger_host.ipc.door import Door, Limits
+from honeybadger_host.ipc.limits import REMEMBERED, Limiter, Shares, day_after, day_before
 from honeybadger_host.ipc.replies import mend_replies
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
@@ -60,6 +61,9 @@ _KEEP_AGES_SECONDS = 600.0
 _SWEPT_AT_ONCE = 64
 _MOST_ENTRY_FOLDERS = 1024
 """Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison."""
+_TRIM_EVERY_SECONDS = 1.0
+_MOST_SHOWN = 20
+_NEAR = 0.8
 
 
 @dataclass(slots=True)
@@ -140,12 +144,15 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
             sessions = _open_sessions(home, settings, journal, projections, conversations)
             whole_files = WholeFiles(home, [shelves, sessions])
             senders = SenderList(home) if settings.ipc.closed else None
+            shares = Shares(**settings.limits.model_dump())
             spool = Spool(
                 home / "data" / "ipc",
                 home / "data" / "dead",
                 senders=None if senders is None else senders.current,
                 keeps_secrets=settings.security.secrets == "off",
                 dead_max_bytes=settings.ipc.dead_max_bytes,
+                shares=shares,
+                max_request_bytes=settings.ipc.max_request_bytes,
             )
             mend_replies(spool, journal)
             ages = Ages.of(settings.ipc.receipt_days * _DAY_SECONDS, journal.kept_ages())
@@ -180,6 +187,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                     log_requests=settings.log.requests,
                 ),
                 counters,
+                _open_limiter(journal, shares),
                 passed=passed,
             )
             metrics = _open_metrics(home, settings)
@@ -231,6 +239,13 @@ def _open_sessions(
         max_sessions=settings.conversation.max_sessions,
         write_out_seconds=ours.write_out_seconds,
     )
+
+
+def _open_limiter(journal: Journal, shares: Shares) -> Limiter:
+    """Return what keeps senders within their shares; a restart gives nobody a second share of the day's notes."""
+    now = datetime.now(UTC)
+    begin, end = (int(at.timestamp() * 1000) for at in (day_before(now), day_after(now)))
+    return Limiter(shares, journal.count_between(begin, end, REMEMBERED) if shares.notes_per_day else {}, now)
 
 
 def _open_metrics(home: Path, settings: Settings) -> Metrics | None:
@@ -351,6 +366,7 @@ async def _live(host: Host) -> None:
                 tasks.start_soon(_checkpoint, host)
                 tasks.start_soon(_index, host)
                 tasks.start_soon(_keep_house, host)
+                tasks.start_soon(_trim, host)
                 tasks.start_soon(_report, host, watcher)
                 log.info(
                     "host.started",
@@ -469,6 +485,14 @@ def _settle(host: Host) -> tuple[Settled, int]:
     return host.projections.settle(time.monotonic()), host.journal.committed_seq
 
 
+async def _trim(host: Host) -> None:
+    """Remove replies of senders who let too many lie."""
+    while True:
+        await anyio.sleep(_TRIM_EVERY_SECONDS)
+        if host.spool.has_too_many_replies():
+            await anyio.to_thread.run_sync(host.spool.trim_replies)
+
+
 async def _keep_house(host: Host) -> None:
     """Remove what expired."""
     wall = WallClock()
@@ -566,6 +590,7 @@ def status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "projected_seq": host.journal.projected_seq,
             "commits": counters.commits,
         },
+        "limits": _limits(host, boxes, now),
         "files_behind": host.projections.behind,
         "sessions_in_memory": len(host.conversations),
         "index": {
@@ -586,6 +611,34 @@ def status(host: Host, watcher: Watcher) -> dict[str, Any]:
     }
 
 
+def _limits(host: Host, boxes: Sequence[Box], now: float) -> dict[str, Any]:
+    """Return the shares, how often they were reached, and who is near one or was over one within ten minutes."""
+    limiter, shares = host.door.limiter, host.door.limiter.shares
+    today = datetime.now(UTC)
+    near: list[tuple[float, str]] = []
+    for box in boxes:
+        name = f"{box.group}/{box.sender}"
+        for used, share, what in (
+            (box.pending, shares.pending_files, "requests wait"),
+            (box.replies, shares.kept_replies, "replies lie"),
+            (box.reply_bytes, shares.kept_reply_bytes, "bytes of replies lie"),
+            (limiter.notes.used((box.group, box.sender), today), shares.notes_per_day, "notes and entries today"),
+        ):
+            if share and used >= _NEAR * share:
+                near.append((used / share, f"{name}: {used} of {share} {what}"))
+    lately = [f"{group}/{sender}: {limit}" for group, sender, limit in limiter.lately(now)]
+    near.sort(reverse=True)
+    return {
+        "shares": asdict(shares),
+        "refused": dict(limiter.hits),
+        "replies_trimmed": host.spool.replies_trimmed,
+        "near": [text for _, text in near[:_MOST_SHOWN]],
+        "near_total": len(near),
+        "reached_lately": lately[:_MOST_SHOWN],
+        "reached_lately_total": len(lately),
+    }
+
+
 def numbers(host: Host, watcher: Watcher) -> Numbers:
     """Return what metrics are made of."""
     from honeybadger_host.metrics import Numbers
@@ -600,6 +653,8 @@ def numbers(host: Host, watcher: Watcher) -> Numbers:
         seconds_sum=counters.seconds_sum,
         commits=counters.commits,
         vanished=counters.vanished,
+        limited=dict(host.door.limiter.hits),
+        replies_trimmed=host.spool.replies_trimmed,
         journal_seq=host.journal.committed_seq,
         projected_seq=host.journal.projected_seq,
         files_behind=len(host.projections.behind),

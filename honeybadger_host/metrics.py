@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from honeybadger_host.dead import DeadCount
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.files import replace
+from honeybadger_host.ipc.limits import LimitName
 from honeybadger_host.observe import SECONDS_BOUNDS
 
 LOOPBACK: Final = "127.0.0.1"
@@ -37,6 +38,7 @@ class Numbers:
         requests: (type, outcome) -> how many since the start.
         seconds: how many took at most each of `SECONDS_BOUNDS`, and not less than the one before; last: longer.
         swept_at: when the last look into all boxes ended; None before the first.
+        limited: limit -> requests refused with `rate_limited` for it since the start.
         resident_bytes: None where it is not known.
     """
 
@@ -47,6 +49,8 @@ class Numbers:
     seconds_sum: float
     commits: int
     vanished: int
+    limited: Mapping[LimitName, int]
+    replies_trimmed: int
     journal_seq: int
     projected_seq: int
     files_behind: int
@@ -67,6 +71,7 @@ class Numbers:
 _COUNTERS: Final[tuple[tuple[str, str, Callable[[Numbers], int]], ...]] = (
     ("commits", "Batches committed to the journal.", lambda n: n.commits),
     ("vanished_requests", "Requests their sender removed before they were read.", lambda n: n.vanished),
+    ("trimmed_replies", "Replies removed because their sender let too many lie.", lambda n: n.replies_trimmed),
     ("sweeps", "Looks into all boxes.", lambda n: n.sweeps),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", lambda n: n.watcher_rebuilds),
 )
@@ -128,6 +133,10 @@ class Metrics(Collector):
         for (type_, outcome), count in sorted(numbers.requests.items()):
             requests.add_metric(("unreadable" if type_ == "?" else type_, outcome), count)
         yield requests
+        limited = CounterMetricFamily("honeybadger_limited_requests", "Requests over a share.", labels=("limit",))
+        for limit in get_args(LimitName):
+            limited.add_metric((limit,), numbers.limited.get(limit, 0))
+        yield limited
         bounds = [*map(str, SECONDS_BOUNDS), "+Inf"]
         yield HistogramMetricFamily(
             "honeybadger_request_seconds",

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.errors import SettingsError
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
@@ -69,8 +70,44 @@ class Ipc(_Section):
     queries_at_once: int = Field(4, ge=1, le=64, description="Queries (history, context) that read at the same time.")
 
 
+class Limits(_Section):
+    """Shares of one sender in one group; over them it is answered with rate_limited. 0: no limit."""
+
+    requests_per_second: float = Field(0, ge=0, description="Requests of a sender in a second, on average.")
+    group_requests_per_second: float = Field(
+        0, ge=0, description="Requests of all senders of a group together in a second, on average."
+    )
+    burst_seconds: float = Field(
+        10, ge=0, le=86_400, description="Seconds of either share that may be used at once after a pause."
+    )
+    notes_per_day: int = Field(
+        0, ge=0, description="Notes and entries a sender may save in a UTC day; what is asked again does not count."
+    )
+    pending_files: int = Field(
+        200_000, ge=0, description="Requests that may wait in a box; those behind them are refused."
+    )
+    pending_bytes: int = Field(
+        1_073_741_824, ge=0, description="Bytes of the requests that may wait in a box; those behind are refused."
+    )
+    kept_replies: int = Field(
+        100_000, ge=0, description="Replies that may lie in a box; the oldest quarter of more is removed."
+    )
+    kept_reply_bytes: int = Field(
+        268_435_456,
+        ge=0,
+        description="Bytes of the replies that may lie in a box; the oldest quarter of more is removed.",
+    )
+
+
 class Memory(_Section):
     """Notes and the files of a group."""
+
+    max_note_chars: int = Field(
+        MAX_NOTE_CHARACTERS,
+        ge=1,
+        le=MAX_NOTE_CHARACTERS,
+        description="Characters of one note or entry; more is answered with too_large.",
+    )
 
     max_group_file_bytes: int = Field(
         1_048_576, ge=1024, description="Bytes of CLAUDE.md, MEMORY.md or summary.md that are served."
@@ -223,6 +260,7 @@ class Settings(BaseSettings):
     working: Working = Working()
     document: Document = Document()
     recall: Recall = Recall()
+    limits: Limits = Limits()
     security: Security = Security()
     log: Log = Log()
     life: Life = Life()

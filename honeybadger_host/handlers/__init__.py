@@ -42,10 +42,11 @@ class Rooms:
 def build_table(settings: Settings, rooms: Rooms) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves."""
     history_budget = settings.history.budget_tokens
+    max_note_chars = settings.memory.max_note_chars
     screen = Screen(settings.security.secrets)
     return {
         "ping": host.ping(),
-        "update_memory": notes.update_memory(screen),
+        "update_memory": notes.at_most(max_note_chars, notes.update_memory(screen)),
         "read_group_files": notes.read_group_files(rooms.files),
         "append_turn": conversation.append_turn(rooms.conversations, rooms.sessions, screen),
         "get_history": conversation.get_history(rooms.conversations, default_budget_tokens=history_budget),
@@ -56,7 +57,9 @@ def build_table(settings: Settings, rooms: Rooms) -> Mapping[str, Handler]:
             Recaller(rooms.index, settings.recall, history_budget),
             default_budget_tokens=settings.context.budget_tokens,
         ),
-        "save_memory": entries.save_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.known),
+        "save_memory": notes.at_most(
+            max_note_chars, entries.save_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.known)
+        ),
         "get_memory": entries.get_memory(rooms.entry_files),
         "delete_memory": entries.delete_memory(rooms.entry_files, rooms.whole_files),
         "list_memory_categories": entries.list_memory_categories(rooms.entry_files),

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from honeybadger_agent.wire import Refusal, UpdateMemory
+from honeybadger_agent.wire import Refusal, SaveMemory, UpdateMemory
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY, Asked, ChangeHandler, NoteAdded, Outcome, QueryHandler
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.screening import Screen
@@ -43,6 +43,24 @@ def update_memory(screen: Screen) -> ChangeHandler:
         return Outcome(result, (NoteAdded(asked.group, note.data),))
 
     return ChangeHandler(decide)
+
+
+def at_most(max_characters: int, handler: ChangeHandler) -> ChangeHandler:
+    """Return a handler of notes or entries that refuses those longer than the operator wants them."""
+
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        payload = asked.payload
+        assert isinstance(payload, UpdateMemory | SaveMemory)  # noqa: S101  the table pairs type and payload
+        if len(payload.content) > max_characters:
+            raise Refusal(
+                "too_large",
+                f"payload.content has {len(payload.content)} characters, the limit is {max_characters} "
+                f"(memory.max_note_chars): send less",
+                field="payload.content",
+            )
+        return handler.decide(asked, now)
+
+    return ChangeHandler(decide, handler.prepare)
 
 
 def read_group_files(files: GroupFiles) -> QueryHandler:

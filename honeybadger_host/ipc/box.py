@@ -9,13 +9,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import heapq
 import itertools
+import math
 import operator
 import os
 import stat
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -26,16 +29,25 @@ import structlog
 from honeybadger_agent.mailbox import NAME, OPERATOR, REPLIES, REQUESTS, TMP
 from honeybadger_host.files import Incoming, Signature, make_folders, open_folder, read_incoming
 from honeybadger_host.ipc.dead_room import DeadRoom
+from honeybadger_host.ipc.limits import Shares
 from honeybadger_host.secrets import redact_bytes
 
 log = structlog.get_logger()
 
-_MOST_LISTED: Final = 65_536
-"""Names taken from one listing, the first in order: 90 bytes each."""
+_MOST_LISTED: Final = 262_144
+"""Names of one listing, 90 bytes each; what a folder has beyond them is found by the next one."""
+_LISTED_AT_ONCE: Final = 1024
+"""Names read, or put into the queue, between two slices: 1 ms, where a folder of 100,000 takes 110 ms as a whole."""
 _LONG_QUEUE: Final = 256
 """A box with more names waiting is not listed again before they are served."""
+_FEW: Final = 8
+"""A group with at most so many waiting has its turn before those that flood."""
 _MOST_OF_A_GROUP: Final = 32
 """Requests of one group in a slice: who floods the host must not keep others waiting for a long slice of its own."""
+_MOST_BESIDE: Final = 16
+"""The same while others, who have few, come and go: what they wait for is the slice that is under way."""
+_SLICES_REMEMBERED: Final = 512
+"""Slices for which others are expected to come again: about a second of a flood."""
 _MOST_OPEN: Final = 128
 """Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
 _SUFFIX: Final = ".json"
@@ -49,6 +61,7 @@ _COARSEST_STAMP_SECONDS: Final = 3.0
 _FUTURE_SECONDS: Final = 60.0
 """The clocks of two machines on one file system may differ by less."""
 TMP_KEPT_SECONDS: Final = 86_400.0
+_NO_LIMITS: Final = Shares()
 
 
 class Unchanged:
@@ -81,6 +94,23 @@ class Unchanged:
         self._is_trusted = False
 
 
+@dataclass(slots=True)
+class Listing:
+    """What a folder with many names has, read bit by bit and given out in order.
+
+    Args:
+        entries: what was not read yet; None: all was.
+        runs: what was read, each run in order; moved into `names` in the end.
+        names: all in order, less what was queued.
+        left: how many of them there are.
+    """
+
+    entries: Iterator[str] | None
+    runs: list[list[str]]
+    left: int
+    names: Iterator[str] = field(default_factory=lambda: iter(()))
+
+
 @dataclass(slots=True, eq=False)
 class Box:
     """One sender's folder and what the host knows of its requests.
@@ -92,6 +122,10 @@ class Box:
         waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
         stuck: name -> identity of files that are done and cannot be removed.
         empty: holds while `requests/` is as it was when it was seen empty.
+        listing: what a long listing found and is not queued yet.
+        over: queued names that are over what may wait: they are refused without being read.
+        room_files, room_bytes: what of the last listing may still wait.
+        replies, reply_bytes: at most so many lie in `replies/`; less when the sender removed some.
     """
 
     group: str
@@ -105,10 +139,22 @@ class Box:
     complaint: str | None = None
     """Why the box is not served now; said once."""
     empty: Unchanged = field(default_factory=Unchanged)
+    listing: Listing | None = None
+    over: set[str] = field(default_factory=set)
+    room_files: float = 0
+    room_bytes: float = 0
+    replies: int = 0
+    reply_bytes: int = 0
 
     @property
     def requests(self) -> str:
         return f"{self.path}/{REQUESTS}"
+
+    @property
+    def pending(self) -> int:
+        """Requests listed and not taken."""
+        listing = self.listing
+        return len(self.queued) + (0 if listing is None else listing.left)
 
 
 @dataclass(slots=True, eq=False)
@@ -145,6 +191,8 @@ class OpenBox:
             os.unlink(temporary, dir_fd=self.replies_fd)
             raise OSError(28, "no space for the whole reply")
         os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
+        self.box.replies += 1
+        self.box.reply_bytes += written
 
     def look(self, name: str) -> Signature | None:
         """Return what has this name among the requests now, None when nothing has."""
@@ -205,6 +253,8 @@ class Spool:
         senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
         keeps_secrets: dead letters keep what looks like a credential.
         dead_max_bytes: above it the oldest dead letters go; see `DeadRoom`.
+        shares: what may wait in a box, and lie in its replies.
+        max_request_bytes: more is refused, whatever else waits.
     """
 
     def __init__(
@@ -215,15 +265,24 @@ class Spool:
         senders: Mapping[tuple[str, str], int | None] | None,
         keeps_secrets: bool = False,
         dead_max_bytes: int = 1 << 30,
+        shares: Shares = _NO_LIMITS,
+        max_request_bytes: int = 0,
     ) -> None:
         self._dead_room = DeadRoom(dead, dead_max_bytes)
         self._keeps_secrets = keeps_secrets
+        self._shares = shares
+        self._max_request_bytes = max_request_bytes
         self._ipc = str(ipc)
         self._dead = dead
         self.senders = senders
         self.boxes: dict[str, Box] = {}
         self._queues: dict[str, list[tuple[str, Box]]] = {}
+        self._long: dict[Box, None] = {}
+        """Boxes with a `listing`, the one whose turn it is first."""
         self._turn = 0
+        self._few_were_first = False
+        self._few_expected = 0
+        self.replies_trimmed = 0
         self._ignored: set[str] = set()
         self._seen: Sequence[object] = ()
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
@@ -231,7 +290,8 @@ class Spool:
     @property
     def pending(self) -> int:
         """Requests listed and not taken. Any thread."""
-        return sum(len(queue) for queue in list(self._queues.values()))
+        queued = sum(len(queue) for queue in list(self._queues.values()))
+        return queued + sum(box.pending - len(box.queued) for box in list(self._long))
 
     def distrust(self) -> None:
         """Forget which folders did not change: a file system may be wrong about its time stamps."""
@@ -257,6 +317,7 @@ class Spool:
                 found[f"{self._ipc}/{group}/{sender}"] = (group, sender)
         for path in [path for path in self.boxes if path not in found]:
             box = self.boxes.pop(path)
+            self._long.pop(box, None)
             if box.queued:
                 self._queues[box.group] = [item for item in self._queues[box.group] if item[1] is not box]
         for path, (group, sender) in found.items():
@@ -270,8 +331,8 @@ class Spool:
             self.boxes[path].uid = uid
 
     def scan(self, box: Box, now: float) -> None:
-        """List a box and queue what is new, in the order of names within its group."""
-        if len(box.queued) > _LONG_QUEUE:
+        """List a box and queue what is new, in the order of names within its group; a long listing only begins."""
+        if len(box.queued) > _LONG_QUEUE or box.listing is not None:
             return
         if box.complaint is not None:
             with contextlib.suppress(OSError):
@@ -281,7 +342,8 @@ class Spool:
             status = os.stat(box.requests, follow_symlinks=False)
             if box.empty.holds(status):
                 return
-            names = _list(box.requests)
+            entries = _names_of(box.requests)
+            names = list(itertools.islice(entries, _LISTED_AT_ONCE))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -293,40 +355,114 @@ class Spool:
         box.empty.forget()
         if box.stuck:
             self._look_at_stuck(box)
+        if len(names) == _LISTED_AT_ONCE:
+            names = _requests_of(names)
+            box.listing = Listing(entries, [names], len(names))
+            self._long[box] = None
+            return
+        if box.waiting and (gone := box.waiting.keys() - set(names)):
+            for name in gone:
+                del box.waiting[name]
+        names = _requests_of(names)
+        self._make_room(box, len(names))
+        self._queue(box, names, now)
+
+    def go_on(self, now: float) -> bool:
+        """Read or queue a little more of one box with a long listing; return whether there was something to do."""
+        for box in list(self._long):
+            listing = box.listing
+            assert listing is not None  # noqa: S101  that is what `_long` says
+            if listing.entries is None and len(box.queued) > _LONG_QUEUE:
+                continue
+            del self._long[box]
+            self._long[box] = None  # the others' turn
+            if listing.entries is not None:
+                self._read_on(box, listing, listing.entries)
+            else:
+                names = list(itertools.islice(listing.names, _LISTED_AT_ONCE))
+                listing.left -= len(names)
+                if not names:
+                    del self._long[box]
+                    box.listing = None
+                self._queue(box, names, now)
+            return True
+        return False
+
+    def _read_on(self, box: Box, listing: Listing, entries: Iterator[str]) -> None:
+        try:
+            names = list(itertools.islice(entries, _LISTED_AT_ONCE))
+        except OSError:
+            names = []  # the next listing says what it is
+        if found := _requests_of(names):
+            listing.runs.append(found)
+            listing.left += len(found)
+        if len(names) < _LISTED_AT_ONCE or listing.left >= _MOST_LISTED:
+            listing.entries = None
+            listing.names, listing.runs = heapq.merge(*listing.runs), []
+            self._make_room(box, listing.left)
+
+    def _make_room(self, box: Box, count: int) -> None:
+        """Note how much of a listing of `count` requests may wait."""
+        shares = self._shares
+        box.room_files = shares.pending_files - len(box.queued) - len(box.waiting) if shares.pending_files else math.inf
+        could_weigh = count * self._max_request_bytes  # what is larger is refused anyway, and not counted
+        box.room_bytes = shares.pending_bytes if 0 < shares.pending_bytes < could_weigh else math.inf
+
+    def _queue(self, box: Box, names: Sequence[str], now: float) -> None:
+        """Queue those names that are new. What is over the share of the box is queued to be refused."""
         fresh = [
             name
-            for name in names
-            if name.endswith(_SUFFIX)
-            and name[0] != "."
-            and name not in box.queued
+            for name in dict.fromkeys(names)  # tmpfs shows some twice when others come and go meanwhile (Linux 6.18)
+            if name not in box.queued
             and name not in box.inflight
             and name not in box.stuck
             and (name not in box.waiting or box.waiting[name][1] <= now)
         ]
-        if box.waiting and (gone := box.waiting.keys() - set(names)):
-            for name in gone:
-                del box.waiting[name]
         if not fresh:
             return
-        if len(fresh) > _MOST_LISTED:
-            fresh.sort()
-            del fresh[_MOST_LISTED:]
+        if box.room_files < len(fresh) or box.room_bytes < math.inf:
+            for name in fresh:
+                if box.room_bytes < math.inf:
+                    size = _size_of(f"{box.requests}/{name}")
+                    box.room_bytes -= size if size <= self._max_request_bytes else 0
+                box.room_files -= 1
+                if box.room_files < 0 or box.room_bytes < 0:
+                    box.over.add(name)
+        else:
+            box.room_files -= len(fresh)
         box.queued.update(fresh)
         queue = self._queues.setdefault(box.group, [])
         queue += [(name, box) for name in fresh]
         queue.sort(key=_by_name, reverse=True)  # the next one is the last
 
     def take(self, most: int, *, except_groups: Collection[str] = ()) -> list[tuple[str, Box]]:
-        """Take up to `most` requests, every group that waits getting its turn; in order within a group."""
+        """Take up to `most` requests, every group that waits getting its turn; in order within a group.
+
+        Of two slices one is of those groups that have few requests, alone, as long as there are any: they do not wait
+        for what others have in the same slice. While such groups come, the slices of the others are short.
+        """
         groups = [group for group, queue in self._queues.items() if queue and group not in except_groups]
         taken: list[tuple[str, Box]] = []
         if not groups:
             return taken
+        few = [group for group in groups if len(self._queues[group]) <= _FEW]
+        has_both = 0 < len(few) < len(groups)
+        room_of_a_group = _MOST_OF_A_GROUP
+        if has_both and not self._few_were_first:
+            self._few_were_first = True
+            self._few_expected = _SLICES_REMEMBERED
+            groups = few
+        else:
+            self._few_were_first = False
+            if self._few_expected and len(few) < len(groups):
+                self._few_expected -= 1
+                most = min(most, _MOST_OF_A_GROUP)
+                room_of_a_group = _MOST_BESIDE
         self._turn += 1
         start = self._turn % len(groups)
         groups = groups[start:] + groups[:start]
         boxes: set[Box] = set()
-        room = dict.fromkeys(groups, _MOST_OF_A_GROUP)
+        room = dict.fromkeys(groups, room_of_a_group)
         while groups and len(taken) < most:
             share = max(1, (most - len(taken)) // len(groups))
             for group in groups:
@@ -443,17 +579,55 @@ class Spool:
         count = 0
         for box in list(self.boxes.values()):
             for name, seconds in ((REPLIES, reply_ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
-                count += _remove_older(box.path, name, now, seconds)
+                replies, their_bytes = box.replies, box.reply_bytes
+                removed, kept, kept_bytes = _remove_older(box.path, name, now, seconds)
+                count += removed
+                if name == REPLIES:  # what came meanwhile counts twice: at most so many
+                    box.replies += kept - replies
+                    box.reply_bytes += kept_bytes - their_bytes
+        return count
+
+    def has_too_many_replies(self) -> bool:
+        """Return whether a sender may keep more replies than its share. Any thread."""
+        most, most_bytes = self._shares.kept_replies or math.inf, self._shares.kept_reply_bytes or math.inf
+        return any(box.replies > most or box.reply_bytes > most_bytes for box in list(self.boxes.values()))
+
+    def trim_replies(self) -> int:
+        """Remove the oldest replies of senders who keep more than their share; return how many.
+
+        A quarter of the share goes at once, so that a folder is not listed for every reply. What goes can be had again
+        by asking again with the same request, as after `ipc.reply_ttl_seconds`.
+        """
+        count = 0
+        most, most_bytes = self._shares.kept_replies or math.inf, self._shares.kept_reply_bytes or math.inf
+        for box in list(self.boxes.values()):
+            if box.replies <= most and box.reply_bytes <= most_bytes:
+                continue
+            replies, their_bytes = box.replies, box.reply_bytes
+            removed, kept, kept_bytes = _remove_oldest(box.path, REPLIES, most, most_bytes)
+            # what cannot be removed is not looked at again before as much as was to go has come
+            box.replies += int(min(kept, most * 0.75)) - replies
+            box.reply_bytes += int(min(kept_bytes, most_bytes * 0.75)) - their_bytes
+            self.replies_trimmed += removed
+            count += removed
+            if removed or kept > most or kept_bytes > most_bytes:
+                log.warning("replies.trimmed", group=box.group, sender=box.sender, removed=removed, kept=kept)
         return count
 
     def empty_replies(self) -> Iterator[tuple[Box, list[str]]]:
-        """Yield the boxes that hold replies without a byte, as a power cut leaves them, with the names of those."""
+        """Yield the boxes that hold replies without a byte, as a power cut leaves them, with the names of those.
+
+        Counts the replies by the way: this is at the start.
+        """
         for box in list(self.boxes.values()):
             names: list[str] = []
+            box.replies = box.reply_bytes = 0
             with contextlib.suppress(OSError), _inside(box.path, REPLIES) as fd, os.scandir(fd) as entries:
                 for entry in entries:
                     if entry.name.endswith(_SUFFIX) and entry.name[0] != ".":
                         status = entry.stat(follow_symlinks=False)
+                        box.replies += 1
+                        box.reply_bytes += status.st_size
                         if stat.S_ISREG(status.st_mode) and status.st_size == 0:
                             names.append(entry.name)
             if names:
@@ -514,13 +688,32 @@ def _identity(name: str, folder_fd: int | None = None) -> tuple[int, int] | None
     return (status.st_ino, stat.S_IFMT(status.st_mode))
 
 
-def _list(folder: str) -> list[str]:
-    """Return the names in a folder that is not a link. Raises OSError."""
+def _names_of(folder: str) -> Iterator[str]:
+    """Open a folder that is not a link and return its names, read as they are asked for. Raises OSError, then, too."""
     fd = open_folder(folder)
     try:
-        return os.listdir(fd)
+        entries = os.scandir(fd)  # it has a descriptor of its own
     finally:
         os.close(fd)
+    return _drain(entries)
+
+
+def _drain(entries: AbstractContextManager[Iterator[os.DirEntry[str]]]) -> Iterator[str]:
+    with entries as found:
+        for entry in found:
+            yield entry.name
+
+
+def _requests_of(names: Iterable[str]) -> list[str]:
+    """Return the names that may be requests, in order."""
+    return sorted(name for name in names if name.endswith(_SUFFIX) and name[0] != ".")
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path, follow_symlinks=False).st_size
+    except OSError:
+        return 0
 
 
 def printable(name: str) -> str:
@@ -601,21 +794,55 @@ def _inside(folder: str, name: str) -> Iterator[int]:
         os.close(fd)
 
 
-def _remove_older(folder: str, name: str, now: float, seconds: float) -> int:
+def _remove_older(folder: str, name: str, now: float, seconds: float) -> tuple[int, int, int]:
     """Remove regular files of a sender's folder that are older than `seconds`, following no link.
 
-    One from the future gets today's stamp: the clock was set back, and nobody knows how old it is.
+    One from the future gets today's stamp: the clock was set back, and nobody knows how old it is. Returns how many
+    went, how many stay, and their bytes.
     """
-    count = 0
+    count = kept = kept_bytes = 0
     with contextlib.suppress(OSError), _inside(folder, name) as fd, os.scandir(fd) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 if not stat.S_ISREG(status.st_mode):
                     continue
+                kept += 1
+                kept_bytes += status.st_size
                 if status.st_mtime < now - seconds:
                     os.unlink(entry.name, dir_fd=fd)
                     count += 1
+                    kept -= 1
+                    kept_bytes -= status.st_size
                 elif status.st_mtime > now + _FUTURE_SECONDS:
                     os.utime(entry.name, (now, now), dir_fd=fd, follow_symlinks=False)
-    return count
+    return count, kept, kept_bytes
+
+
+def _remove_oldest(folder: str, name: str, most: float, most_bytes: float) -> tuple[int, int, int]:
+    """Remove the oldest regular files until three quarters are left, when there are more than `most` or their bytes.
+
+    Returns how many went, how many stay, and their bytes.
+    """
+    count = kept = kept_bytes = 0
+    with contextlib.suppress(OSError), _inside(folder, name) as fd:
+        found: list[tuple[int, str, int]] = []
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and entry.name[0] != ".":
+                        found.append((status.st_mtime_ns, entry.name, status.st_size))
+        kept, kept_bytes = len(found), sum(size for _, _, size in found)
+        if kept <= most and kept_bytes <= most_bytes:
+            return 0, kept, kept_bytes
+        found.sort()
+        for _, file, size in found:
+            if kept <= most * 0.75 and kept_bytes <= most_bytes * 0.75:
+                break
+            with contextlib.suppress(FileNotFoundError):  # its sender took it
+                os.unlink(file, dir_fd=fd)
+                count += 1
+            kept -= 1
+            kept_bytes -= size
+    return count, kept, kept_bytes

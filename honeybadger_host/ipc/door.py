@@ -44,6 +44,7 @@ from honeybadger_host.domain import (
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files import Changing, NotRegular, Signature
 from honeybadger_host.ipc.box import Box, OpenBox, Spool, printable
+from honeybadger_host.ipc.limits import REMEMBERED, Limiter, LimitName
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.journal import Journal, Receipt, Row
 from honeybadger_host.memory.projections import Batch, Projections
@@ -77,6 +78,8 @@ class Letter:
         refusal: set as soon as somebody knows that it cannot be served.
         signature: of the file that was read, or of what could not be.
         dead_reason: its bytes go to the dead letters, for this reason.
+        is_over: it waits behind more than its box may hold, and was not read.
+        notes: how many it was counted for.
         reply: the bytes of the answer.
     """
 
@@ -96,6 +99,8 @@ class Letter:
     receipt: tuple[bytes, bytes] | None = None
     refusal: Refusal | None = None
     dead_reason: str | None = None
+    is_over: bool = False
+    notes: int = 0
     changes: Sequence[Change] = ()
     seq: int | None = None
     reply: bytes = b""
@@ -152,6 +157,7 @@ class Door:
         handlers: Mapping[str, Handler],
         limits: Limits,
         counters: Counters,
+        limiter: Limiter,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
@@ -166,6 +172,8 @@ class Door:
         self._handlers = handlers
         self._limits = limits
         self._counters = counters
+        self.limiter = limiter
+        """Event loop."""
         self._now = now
         self._clock = clock
         self._passed = passed
@@ -230,6 +238,7 @@ class Door:
                 self._decide(received)
                 if any(letter.is_decided for letter in received.letters):
                     await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
+                    self._give_back(received)
             finally:
                 received.close()
             for letter in received.letters:
@@ -264,8 +273,11 @@ class Door:
         for box in boxes:
             self._spool.scan(box, now)
         busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES}
+        has_more = self._spool.go_on(now)
         taken = self._spool.take(self._limits.batch_requests, except_groups=busy)
         if not taken:
+            if has_more:
+                return Slice([])
             self._sessions.write_out()
             return None
         received = Slice([])
@@ -295,6 +307,10 @@ class Door:
         stem = name[:-5]
         first_seen = box.waiting.pop(name, (now, 0.0))[0] if box.waiting else now
         letter = Letter(box, name, printable(stem), now, first_seen)
+        if name in box.over:
+            box.over.discard(name)
+            letter.is_over = True
+            return letter
         try:
             incoming = opened.read(name, self._limits.max_request_bytes)
         except FileNotFoundError:
@@ -437,6 +453,8 @@ class Door:
                     letter.refusal = Refusal(
                         "conflict", "another request of this sender had this id: use a new id", field="id"
                     )
+            elif self._is_over(letter):
+                pass
             elif letter.refusal is None and isinstance(letter.handler, ChangeHandler) and letter.asked is not None:
                 try:
                     outcome = letter.handler.decide(letter.asked, now)
@@ -445,6 +463,8 @@ class Door:
                 except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
                     self._bug(letter, error)
                 else:
+                    if self._is_over_notes(letter, outcome.changes, now):
+                        continue
                     letter.changes = outcome.changes
                     for change in outcome.changes:
                         letter.seq = self._journal.next_seq
@@ -455,6 +475,39 @@ class Door:
                         elif isinstance(change, FileWritten | FileRemoved):
                             self._whole_files.foresee(change)
                     letter.reply = wire.dump_reply(letter.stem, outcome.result, letter.seq)
+
+    def _is_over(self, letter: Letter) -> bool:
+        """Refuse what is over a share of its sender: it is as if it had not been sent, and no dead letter."""
+        box, now = letter.box, self._clock()
+        if letter.is_over:
+            self._refuse_over(letter, self.limiter.over_pending(box.pending))
+        elif (over := self.limiter.admit(box.group, box.sender, now)) is not None:
+            letter.dead_reason = None
+            self._refuse_over(letter, over)
+        else:
+            return False
+        return True
+
+    def _is_over_notes(self, letter: Letter, changes: Sequence[Change], now: datetime) -> bool:
+        letter.notes = sum(change.row_kind in REMEMBERED for change in changes)
+        if letter.notes:
+            over = self.limiter.admit_notes(letter.box.group, letter.box.sender, letter.notes, now)
+            if over is not None:
+                self._refuse_over(letter, over)
+                return True
+        return False
+
+    def _refuse_over(self, letter: Letter, over: tuple[LimitName, Refusal]) -> None:
+        limit, letter.refusal = over
+        box = letter.box
+        if self.limiter.note_hit(box.group, box.sender, limit, self._clock()):
+            log.warning("limit.reached", group=box.group, sender=box.sender, limit=limit, why=letter.refusal.message)
+
+    def _give_back(self, received: Slice) -> None:
+        """Count no notes that were decided and could not be committed."""
+        for letter in received.letters:
+            if letter.changes and letter.notes and letter.refusal is not None:
+                self.limiter.notes.add((letter.box.group, letter.box.sender), self._now(), -letter.notes)
 
     def _world(self, letter: Letter, error: WorldFailed) -> None:
         """Refuse what the world does not let us do; where the home lies is not the asker's business."""

@@ -1,4 +1,4 @@
-"""Every row of the protocol's table of errors, as the real host gives it."""
+"""Every row of the protocol's table of errors, as the real host gives it; `rate_limited` is in `test_limits.py`."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_nothing_that_was_said_and_no_name_is_in_the_metrics(
     wait_for(lambda: textfile.exists() and answered(samples(textfile.read_text())) == 11, what="all are counted")
     for text in (textfile.read_text(), scrape(port), scrape(port, "application/openmetrics-text")):
         names = {label for _, labels in samples(text.replace("# EOF\n", "")) for label, _ in labels}
-        assert names == {"type", "outcome", "le"}
+        assert names == {"type", "outcome", "le", "limit"}
         lower = text.lower()
         for word in ("wilhelmina", "winterthur", "stranger", "mole", "main", "xyzzy", "zugang", "abracadabra"):
             assert word not in lower, word

@@ -33,6 +33,7 @@ PURE = [
     *("text", "domain", "memory.notes", "memory.budget", "memory.context"),
     *("memory.words", "memory.analyzer", "memory.dates", "memory.corpus", "memory.scoring", "memory.recall"),
     "memory.working",
+    "ipc.limits",
 ]
 WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}
 

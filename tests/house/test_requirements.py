@@ -247,9 +247,14 @@ CODES: Final[dict[str, list[str]]] = {
         "host/test_session_handlers.py::test_facts_are_added_once_and_removed_word_for_word",
         "host/test_working_handlers.py::test_a_key_that_is_not_there_is_not_found_with_the_nearest_that_is",
     ],
-    "rate_limited": ["host/test_working_handlers.py::test_a_session_cannot_fill_the_disk_with_what_has_expired"],
     "conflict": ["flows/test_road.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
     "too_large": ["flows/test_hostile.py::test_a_request_over_the_largest_size_is_refused_and_kept_whole"],
+    "rate_limited": [
+        "host/test_working_handlers.py::test_a_session_cannot_fill_the_disk_with_what_has_expired",
+        "flows/test_limits.py::test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under_the_same_id",
+        "flows/test_limits.py::test_notes_and_entries_of_a_day_are_counted_over_a_restart_and_repeats_are_not",
+        "flows/test_limits.py::test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_come_again",
+    ],
     "unavailable": [
         "flows/test_full_disk.py::test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_once_later",
         "flows/test_errors.py::test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away",
@@ -258,9 +263,6 @@ CODES: Final[dict[str, list[str]]] = {
     "internal": ["flows/test_errors.py::test_a_bug_in_a_decision_is_internal_and_the_request_is_kept"],
 }
 """Error code of the protocol -> the tests that get it."""
-NOT_YET: Final[frozenset[str]] = frozenset()
-"""Codes that no request of today gets."""
-
 SEEDS_TEST_PLAN: Final = [
     "agent/test_tools.py::test_update_memory_tool_writes_ipc_file_with_correct_payload",
     "flows/test_road.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
@@ -313,8 +315,8 @@ def test_every_error_code_has_its_tests(code: str) -> None:
     assert absent(CODES[code]) == []
 
 
-def test_every_code_of_the_protocol_is_given_or_known_not_to_be() -> None:
-    assert sorted([*CODES, *NOT_YET]) == sorted(get_args(ErrorCode))
+def test_every_code_of_the_protocol_is_given() -> None:
+    assert sorted(CODES) == sorted(get_args(ErrorCode))
 
 
 def test_the_seeds_test_plan_is_there_by_name() -> None:

@@ -1,0 +1,277 @@
+"""Shares of senders on a real host: who is over one waits, loses nothing, and disturbs nobody (decision 018)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient, tools
+from honeybadger_agent.errors import RateLimited
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+
+MakeClient = Callable[..., SyncClient]
+
+
+def limits_in_status(host: HostProcess) -> dict[str, Any]:
+    value = orjson.loads((host.home / "data" / "status.json").read_bytes())["limits"]
+    assert isinstance(value, dict)
+    return value
+
+
+def notes(sender: RawSender) -> list[str]:
+    return [line[2:] for line in sender.memory_text().splitlines() if line.startswith("- ")]
+
+
+def journal_rows(host: HostProcess, table: str) -> int:
+    with sqlite3.connect(f"file:{host.home}/data/journal.db?mode=ro", uri=True) as connection:
+        (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+    connection.close()
+    assert isinstance(count, int)
+    return count
+
+
+# ----------------------------------------------------------------------------------------------------------------- rate
+
+
+def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under_the_same_id(
+    make_host: HostFactory, client: MakeClient, stranger: RawSender
+) -> None:
+    host = make_host({"limits.requests_per_second": 1, "limits.burst_seconds": 3}).start()
+    agent = client()
+    for number in range(3):
+        agent.update_memory(f"note {number}")
+    with pytest.raises(RateLimited, match=r"limits\.requests_per_second.*nothing was changed") as over:
+        agent.call(tools.update_memory("once more"), request_id="again")
+    seconds = over.value.retry_after_seconds
+    assert seconds is not None
+    assert 0 < seconds <= 1
+    assert (notes(stranger), journal_rows(host, "receipts")) == (["note 0", "note 1", "note 2"], 3)
+    time.sleep(seconds)  # what it was told
+    agent.call(tools.update_memory("once more"), request_id="again")
+    assert notes(stranger)[3:] == ["once more"]
+    (alarm,) = host.events("limit.reached")
+    assert (alarm["group"], alarm["sender"], alarm["limit"]) == ("main", "researcher", "rate")
+
+
+def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_over_its_rate(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    make_host({"limits.requests_per_second": 0.01, "limits.burst_seconds": 100}).start()
+    greedy = client("greedy")
+    greedy.ping()
+    with pytest.raises(RateLimited):
+        greedy.ping()
+    client("modest").ping()
+    client("greedy", "elsewhere").ping()
+
+
+def test_a_group_over_its_rate_leaves_other_groups_alone(make_host: HostFactory, client: MakeClient) -> None:
+    make_host({"limits.group_requests_per_second": 0.01, "limits.burst_seconds": 200}).start()
+    client("one").ping()
+    client("two").ping()
+    with pytest.raises(RateLimited, match=r"limits\.group_requests_per_second"):
+        client("three").ping()
+    client("three", "elsewhere").ping()
+
+
+def test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_rate(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    make_host({"limits.requests_per_second": 0.01, "limits.burst_seconds": 100}).start()
+    agent = client()
+    first = agent.call(tools.update_memory("once"), request_id="a")
+    with pytest.raises(RateLimited):
+        agent.ping()
+    assert agent.call(tools.update_memory("once"), request_id="a") == first
+
+
+def test_rubbish_over_the_rate_does_not_fill_the_dead_letters(make_host: HostFactory, stranger: RawSender) -> None:
+    make_host({"limits.requests_per_second": 0.01, "limits.burst_seconds": 300}).start()
+    for number in range(10):
+        stranger.drop(f"{number}", b"rubbish")
+    replies = [stranger.reply(f"{number}") for number in range(10)]
+    assert [reply["error"]["code"] for reply in replies] == ["invalid"] * 3 + ["rate_limited"] * 7
+    assert len(list(stranger.dead.glob("*.reason.json"))) == 3
+    wait_for(lambda: not os.listdir(stranger.requests))
+
+
+# ------------------------------------------------------------------------------------------------------- notes of a day
+
+
+def test_notes_and_entries_of_a_day_are_counted_over_a_restart_and_repeats_are_not(
+    make_host: HostFactory, client: MakeClient, stranger: RawSender
+) -> None:
+    host = make_host({"limits.notes_per_day": 3, "life.status_seconds": 0.1}).start()
+    agent = client()
+    agent.call(tools.update_memory("a"), request_id="a")
+    agent.append_turn("user", "a turn is no note")
+    agent.call(tools.save_memory("b"), request_id="b")
+    host.restart()
+    agent.call(tools.save_memory("b"), request_id="b")
+    agent.call(tools.update_memory("c"), request_id="c")
+    with pytest.raises(RateLimited, match=r"limits\.notes_per_day") as over:
+        agent.call(tools.update_memory("d"), request_id="d")
+    host.kill()
+    host.start()
+    with pytest.raises(RateLimited):
+        agent.call(tools.update_memory("d"), request_id="d")
+    assert 0 < (over.value.retry_after_seconds or 0) <= 86_400
+    assert agent.call(tools.update_memory("c"), request_id="c").file == "MEMORY.md"
+    agent.append_turn("user", "and still talks")
+    client("another").update_memory("e")
+    client(group="elsewhere").update_memory("f")
+    assert notes(stranger) == ["a", "c", "e"]
+    wait_for(
+        lambda: "main/researcher: 3 of 3 notes and entries today" in limits_in_status(host)["near"],
+        what="it is in status",
+    )
+
+
+def test_a_note_that_could_not_be_saved_does_not_count(
+    make_host: HostFactory, client: MakeClient, stranger: RawSender
+) -> None:
+    make_host({"limits.notes_per_day": 1}).start()
+    stranger.memory.parent.mkdir(exist_ok=True)
+    stranger.memory.mkdir()
+    for number in range(3):
+        reply = stranger.ask(f"{number}", request(f"{number}", content="x"))
+        assert_refused(reply, "unavailable")
+    stranger.memory.rmdir()
+    wait_for(lambda: stranger.ask("good", request("good", content="x"))["ok"])
+    assert_refused(stranger.ask("more", request("more", content="x")), "rate_limited")
+
+
+def test_a_note_over_the_operators_size_is_too_large_and_the_setting_is_named(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    make_host({"memory.max_note_chars": 10}).start()
+    client().update_memory("x" * 10)
+    for call in (tools.update_memory("x" * 11), tools.save_memory("x" * 11)):
+        error = client().request(call.type_name, call.payload).error
+        assert error is not None
+        assert error.code == "too_large"
+        assert "11 characters, the limit is 10 (memory.max_note_chars)" in error.message
+
+
+# ----------------------------------------------------------------------------------------------------------- full boxes
+
+
+def test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_come_again(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    peer = RawSender(stranger.home, "main", "peer").make()
+    for number in range(30):
+        stranger.note(f"{number:02}", f"note {number}")
+    peer.note("99", "note of a peer")
+    host = make_host({"limits.pending_files": 20, "life.status_seconds": 0.1}).start()
+    replies = [stranger.reply(f"{number:02}") for number in range(30)]
+    assert [reply["ok"] for reply in replies] == [True] * 20 + [False] * 10
+    for reply in replies[20:]:
+        assert_refused(reply, "rate_limited", says="limits.pending_files")
+        assert reply["error"]["retry_after_seconds"] >= 1
+    assert peer.reply("99")["ok"]
+    stranger.wait_until_taken("29")
+    (stranger.replies / "29.json").unlink()
+    assert stranger.ask("29", request("29", content="note 29"))["ok"]
+    assert notes(stranger) == [*(f"note {number}" for number in range(20)), "note of a peer", "note 29"]
+    wait_for(lambda: limits_in_status(host)["refused"] == {"pending": 10}, what="it is in status")
+    assert "main/stranger: pending" in limits_in_status(host)["reached_lately"]
+    assert "over a limit within 10 minutes: main/stranger: pending" in run_cli("status", home=host.home).stdout
+
+
+def test_the_bytes_that_wait_are_limited_and_a_file_that_is_too_large_does_not_count(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    stranger.drop("0", b"x" * 50_000)
+    for number in range(1, 10):
+        stranger.drop(f"{number}", request(f"{number}", content=f"{number}" + "x" * 2900))
+    make_host({"ipc.max_request_bytes": 4096, "limits.pending_bytes": 12_500}).start()
+    replies = [stranger.reply(f"{number}") for number in range(10)]
+    assert_refused(replies[0], "too_large")
+    assert [reply["ok"] for reply in replies[1:]] == [True] * 4 + [False] * 5
+    assert {reply["error"]["code"] for reply in replies[5:]} == {"rate_limited"}
+
+
+def test_a_box_of_thousands_is_listed_bit_by_bit_and_served_in_order(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    for number in range(3000):
+        stranger.note(f"{number:04}", f"{number}")
+    make_host({"limits.pending_files": 2500}).start()
+    wait_for(lambda: not os.listdir(stranger.requests), 30)
+    assert notes(stranger) == [f"{number}" for number in range(2500)]
+    assert_refused(stranger.reply("2500"), "rate_limited")
+    assert_refused(stranger.reply("2999"), "rate_limited")
+
+
+# -------------------------------------------------------------------------------------------------------------- replies
+
+
+def test_replies_that_nobody_collects_make_room_for_new_ones_and_can_be_had_again(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host({"limits.kept_replies": 40}).start()
+    for number in range(100):
+        stranger.note(f"{number:03}", f"note {number}")
+    stranger.reply("099")
+    wait_for(lambda: len(os.listdir(stranger.replies)) <= 40, what="the oldest went")
+    kept = sorted(os.listdir(stranger.replies))
+    assert kept[-1] == "099.json"
+    assert "000.json" not in kept
+    assert len(notes(stranger)) == 100
+    again = stranger.ask("000", request("000", content="note 0"))
+    assert (again["ok"], len(notes(stranger))) == (True, 100)
+    assert host.wait_for_event("replies.trimmed")["sender"] == "stranger"
+
+
+def test_the_bytes_of_replies_that_nobody_collects_are_limited_and_those_from_before_a_start_count(
+    make_host: HostFactory, client: MakeClient, stranger: RawSender
+) -> None:
+    host = make_host({"limits.kept_reply_bytes": 100_000}).start()
+    client().update_memory("x" * 9000)
+    for part in range(2):
+        for number in range(8):
+            stranger.drop(f"{part}{number}", request(f"{part}{number}", "read_group_files", payload={}))
+        stranger.reply(f"{part}7")
+        host.restart()
+    wait_for(lambda: sum(path.stat().st_size for path in stranger.replies.iterdir()) <= 100_000, what="the oldest went")
+    assert (stranger.replies / "17.json").exists()
+    assert len(os.listdir(stranger.replies)) >= 6  # three quarters
+
+
+def test_a_sender_that_collects_its_replies_never_loses_one(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host({"limits.kept_replies": 10}).start()
+    agent = client()
+    for number in range(60):
+        agent.update_memory(f"{number}")
+    assert not host.events("replies.trimmed")
+
+
+# --------------------------------------------------------------------------------------------------------------- status
+
+
+def test_every_share_is_in_status_and_nobody_is_named_who_is_far_from_one(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    host = make_host({"life.status_seconds": 0.1, "limits.notes_per_day": 100}).start()
+    client().update_memory("x")
+    wait_for(lambda: (host.home / "data" / "status.json").exists())
+    limits = limits_in_status(host)
+    assert limits["shares"] == {
+        "requests_per_second": 0,
+        "group_requests_per_second": 0,
+        "burst_seconds": 10,
+        "notes_per_day": 100,
+        "pending_files": 200_000,
+        "pending_bytes": 1_073_741_824,
+        "kept_replies": 100_000,
+        "kept_reply_bytes": 268_435_456,
+    }
+    assert (limits["refused"], limits["near"], limits["reached_lately"]) == ({}, [], [])
