@@ -8,12 +8,13 @@ PYTHON313 := $(shell for p in python3.13 $$HOME/.pyenv/versions/3.13*/bin/python
 PINS   := .ci/constraints.txt
 TEST_ARGS ?= -n auto
 
-.PHONY: run test demo check check-313 crash fuzz bench schemas clean help
+.PHONY: run test demo check check-313 crash fuzz mcp-js bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make demo   the whole story in a minute            make check  format, lint, types, tests: what CI runs"
 	@echo "make bench  speed and memory, one table            make crash  the long crash suite"
 	@echo "make fuzz   any bytes as a request, for a minute   FUZZ_SECONDS=600 for longer"
+	@echo "make mcp-js the MCP server with a client in JavaScript (needs npm)"
 	@echo "make clean  remove what these commands made"
 
 $(VENV)/.run: pyproject.toml $(PINS)
@@ -59,6 +60,11 @@ fuzz: $(VENV)/.dev
 	-$(call install,$(VENV),-e '.[fuzz]')
 	$(VENV)/bin/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
+# The MCP server with a client that is not Python; needs node and npm.
+mcp-js: $(VENV)/.dev
+	npm install --prefix tests/agent/mcp_client --no-package-lock --no-audit --no-fund
+	$(VENV)/bin/python -m pytest tests/agent/test_mcp_js.py
+
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m bench
 
@@ -66,5 +72,5 @@ schemas: $(VENV)/.run
 	$(VENV)/bin/python -m honeybadger_agent.schemas docs/schemas
 
 clean:
-	rm -rf .venv .venv-313 .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/out
+	rm -rf .venv .venv-313 .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/out tests/agent/mcp_client/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import orjson
 
 from honeybadger_agent import tools
-from honeybadger_agent.client import SyncClient, result_of
+from honeybadger_agent.client import Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import SESSION, BadName, checked_id
 from honeybadger_agent.wire import ContextResult
@@ -167,6 +167,17 @@ def _call(options: Mapping[str, Any]) -> int:
     return 0 if reply.ok else 1
 
 
+def _mcp(options: Mapping[str, Any]) -> None:
+    try:
+        from honeybadger_agent.mcp_server import serve  # a second, and a library that only this command needs
+    except ImportError as error:
+        raise AgentError(
+            f"mcp needs the extra of this name ({error}): pip install 'honeybadger-agent[mcp]', or with the host "
+            f"'honeybadger-host[mcp]'"
+        ) from None
+    serve(Client(**_place(options)))
+
+
 def _ping(options: Mapping[str, Any]) -> None:
     client = _client(options)
     began = time.perf_counter()
@@ -248,6 +259,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_id(call)
 
+    command("mcp", _mcp, "Serve the tools to an MCP client on standard input and output (extra: mcp).")
+
     ping = command("ping", _ping, "Ask whether a host serves this mailbox.")
     for one in (remember, save, forget, context, recall, history, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
@@ -282,16 +295,15 @@ def _seconds(value: str) -> float:
 
 
 def _client(options: Mapping[str, Any]) -> SyncClient:
+    return SyncClient(**_place(options))
+
+
+def _place(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a client, of either kind."""
     if "box" in options and (named := [name for name in ("home", "group", "sender") if name in options]):
         raise _Usage(f"--box says it all: leave out --{named[0]}")
-    return SyncClient(
-        options.get("home"),
-        options.get("group"),
-        options.get("sender"),
-        box=options.get("box"),
-        session=options.get("session"),
-        timeout_seconds=options.get("timeout", 10.0),
-    )
+    place = {name: options.get(name) for name in ("home", "group", "sender", "box", "session")}
+    return {**place, "timeout_seconds": options.get("timeout", 10.0)}
 
 
 def _standard_input() -> str:

@@ -14,7 +14,8 @@ MODULES = [
     "honeybadger_agent",
     *(f"honeybadger_agent.{module.name}" for module in pkgutil.iter_modules(honeybadger_agent.__path__)),
 ]
-FOREIGN = ["honeybadger_host", "anyio", "pydantic_settings", "structlog", "typer", "watchdog"]
+MODULES.remove("honeybadger_agent.mcp_server")  # for the command `mcp` alone, which needs the extra
+FOREIGN = ["honeybadger_host", "anyio", "mcp", "pydantic_settings", "structlog", "typer", "watchdog"]
 
 
 def run(source: str) -> None:
