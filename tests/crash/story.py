@@ -277,7 +277,7 @@ class Story:
         try:
             with contextlib.closing(sqlite3.connect(f"file:{self.home}/data/journal.db?mode=ro", uri=True)) as journal:
                 receipts = {row[0]: row[1] for row in journal.execute("SELECT request, reply FROM receipts")}
-                changes = [row[0] for row in journal.execute("SELECT request FROM changes")]
+                changes = Counter(journal.execute("SELECT request, file FROM changes"))  # a turn may compact, too
                 problems = journal.execute("PRAGMA integrity_check").fetchone()[0]
         except sqlite3.Error as error:
             verdict.wrong.append(f"journal: {error}")
@@ -288,7 +288,7 @@ class Story:
             if receipts.get(request_id) != reply:
                 verdict.wrong.append(f"the receipt of {request_id} is not what its sender was told")
         verdict.doubled += [
-            f"journal: {name} changed {count} times" for name, count in Counter(changes).items() if count > 1
+            f"journal: {name} changed {file} {count} times" for (name, file), count in changes.items() if count > 1
         ]
 
 

@@ -68,7 +68,7 @@ class Ended:
 
 def _command(*arguments: object) -> Ended:
     """Run a command in this process: starting one for each of so many would take a minute."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))  # as a process has them
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["honeybadger-host", *map(str, arguments)])
         try:
@@ -78,7 +78,7 @@ def _command(*arguments: object) -> Ended:
             assert isinstance(code, int)
         else:
             code = 0
-    return Ended(code, out.getvalue(), err.getvalue())
+    return Ended(code, *(printed.buffer.getvalue().decode() for printed in (out, err)))
 
 
 def _run(*arguments: object, home: Path, code: int = 0) -> str:
@@ -297,6 +297,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
 AS_NOBODY = """
 import os
 import honeybadger_host.daemon, honeybadger_host.cli, honeybadger_host.doctor, watchdog.observers.inotify
+import encodings.utf_8_sig
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 """
 
