@@ -356,38 +356,37 @@ async def _live(host: Host) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
                 loop.call_soon_threadsafe(woken)
 
-    watcher = Watcher(hint)
-    async with anyio.create_task_group() as tasks:
-        signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
-        with signals as received:
-            try:
-                tasks.start_soon(host.door.run)
-                tasks.start_soon(_sweep, host, watcher)
-                tasks.start_soon(_checkpoint, host)
-                tasks.start_soon(_index, host)
-                tasks.start_soon(_keep_house, host)
-                tasks.start_soon(_trim, host)
-                tasks.start_soon(_report, host, watcher)
-                log.info(
-                    "host.started",
-                    version=__version__,
-                    home=str(host.home),
-                    pid=os.getpid(),
-                    mode="closed" if host.settings.ipc.closed else "open",
-                    seq=host.journal.next_seq - 1,
-                )
-                async for number in received:
-                    log.info("host.stopping", signal=signal.Signals(number).name)
-                    break
-                notify("STOPPING=1")
-                host.door.stop()
-                with anyio.move_on_after(host.settings.life.grace_seconds) as grace:
-                    await host.door.ended.wait()
-                if grace.cancelled_caught:
-                    log.warning("host.grace_over", now_what="what was not answered is met again at the next start")
-            finally:
-                tasks.cancel_scope.cancel()
-                watcher.close()
+    with contextlib.closing(Watcher(hint)) as watcher:  # closed behind the tasks: one may be adding watches on a thread
+        async with anyio.create_task_group() as tasks:
+            signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
+            with signals as received:
+                try:
+                    tasks.start_soon(host.door.run)
+                    tasks.start_soon(_sweep, host, watcher)
+                    tasks.start_soon(_checkpoint, host)
+                    tasks.start_soon(_index, host)
+                    tasks.start_soon(_keep_house, host)
+                    tasks.start_soon(_trim, host)
+                    tasks.start_soon(_report, host, watcher)
+                    log.info(
+                        "host.started",
+                        version=__version__,
+                        home=str(host.home),
+                        pid=os.getpid(),
+                        mode="closed" if host.settings.ipc.closed else "open",
+                        seq=host.journal.next_seq - 1,
+                    )
+                    async for number in received:
+                        log.info("host.stopping", signal=signal.Signals(number).name)
+                        break
+                    notify("STOPPING=1")
+                    host.door.stop()
+                    with anyio.move_on_after(host.settings.life.grace_seconds) as grace:
+                        await host.door.ended.wait()
+                    if grace.cancelled_caught:
+                        log.warning("host.grace_over", now_what="what was not answered is met again at the next start")
+                finally:
+                    tasks.cancel_scope.cancel()
 
 
 async def _sweep(host: Host, watcher: Watcher) -> None:

@@ -166,6 +166,29 @@ def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
     wait_for(lambda: not os.listdir(stranger.requests))
 
 
+SLOW_TO_WATCH = """
+import time
+from pathlib import Path
+from honeybadger_host import watch
+add = watch._InotifyBackend.add
+def slow(backend, folder, *more, **options):
+    if "/late" in folder:
+        Path(folder, ".adding").touch()
+        time.sleep(0.5)
+    return add(backend, folder, *more, **options)
+watch._InotifyBackend.add = slow
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+def test_a_stop_while_watches_are_added_is_in_order(make_host: HostFactory, home: Path) -> None:
+    host = make_host(launcher=patched(SLOW_TO_WATCH)).start()
+    late = [RawSender(home, "main", f"late-{number}").make() for number in range(3)]
+    wait_for(lambda: any((sender.requests / ".adding").exists() for sender in late))
+    host.stop()
+    assert not host.events("watch.failed")
+
+
 def test_nothing_is_accepted_while_stopping(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(launcher=patched(SLOW.replace("SECONDS", "0.7"))).start()
     stranger.drop("slow", request("slow", "read_group_files"))
