@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -124,7 +125,11 @@ class Memory:
 
 def serve(client: Client) -> None:
     """Serve MCP on standard input and output until the input ends. The host need not run yet."""
-    anyio.run(_serve, client)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Ctrl-C waits for the thread that waits for input
+    try:
+        anyio.run(_serve, client)
+    except* BrokenPipeError:
+        pass  # the client went first: what it asked for is in the boxes
 
 
 async def _serve(client: Client) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import orjson
 import pytest
 from mcp import Client, MCPError, StdioServerParameters, types
@@ -206,34 +208,88 @@ async def test_two_servers_sign_as_their_senders_and_read_one_memory(host: HostP
 # ---------------------------------------------------------------------------------------------------------- the process
 
 
-def test_nothing_but_the_protocol_is_printed_and_the_end_of_the_input_ends_the_server(home: Path) -> None:
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
-    said: list[dict[str, Any]] = [
-        {"method": "initialize", "id": 1, "params": hello},
-        {"method": "notifications/initialized"},
-        {"method": "tools/call", "id": 2, "params": {"name": "get_memory", "arguments": {"id": 5}}},
-        {"method": "no/such", "id": 3},
-    ]
-    lines = [orjson.dumps({"jsonrpc": "2.0", **message}) for message in said]
-    process = subprocess.Popen(
-        [COMMAND[0], *arguments(home)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=frozen_environment(),
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(b"\n".join([*lines[:2], b"this is no JSON \xff", *lines[2:], b""]))
-        process.stdin.flush()
-        given = {answer["id"]: answer for answer in (orjson.loads(process.stdout.readline()) for _ in range(3))}
-        process.stdin.close()
-        assert process.stdout.read() == b""
-        assert process.wait(20) == 0
+HELLO: dict[str, Any] = {
+    "method": "initialize",
+    "id": 1,
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+}
+
+
+def message(**members: Any) -> bytes:
+    return orjson.dumps({"jsonrpc": "2.0", **members}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class Piped:
+    """A server and the bare ends of its pipes."""
+
+    def __init__(self, home: Path) -> None:
+        command = [COMMAND[0], *arguments(home)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=frozen_environment())
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.stdin, self.stdout, self.stderr = self.process.stdin, self.process.stdout, self.process.stderr
+
+    def write(self, *lines: bytes) -> None:
+        self.stdin.write(b"".join(lines))
+        self.stdin.flush()
+
+    def ended(self) -> int:
+        return self.process.wait(20)
+
+
+@pytest.fixture
+def piped(home: Path) -> Iterator[Piped]:
+    server = Piped(home)
+    with server.process:
+        yield server
+        server.process.kill()
+
+
+def test_nothing_but_the_protocol_is_printed_and_the_end_of_the_input_ends_the_server(piped: Piped) -> None:
+    piped.write(message(**HELLO), message(method="notifications/initialized"), b"this is no JSON \xff\n")
+    piped.write(message(method="tools/call", id=2, params={"name": "get_memory", "arguments": {"id": 5}}))
+    piped.write(message(method="no/such", id=3))
+    given = {answer["id"]: answer for answer in (orjson.loads(piped.stdout.readline()) for _ in range(3))}
+    piped.stdin.close()
+    assert piped.stdout.read() == b""
+    assert piped.ended() == 0
     assert given[1]["result"]["serverInfo"]["name"] == "honeybadger"
     assert given[2]["result"]["isError"] is True
     assert given[3]["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_server_while_it_waits_for_input(piped: Piped, number: signal.Signals) -> None:
+    piped.write(message(**HELLO))
+    assert piped.stdout.readline()
+    piped.process.send_signal(number)
+    assert piped.ended() == -number
+    assert piped.stderr.read() == b""
+
+
+def test_a_client_that_went_away_ends_the_server_without_a_traceback(piped: Piped) -> None:
+    piped.stdout.close()
+    piped.write(message(**HELLO))
+    piped.stdin.close()
+    assert piped.ended() == 0
+    assert piped.stderr.read() == b""
+
+
+async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home: Path, make_host: HostFactory) -> None:
+    memory = Memory(AgentClient(home, "main", "claude", timeout_seconds=20))
+    async with Client(made_server(memory)) as client:
+        with anyio.move_on_after(0.3) as given_up:
+            await client.call_tool("update_memory", {"content": "Ann likes chess"})
+        assert given_up.cancelled_caught
+        [request] = (home / "data/ipc/main/claude/requests").iterdir()
+        assert list(memory.unanswered.values()) == [request.stem]
+        host = make_host().start()
+        assert not (await client.call_tool("update_memory", {"content": "Ann likes chess"})).is_error
+        assert memory.unanswered == {}
+        host.stop()
+    assert RawSender(home).memory_text().count("Ann likes chess") == 1
 
 
 def run(*more: str, before: str = "") -> subprocess.CompletedProcess[str]:
