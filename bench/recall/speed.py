@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import random
 import resource
 import sqlite3
@@ -40,10 +41,10 @@ def texts(size: int) -> Texts:
     """Return texts of 20 to 60 words, words as frequent as in language (Zipf), and questions of 8 words."""
     chance = random.Random(size)
     words = vocabulary(20_000)
-    weights = [1 / (rank + 10) for rank in range(len(words))]
+    weights = list(itertools.accumulate(1 / (rank + 10) for rank in range(len(words))))
 
     def some(low: int, high: int) -> str:
-        return " ".join(chance.choices(words, weights, k=chance.randint(low, high)))
+        return " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(low, high)))
 
     return Texts(
         entries=[some(20, 60) for _ in range(size)],
