@@ -543,9 +543,8 @@ class Door:
         receipts: list[Receipt] = []
         foreseen = [change for letter in letters for change in letter.changes if isinstance(change, TurnAdded)]
         written: list[TurnAdded] = []
-        spoiled: dict[
-            str, WorldFailed
-        ] = {}  # file -> why a change of it was not taken: later ones were decided upon it
+        spoiled: dict[str, WorldFailed] = {}
+        """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
         batch = self._projections.batch()
         try:
             for letter in letters:
