@@ -19,6 +19,8 @@ from honeybadger_host.errors import WorldFailed
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
+BOM: Final = b"\xef\xbb\xbf"
+"""Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then."""
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 

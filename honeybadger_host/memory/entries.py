@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL
+from honeybadger_host.files import BOM
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -103,7 +104,7 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
     if len(data) > MAX_ENTRY_FILE_BYTES:
         raise ValueError(f"it has {len(data)} bytes, an entry has at most {MAX_ENTRY_FILE_BYTES}")
     try:
-        value = orjson.loads(data.removeprefix(b"\xef\xbb\xbf"))  # some editors put a mark before UTF-8
+        value = orjson.loads(data.removeprefix(BOM))
     except orjson.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error}") from None
     try:

@@ -19,7 +19,7 @@ from typing import Final
 
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.files import Signature, kind_of
+from honeybadger_host.files import BOM, Signature, kind_of
 from honeybadger_host.memory.notes import NoteBook, parse_notes
 from honeybadger_host.text import estimate_tokens, neutralise
 
@@ -185,7 +185,7 @@ class GroupFiles:
         finally:
             os.close(fd)
         try:
-            return GroupText(file, data.decode("utf-8-sig"))
+            return GroupText(file, data.removeprefix(BOM).decode())
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             return f"is not UTF-8 (line {line}): save it as UTF-8"

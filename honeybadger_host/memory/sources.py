@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import MEMORY
-from honeybadger_host.files import Signature, kind_of
+from honeybadger_host.files import BOM, Signature, kind_of
 from honeybadger_host.memory.conversation import parse_turn
 from honeybadger_host.memory.entries import normalise, parse_entry
 from honeybadger_host.memory.notes import parse_notes
@@ -186,7 +186,7 @@ def pieces_of(source: Source, data: bytes, signature: Signature) -> list[Piece]:
     if source.kind == "entry":
         return [_entry(source, data, signature)]
     try:
-        text = data.decode("utf-8-sig")
+        text = data.removeprefix(BOM).decode()
     except UnicodeDecodeError:
         raise Unsearchable("is not UTF-8: save it as UTF-8") from None
     return _numbered(_notes(text) if source.kind == "note" else _paragraphs(text))
