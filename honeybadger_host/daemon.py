@@ -448,7 +448,7 @@ async def _index(host: Host) -> None:
             if not has_failed:
                 has_failed = True
                 log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
-        except Exception as error:  # noqa: BLE001  a bug in the search must not stop the road
+        except Exception as error:
             host.counters.note_error(f"index: {type(error).__name__}")
             if not has_failed:
                 has_failed = True
