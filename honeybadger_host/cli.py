@@ -175,6 +175,8 @@ def context(
     from honeybadger_host.memory.group_files import GroupFiles
     from honeybadger_host.memory.shelves import Shelves
     from honeybadger_host.settings import load_settings
+    from honeybadger_host.text import use_counter
+    from honeybadger_host.tokens import counter_of
 
     folder = _home(home)
     settings = load_settings(folder).settings
@@ -182,6 +184,7 @@ def context(
         raise typer.BadParameter(f"{group!r} or {session!r} is not a name the protocol allows")
     if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
         raise NotFound(f"{folder} has no group {group!r}")
+    use_counter(counter_of(settings.tokens.counter))
     files = GroupFiles(folder, max_file_bytes=settings.memory.max_group_file_bytes, max_cache_bytes=0)
     conversations = Conversations(
         folder,
@@ -560,6 +563,8 @@ def _print_status(folder: Path, status_: dict[str, Any]) -> None:
         print(f"          cannot be written now: {file}")
     index = status_["index"]
     waits = f", {index['waiting']} files are still to be read" if index["waiting"] else ""
+    if index["without_vector"]:
+        waits += f", {index['without_vector']} documents have no vector yet"
     print(f"search    {index['documents']} documents{waits}")
     watcher = status_["watcher"]
     if not watcher["is_alive"] or watcher["folders_without_events"]:
@@ -593,6 +598,7 @@ def _time(milliseconds: int) -> str:
 def _index_of(folder: Path, settings: Settings, group: str) -> Index:
     """Return a fresh index of a home, whether a host serves it or not. Exits when there is no such group."""
     from honeybadger_agent.mailbox import NAME
+    from honeybadger_host.daemon import embedder_of
     from honeybadger_host.memory.index import open_copy
     from honeybadger_host.observe import configure_logging
 
@@ -601,7 +607,7 @@ def _index_of(folder: Path, settings: Settings, group: str) -> Index:
     if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
         raise NotFound(f"{folder} has no group {group!r}")
     configure_logging("console", "warning")
-    return open_copy(folder, group, max_note_bytes=settings.memory.max_group_file_bytes)
+    return open_copy(folder, group, max_note_bytes=settings.memory.max_group_file_bytes, embedder=embedder_of(settings))
 
 
 def _print_recalled(rows: list[dict[str, Any]]) -> None:

@@ -44,14 +44,18 @@ from honeybadger_host.observe import Counters, Throttle, resident_bytes, write_s
 from honeybadger_host.senders import SenderList
 from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
+from honeybadger_host.text import use_counter
+from honeybadger_host.tokens import counter_of
 from honeybadger_host.watch import Watcher
 
 if TYPE_CHECKING:  # needs an extra
+    from honeybadger_host.memory.embedding import Embedder
     from honeybadger_host.metrics import Metrics, Numbers
 
 log = structlog.get_logger()
 
 CHECKPOINT_SECONDS = 1.0
+EMBED_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _WATCH_EVERY_SECONDS = 1.0
 _SAY_AGAIN_SECONDS = 60.0
@@ -115,11 +119,13 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 max_file_bytes=settings.memory.max_group_file_bytes,
                 max_cache_bytes=settings.memory.max_cache_bytes,
             )
+            use_counter(counter_of(settings.tokens.counter))
             index = Index(
                 home,
                 home / INDEX_FILE,
                 max_note_bytes=settings.memory.max_group_file_bytes,
                 max_memory_bytes=settings.recall.max_memory_bytes,
+                embedder=embedder_of(settings),
             )
 
             def changed(file: str) -> None:
@@ -217,6 +223,15 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         ages,
         time.monotonic(),
     )
+
+
+def embedder_of(settings: Settings) -> Embedder | None:
+    """Return the model that gives texts their vectors, if one is asked for. Raises SettingsError."""
+    if settings.recall.vectors == "off":
+        return None
+    from honeybadger_host.memory.embedding import open_embedder  # with numpy
+
+    return open_embedder(settings.recall.vectors)
 
 
 def _open_sessions(
@@ -365,6 +380,8 @@ async def _live(host: Host) -> None:
                     tasks.start_soon(_sweep, host, watcher)
                     tasks.start_soon(_checkpoint, host)
                     tasks.start_soon(_index, host)
+                    if host.settings.recall.vectors != "off":
+                        tasks.start_soon(_embed, host)
                     tasks.start_soon(_keep_house, host)
                     tasks.start_soon(_trim, host)
                     tasks.start_soon(_report, host, watcher)
@@ -454,6 +471,26 @@ async def _index(host: Host) -> None:
                 has_failed = True
                 log.error("index.failed", file=INDEX_FILE, now_what="report it; the road goes on", exc_info=error)
         await anyio.sleep(host.settings.recall.compare_seconds)
+
+
+async def _embed(host: Host) -> None:
+    """Give what was indexed its vectors, a few at a time."""
+    limiter = anyio.CapacityLimiter(1)
+    has_failed = False
+    while True:
+        try:
+            begun, count = time.monotonic(), host.index.unembedded
+            while await anyio.to_thread.run_sync(host.index.embed, limiter=limiter):
+                await anyio.lowlevel.checkpoint()
+            if count and not host.index.unembedded:
+                log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
+            has_failed = False
+        except WorldFailed as error:
+            host.counters.note_error(str(error))
+            if not has_failed:
+                has_failed = True
+                log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
+        await anyio.sleep(EMBED_SECONDS)
 
 
 async def _checkpoint(host: Host) -> None:
@@ -600,6 +637,7 @@ def status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "index": {
             "documents": host.index.documents,
             "waiting": host.index.waiting,
+            "without_vector": host.index.unembedded,
             "resident_bytes": host.index.resident_bytes,
             "rebuilds": host.index.rebuilds,
         },

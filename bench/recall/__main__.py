@@ -1,4 +1,4 @@
-"""`python -m bench.recall [--locomo FILE …] [--precision FOLDER] [--learn] [--speed N …]`: the figures of recall."""
+"""`python -m bench.recall [--locomo FILE …] [--precision FOLDER] [--vectors LANGUAGE …] …`: recall in figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import platform
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,8 @@ from pathlib import Path
 from bench.recall import learn, locomo, precision, speed, synthetic
 from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
-from bench.recall.systems import honeybadger
+from bench.recall.systems import System, honeybadger, with_vectors
+from honeybadger_host.memory.embedding import open_embedder
 from honeybadger_host.memory.recall import Floor
 from honeybadger_host.memory.scoring import WEIGHTS
 
@@ -28,6 +29,9 @@ def main() -> int:
     parser.add_argument("--learn", action="store_true", help="also learn weights and test them on what was left out")
     parser.add_argument("--speed", type=int, nargs="*", help="entries, and as many turns; default 10000 100000")
     parser.add_argument("--only", action="append", default=[], help="measure this system only")
+    parser.add_argument(
+        "--vectors", choices=("english", "multilingual"), action="append", default=[], help="also ours with vectors"
+    )
     arguments = parser.parse_args()
     for path in (*arguments.locomo, *([arguments.precision] if arguments.precision else [])):
         if not path.exists():
@@ -36,12 +40,13 @@ def main() -> int:
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"SQLite {sqlite3.sqlite_version}\nweights: {learn.shown(WEIGHTS)}"
     )
+    more = {f"honeybadger, {language} vectors": with_vectors(open_embedder(language)) for language in arguments.vectors}
     asker = (arguments.asker,) if arguments.asker else ()
     for path in arguments.locomo:
         conversations = [Conversation(each.name, each.turns, each.questions, asker) for each in locomo.load(path)]
-        report(path.name, conversations, arguments.only, is_learning=arguments.learn)
+        report(path.name, conversations, arguments.only, more, is_learning=arguments.learn)
     if not arguments.locomo:
-        report("the project's own small set", synthetic.conversations(), arguments.only, is_learning=False)
+        report("the project's own small set", synthetic.conversations(), arguments.only, more, is_learning=False)
     if arguments.precision:
         report_precision(arguments.precision, arguments.only)
     if arguments.speed is not None:
@@ -52,13 +57,20 @@ def main() -> int:
     return 0
 
 
-def report(name: str, conversations: Sequence[Conversation], only: Sequence[str], *, is_learning: bool) -> None:
+def report(
+    name: str,
+    conversations: Sequence[Conversation],
+    only: Sequence[str],
+    more: Mapping[str, System],
+    *,
+    is_learning: bool,
+) -> None:
     """Print the tables of a set of conversations."""
     turns = sum(len(each.turns) for each in conversations)
     print(f"\n## {name}: {len(conversations)} conversations, {turns} turns\n\n{HEAD}")
     ours: list[Answered] = []
-    for system_name, system in installed().items():
-        if only and system_name not in only:
+    for system_name, system in {**installed(), **more}.items():
+        if only and system_name not in (*only, *more):
             continue
         answered = [each for talk in conversations for each in answers(talk, system(talk))]
         print(row(system_name, [each for each in answered if each.question.is_counted]), flush=True)

@@ -10,8 +10,11 @@ from typing import Protocol
 
 from bench.recall.cases import Conversation, Question, documents_of
 from honeybadger_host.memory.corpus import Corpus
+from honeybadger_host.memory.embedding import Embedder
+from honeybadger_host.memory.index import embedded_text
 from honeybadger_host.memory.recall import search
 from honeybadger_host.memory.scoring import Parameters
+from honeybadger_host.memory.vectors import Vectors
 
 Ranker = Callable[[Question, int], Sequence[int]]
 """(question, limit) -> places of turns, best first."""
@@ -34,6 +37,27 @@ def honeybadger(conversation: Conversation, parameters: Parameters | None = None
         return [hit.number for hit in hits]
 
     return rank
+
+
+def with_vectors(embedder: Embedder) -> System:
+    """Return ours with vectors beside the words, as the host fuses them."""
+
+    def system(conversation: Conversation) -> Ranker:
+        corpus = Corpus()
+        corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
+        corpus.add(documents_of(conversation.turns))
+        texts = [embedded_text("turn", turn.author, turn.text) for turn in conversation.turns]
+        for row, vector in enumerate(embedder.embed_documents(texts)):
+            corpus.vectors.put(row, vector)
+
+        def rank(question: Question, limit: int) -> Sequence[int]:
+            now, vector = conversation.now(question), embedder.embed_query(question.text)
+            hits = search(corpus, question.text, now=now, limit=limit, asker=conversation.asker, vector=vector)
+            return [hit.number for hit in hits]
+
+        return rank
+
+    return system
 
 
 def fts5(conversation: Conversation, tokenizer: str = "unicode61") -> Ranker:

@@ -127,13 +127,21 @@ class Recaller:
         if not self.index.has_entries(group):
             return Recalled(why_none="there are no entries yet")
         limit = self.settings.results + len(earlier) + _NEAR_MISSES
+        vector = self.index.vector_of(message)
 
         def ask(corpus: Corpus) -> tuple[list[Hit], list[int]]:
             from honeybadger_host.memory.recall import Filters, newest, search
 
             entries = Filters(kinds=_ENTRIES)
             hits = search(
-                corpus, message, now=now, limit=limit, filters=entries, parameters=parameters_of(self.settings)
+                corpus,
+                message,
+                now=now,
+                limit=limit,
+                filters=entries,
+                parameters=parameters_of(self.settings),
+                vector=vector,
+                needs_word=True,  # the floor wants one: what has none would only take the place of what has
             )
             return hits, newest(corpus, limit=self.settings.newest, filters=entries) if is_first else []
 

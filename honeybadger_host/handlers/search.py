@@ -38,6 +38,7 @@ def search_memory(index: Index, settings: Recall) -> QueryHandler:
         since, until = moment(payload.since, "since"), moment(payload.until, "until", is_end=True)
 
         limit = payload.limit or DEFAULT_LIMIT
+        vector = None if payload.query is None else index.vector_of(payload.query)
 
         def ask(corpus: Corpus) -> tuple[list[int], list[Hit]]:
             from honeybadger_host.memory.recall import Filters, newest, search
@@ -52,7 +53,13 @@ def search_memory(index: Index, settings: Recall) -> QueryHandler:
             if payload.query is None:
                 return newest(corpus, limit=limit, filters=filters), []
             hits = search(
-                corpus, payload.query, now=now, limit=limit, filters=filters, parameters=parameters_of(settings)
+                corpus,
+                payload.query,
+                now=now,
+                limit=limit,
+                filters=filters,
+                parameters=parameters_of(settings),
+                vector=vector,
             )
             return [hit.number for hit in hits], hits
 

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from honeybadger_host.memory.analyzer import QUESTION_MARK, TIME_TERMS, is_number
+from honeybadger_host.memory.vectors import Vectors
 
 Kind: TypeAlias = Literal["entry", "note", "history", "turn"]
 KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn")
@@ -140,6 +141,8 @@ class Corpus:
         self.sources, self.targets = array("i"), array("i")  # places of neighbours that came since the layout
         self.around_lengths = array("f")  # by place: words of a turn with what stands around it
         self.around_total = 0.0
+        self.vectors: Vectors | None = None
+        """By row, when texts are embedded."""
         self._says_by_term = array("b")
         self._forward = array("I")  # by row: term and frequency in one number
         self._forward_start = array("Q", [0])
@@ -182,6 +185,7 @@ class Corpus:
             + sum(4 * len(rows) + 96 for rows in self.postings)
             + 170 * len(self.vocabulary)  # a string, its number, its slot
             + 200 * self.size  # key, number and slot; its place in a layout
+            + (self.vectors.memory_bytes if self.vectors is not None else 0)
         )
 
     def add(self, documents: Iterable[Document]) -> None:
@@ -204,6 +208,8 @@ class Corpus:
             else:
                 self.session_of.append(-1)
                 self.place_of.append(-1)
+        if self.vectors is not None:
+            self.vectors.resize(self.size)
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove documents; numbers that are not there are ignored."""
@@ -211,6 +217,8 @@ class Corpus:
             row = self.row_of.pop(number, None)
             if row is None:
                 continue
+            if self.vectors is not None:
+                self.vectors.drop(row)
             self.is_alive[row] = 0
             self._count_by_kind[self.kinds[row]] -= 1
             self._words_by_kind[self.kinds[row]] -= self.lengths[row]

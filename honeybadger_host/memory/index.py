@@ -6,6 +6,7 @@ by comparing every file's signature with the one it was indexed under. What is t
 by `work`, while searches are answered from what is there.
 
 Of every document the analysed terms are kept, so that a group's corpus is in memory after one read of the table.
+So is its vector, where an embedder is given: texts are embedded by `embed`, in the background.
 """
 
 from __future__ import annotations
@@ -46,12 +47,13 @@ from honeybadger_host.memory.sources import (
 
 if TYPE_CHECKING:
     from honeybadger_host.memory.corpus import Corpus, Document
+    from honeybadger_host.memory.embedding import Embedder, Floats
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 1
+_SCHEMA_VERSION: Final = 2
 _VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _SCHEMA: Final = """
 CREATE TABLE sources (
@@ -62,7 +64,8 @@ CREATE TABLE sources (
 ) WITHOUT ROWID;
 CREATE INDEX sources_grp ON sources (grp);
 CREATE TABLE docs (
-    id INTEGER PRIMARY KEY, grp TEXT NOT NULL, file TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- no other document is ever given the number of one that went
+    grp TEXT NOT NULL, file TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
     session TEXT NOT NULL, author TEXT NOT NULL, role TEXT NOT NULL, at REAL,
     category TEXT NOT NULL, tags TEXT NOT NULL, known_by BLOB NOT NULL,
     length INTEGER NOT NULL, terms TEXT NOT NULL, text TEXT NOT NULL,
@@ -72,6 +75,12 @@ CREATE INDEX docs_file ON docs (file);
 CREATE INDEX docs_grp ON docs (grp);
 CREATE INDEX docs_entry ON docs (grp, key) WHERE kind = 'entry';
 CREATE INDEX docs_known ON docs (grp, category, known_by) WHERE known_by <> x'';
+CREATE TABLE vectors (
+    doc INTEGER PRIMARY KEY, model TEXT NOT NULL,
+    data BLOB NOT NULL            -- 16-bit floats, little end first
+);
+CREATE INDEX vectors_model ON vectors (model);  -- to count them without reading them
+CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN DELETE FROM vectors WHERE doc = old.id; END;
 CREATE TABLE recalled (
     grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
     PRIMARY KEY (grp, session, entry)
@@ -87,6 +96,8 @@ _LARGEST_READ: Final = 8 << 20
 """Bytes of a log read at once."""
 _LOADED_AT_ONCE: Final = 20_000
 """Documents entered into a corpus at once: 50 MiB meanwhile, and half the time of 2,000 at once."""
+_EMBEDDED_AT_ONCE: Final = 32
+"""Texts embedded between two looks at what else is to be done: about 0.2 s on one core."""
 _GRAIN_NS: Final = 20_000_000
 """A file this young may be written again within the same time stamp: it is looked at once more."""
 
@@ -131,6 +142,7 @@ class _Group:
 class _Delta(NamedTuple):
     added: list[Document]
     removed: list[int]
+    embedded: Sequence[tuple[int, bytes]] = ()
 
 
 class Index:
@@ -140,6 +152,7 @@ class Index:
         path: the database; None keeps it in memory.
         max_note_bytes: of MEMORY.md and HISTORY.md; a larger one is not searched.
         max_memory_bytes: of corpora; the least recently searched leave first.
+        embedder: gives texts their vectors; None ranks by words alone, and keeps the vectors that are there.
     """
 
     def __init__(
@@ -149,12 +162,16 @@ class Index:
         *,
         max_note_bytes: int,
         max_memory_bytes: int,
+        embedder: Embedder | None = None,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._home = home
         self._path = path
         self._max_note_bytes = max_note_bytes
         self._max_memory_bytes = max_memory_bytes
+        self._embedder = embedder
+        self._embedder_failed = False
+        self._unembedded: dict[int, None] = {}
         self._wall_ns = wall_ns
         self._db_lock = threading.RLock()
         """Held for the database: taken after a group's lock, never before one."""
@@ -166,6 +183,7 @@ class Index:
         self._inode = 0
         self._db = self._open()
         self.documents: int = self._db.execute("SELECT count(*) FROM docs").fetchone()[0]
+        self._find_unembedded()
 
     def close(self) -> None:
         with self._db_lock:
@@ -179,6 +197,7 @@ class Index:
                     source.backup(self._db)
         except sqlite3.Error as error:
             log.debug("index.not_copied", error=str(error))  # all files are read, then
+        self._find_unembedded()
 
     # ------------------------------------------------------------------------------------------------------ changes
 
@@ -228,6 +247,33 @@ class Index:
                     return True
         return False
 
+    def embed(self) -> bool:
+        """Embed a few of the texts that have no vector yet; return whether it is worth to go on. Raises WorldFailed."""
+        if self._embedder is None or not self._unembedded:
+            return False
+        numbers = list(itertools.islice(reversed(self._unembedded), _EMBEDDED_AT_ONCE))  # the newest are asked for most
+        marks = ",".join("?" * len(numbers))
+        query = f"SELECT id, kind, author, text FROM docs WHERE id IN ({marks})"  # noqa: S608  only question marks
+        texts = {row[0]: (row[3], embedded_text(*row[1:])) for row in self._rows(query, numbers)}
+        if texts:
+            try:
+                vectors = self._embedder.embed_documents([embedded for _, embedded in texts.values()])
+            except WorldFailed as error:
+                self._note_embedder(error)
+                return False
+            self._note_embedder(None)
+            blobs = [vector.astype("<f2").tobytes() for vector in vectors]
+            whole = [(number, text) for number, (text, _) in texts.items()]
+            self._keep_vectors(list(zip(whole, blobs, strict=True)))
+        for number in numbers:
+            self._unembedded.pop(number, None)
+        return True
+
+    @property
+    def unembedded(self) -> int:
+        """Documents that have no vector yet; 0 without an embedder."""
+        return len(self._unembedded)
+
     @property
     def waiting(self) -> int:
         """Files to be read."""
@@ -249,6 +295,18 @@ class Index:
         state = self._group(group)
         with state.lock:
             return ask(self._corpus(group, state)), is_complete
+
+    def vector_of(self, question: str) -> Floats | None:
+        """Return a question's vector; None without an embedder, or when it fails: then words alone are searched."""
+        if self._embedder is None:
+            return None
+        try:
+            vector = self._embedder.embed_query(question)
+        except WorldFailed as error:
+            self._note_embedder(error)
+            return None
+        self._note_embedder(None)
+        return vector
 
     def show(self, numbers: Sequence[int]) -> dict[int, Found]:
         """Return number -> document; those removed meanwhile are missing. Raises WorldFailed."""
@@ -359,10 +417,18 @@ class Index:
             raise
         self.documents += len(delta.added) - len(delta.removed)
         if delta.added or delta.removed:
-            for name, state in list(self._groups.items()):
-                if group in (name, GLOBAL_GROUP) and (state.corpus is not None or state.is_loading):
-                    state.deltas.append(delta)
+            self._tell(group, delta)
+        if self._embedder is not None:
+            for number in delta.removed:
+                self._unembedded.pop(number, None)
+            self._unembedded.update((document.number, None) for document in delta.added)
         return len(files)
+
+    def _tell(self, group: str, delta: _Delta) -> None:
+        """Keep a change of a group for the corpora that hold it."""
+        for name, state in list(self._groups.items()):
+            if group in (name, GLOBAL_GROUP) and (state.corpus is not None or state.is_loading):
+                state.deltas.append(delta)
 
     @staticmethod
     def _there(db: sqlite3.Connection, files: Sequence[str]) -> dict[str, dict[tuple[str, bytes], int]]:
@@ -485,7 +551,8 @@ class Index:
         while state.deltas:
             delta = state.deltas.popleft()
             corpus.remove(delta.removed)
-            corpus.add(delta.added)
+            corpus.add(document for document in delta.added if document.number not in corpus.row_of)
+            _put_vectors(corpus, delta.embedded)
             if len(delta.added) + len(delta.removed) >= _AT_ONCE:
                 state.corpus_bytes = corpus.memory_bytes
         self._use(group)
@@ -494,8 +561,11 @@ class Index:
     def _load(self, group: str) -> Corpus:
         """Read a corpus from the table, with what every group may read."""
         from honeybadger_host.memory.corpus import Corpus
+        from honeybadger_host.memory.vectors import Vectors
 
         corpus = Corpus()
+        if self._embedder is not None:
+            corpus.vectors = Vectors(self._embedder.dimensions, self._embedder.unrelated)
         query = f"SELECT {_COLUMNS} FROM docs WHERE grp = ? AND id > ? ORDER BY id LIMIT 2000"  # noqa: S608  constant
         documents: list[Document] = []
         for name in dict.fromkeys((GLOBAL_GROUP, group)):
@@ -507,7 +577,20 @@ class Index:
                     corpus.add(documents)
                     documents = []
         corpus.add(documents)
+        if self._embedder is not None:
+            self._load_vectors(group, corpus, self._embedder.name)
         return corpus
+
+    def _load_vectors(self, group: str, corpus: Corpus, model: str) -> None:
+        query = (
+            "SELECT doc, data FROM docs JOIN vectors ON doc = id WHERE grp = ? AND id > ? AND model = ? "
+            "ORDER BY id LIMIT 1000"
+        )
+        for name in dict.fromkeys((GLOBAL_GROUP, group)):
+            last = 0
+            while rows := self._rows(query, (name, last, model)):
+                _put_vectors(corpus, rows)
+                last = rows[-1][0]
 
     def _use(self, group: str) -> None:
         """Note that a corpus was searched, and drop others when all of them are too large."""
@@ -521,6 +604,48 @@ class Index:
                 state.corpus_bytes = 0
                 state.deltas.clear()
 
+    # -------------------------------------------------------------------------------------------------------- vectors
+
+    def _find_unembedded(self) -> None:
+        """Note which documents have no vector of the embedder; those of another model go."""
+        if self._embedder is None:
+            return
+        model = self._embedder.name
+
+        def find() -> list[Any]:
+            with self._transaction() as db:
+                db.execute("DELETE FROM vectors WHERE doc IN (SELECT doc FROM vectors WHERE model <> ?)", (model,))
+                return db.execute(
+                    "SELECT id FROM docs WHERE id NOT IN (SELECT doc FROM vectors) ORDER BY id"
+                ).fetchall()
+
+        self._unembedded = {row[0]: None for row in self._guarded(find)}
+
+    def _keep_vectors(self, embedded: Sequence[tuple[tuple[int, str], bytes]]) -> None:
+        """Write vectors of documents that still are what was embedded, and tell their groups' corpora."""
+        assert self._embedder is not None  # noqa: S101  who else embedded them
+        model = self._embedder.name
+        kept: dict[str, list[tuple[int, bytes]]] = {}
+
+        def write() -> None:
+            kept.clear()
+            with self._transaction() as db:
+                for (number, text), data in embedded:
+                    row = db.execute("SELECT grp FROM docs WHERE id = ? AND text = ?", (number, text)).fetchone()
+                    if row is not None:
+                        db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (number, model, data))
+                        kept.setdefault(row[0], []).append((number, data))
+
+        self._guarded(write)
+        for group, some in kept.items():
+            self._tell(group, _Delta([], [], some))
+
+    def _note_embedder(self, error: WorldFailed | None) -> None:
+        """Say once that the embedder fails."""
+        if error is not None and not self._embedder_failed:
+            log.error("vectors.failed", error=str(error), now_what="words alone are searched; see recall.vectors")
+        self._embedder_failed = error is not None
+
     # ------------------------------------------------------------------------------------------------------- database
 
     def _open(self) -> sqlite3.Connection:
@@ -531,7 +656,7 @@ class Index:
             db = _connect(self._path)
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version == _VERSION:
-                db.execute("SELECT count(*) FROM (SELECT 1 FROM sources, docs, recalled LIMIT 1)")
+                db.execute("SELECT count(*) FROM (SELECT 1 FROM sources, docs, recalled, vectors LIMIT 1)")
                 self._inode = _inode_of(self._path)
                 return db
             why = "it is new" if version == 0 else f"it has version {version}, this host makes {_VERSION}"
@@ -564,6 +689,7 @@ class Index:
             self._db.close()
             self._db = self._make_anew(why) if self._path is not None else self._open()
             self.documents = 0
+            self._unembedded = {}
         for state in list(self._groups.values()):
             state.corpus = None
             state.corpus_bytes = 0
@@ -599,12 +725,13 @@ class Index:
                 raise
 
 
-def open_copy(home: Path, group: str, *, max_note_bytes: int) -> Index:
+def open_copy(home: Path, group: str, *, max_note_bytes: int, embedder: Embedder | None = None) -> Index:
     """Return an index in memory with all that a group may read, whether a host serves the home or not.
 
-    It begins with a copy of what the host has indexed, and then reads what is newer.
+    It begins with a copy of what the host has indexed, and then reads what is newer; nothing is embedded but the
+    question.
     """
-    index = Index(home, None, max_note_bytes=max_note_bytes, max_memory_bytes=0)
+    index = Index(home, None, max_note_bytes=max_note_bytes, max_memory_bytes=0, embedder=embedder)
     index.copy_from(home / INDEX_FILE)
     for name in dict.fromkeys((GLOBAL_GROUP, group)):
         index.compare(name)
@@ -697,6 +824,23 @@ def _new_document(row: tuple[Any, ...]) -> Document:
         category=category,
         tags=tags,
     )
+
+
+def embedded_text(kind: str, author: str, text: str) -> str:
+    """Return what is embedded of a document: a turn says whose it is, as a question does."""
+    return f"{author}: {text}" if kind == "turn" and author else text
+
+
+def _put_vectors(corpus: Corpus, embedded: Iterable[tuple[int, bytes]]) -> None:
+    """Give the documents that are there their vectors."""
+    if corpus.vectors is None:
+        return
+    import numpy as np
+
+    for number, data in embedded:
+        row = corpus.row_of.get(number)
+        if row is not None:
+            corpus.vectors.put(row, np.frombuffer(data, "<f2").astype(np.float32))
 
 
 def _digest(text: str) -> bytes:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from honeybadger_host.memory.analyzer import Query, analyse_query
-from honeybadger_host.memory.corpus import KINDS, Corpus, Kind, view
+from honeybadger_host.memory.corpus import KINDS, Corpus, Floats, Kind, view
 from honeybadger_host.memory.scoring import Hit, Parameters, Scoring
 
 
@@ -80,21 +80,26 @@ def search(
     asker: Collection[str] = (),
     filters: Filters | None = None,
     parameters: Parameters | None = None,
+    vector: Floats | None = None,
+    needs_word: bool = False,
 ) -> list[Hit]:
     """Return the best documents for a question, best first; equal scores newest first, then the higher number.
 
     The order is that of scoring every document. The rarity of a word is that in the whole group, whatever the
     filters; a document's length is compared with others of its kind. A question without any word known to the group
-    brings what its dates say, else nothing.
+    brings what its dates say, and what stands out by its vector; else nothing.
 
     Args:
         now: aware; what "last Friday" is counted from.
         asker: names under which the asking user writes; without them "my" means every turn of role `user`.
+        vector: of the question; None ranks by words alone.
+        needs_word: nothing is found, or ranked higher, by its vector without sharing a word with the question.
     """
     if limit < 1 or not len(corpus):
         return []
     query = question if isinstance(question, Query) else analyse_query(question)
-    scoring = Scoring(corpus, query, now, asker, parameters or Parameters())
+    spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
+    scoring = Scoring(corpus, query, now, asker, parameters or Parameters(), spreads, needs_word=needs_word)
     return scoring.hits(scoring.best(limit, _allowed(corpus, filters or Filters())))
 
 

@@ -37,7 +37,7 @@ from honeybadger_host.memory.corpus import (
 from honeybadger_host.memory.dates import dates_said
 from honeybadger_host.memory.spelling import guesses
 
-Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "number", "statement"]
+Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "number", "statement", "vector"]
 TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
 REST: Final[tuple[Signal, ...]] = ("author", "date", "time", "number", "statement")
 WEIGHTS: Final[Mapping[Signal, float]] = {
@@ -54,6 +54,13 @@ WEIGHTS: Final[Mapping[Signal, float]] = {
 
 Learnt on LoCoMo, tested over conversations that were left out (docs/decisions/017-recall.md).
 """
+VECTOR_WEIGHT: Final = 0.5
+"""What a document earns for every spread its vector stands out by: this share of a word that nobody else has.
+
+A vector speaks in every question and knows no names: with more it outweighs the words (docs/decisions/018-vectors.md).
+"""
+ALONE: Final = 3.0
+"""Spreads by which a document stands out that is found by its vector alone."""
 SESSION_K1: Final = 1.2
 SESSION_B: Final = 0.75
 _DAY: Final = 86_400.0
@@ -71,6 +78,7 @@ class Parameters:
         weights: see `WEIGHTS`.
         gate: a signal that is not text counts in full from this share of the best text score on.
         grace_days: a turn this long after a date may still tell of it.
+        vector: see `VECTOR_WEIGHT`.
     """
 
     k1: float = 0.9
@@ -80,6 +88,7 @@ class Parameters:
     weights: Mapping[Signal, float] = field(default_factory=lambda: WEIGHTS)
     gate: float = 0.3
     grace_days: float = 7.0
+    vector: float = VECTOR_WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +136,23 @@ class _Asked:
 
 
 class Scoring:
-    """The scores of a corpus for one question."""
+    """The scores of a corpus for one question.
+
+    Args:
+        vectors: by row, by how many spreads its vector stands out, see `vectors.standing_out`; None without vectors.
+        needs_word: what shares no word with the question earns nothing by its vector.
+    """
 
     def __init__(
-        self, corpus: Corpus, query: Query, now: datetime | None, asker: Collection[str], parameters: Parameters
+        self,
+        corpus: Corpus,
+        query: Query,
+        now: datetime | None,
+        asker: Collection[str],
+        parameters: Parameters,
+        vectors: Floats | None = None,
+        *,
+        needs_word: bool = False,
     ) -> None:
         self._corpus, self._query, self._parameters = corpus, query, parameters
         self._weights = parameters.weights
@@ -152,14 +174,19 @@ class Scoring:
         self._around: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place
         self._session: Floats = np.zeros(len(corpus.session_lengths), np.float32)  # by session
         self._score_text()
+        self._spreads, self._needs_word = vectors, needs_word
+        self._vector: Floats | None = None  # by row, what it earned
         self._scale = 0.0
 
     def best(self, limit: int, allowed: _Mask | None = None) -> list[int]:
         """Return the rows with the highest scores above zero, in the order of `recall.search`."""
         text = self._text(allowed)
         self._scale = float(text.max(initial=0.0))
+        if self._spreads is not None:
+            self._vector = self._vector_points(self._spreads, text)
+            text = text + self._vector * self._mask(allowed)
         if not self._scale:
-            scores = self._rest(np.arange(len(text)), text) * self._mask(allowed)
+            scores = text + self._rest(np.arange(len(text)), text) * self._mask(allowed)
             rows: _Rows = np.flatnonzero(scores > 0)
             return self._ordered(rows, scores[rows], limit)
         rows = np.flatnonzero(text > self._least(text, limit))
@@ -171,9 +198,11 @@ class Scoring:
         chosen = np.array(rows, np.intp)
         text, rest = self._text_parts(chosen), self._rest_parts(chosen)
         total = sum((self._weights[signal] * scores for signal, scores in text.items()), np.zeros(len(chosen)))
-        share = self._share(total)
+        near = np.zeros(len(chosen)) if self._vector is None else self._vector[chosen].astype(np.float64)
+        share = self._share(total + near)
         earned: dict[Signal, list[float]] = {
             **{signal: (self._weights[signal] * scores).tolist() for signal, scores in text.items()},
+            "vector": near.tolist(),
             **{signal: (self._weights[signal] * scores * share).tolist() for signal, scores in rest.items()},
         }
         points = [self._points_at(asked, chosen) for asked in self._asked]
@@ -364,6 +393,15 @@ class Scoring:
         around[is_turn] = self._around[places[is_turn]]
         session[is_turn] = self._session[view(self._corpus.session_of, np.int32)[rows[is_turn]]]
         return {"terms": own, "around": around, "session": session}
+
+    def _vector_points(self, spreads: Floats, text: Floats) -> Floats:
+        """Return what every row earns by its vector; by that alone only what stands out far enough.
+
+        It counts like text: what means the same speaks for an author or a date as well as what says the same.
+        """
+        counts = self._own > 0 if self._needs_word else (text > 0) | (spreads >= ALONE)
+        points: Floats = spreads * np.float32(self._parameters.vector * _idf(self._many, 1)) * counts
+        return points
 
     # -- the rest -----------------------------------------------------------------------------------------------
 

@@ -74,6 +74,9 @@ def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_defau
     ]
 
 
+OTHER_WORDS = {"auto": "json", "info": "error", "redact": "refuse", "off": "english", "estimate": "o200k"}
+
+
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     section, _, leaf = name.partition(".")
@@ -81,7 +84,7 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
         case bool(default):
             other: Any = not default
         case str(default):
-            other = {"auto": "json", "info": "error", "redact": "refuse"}.get(default, "elsewhere")
+            other = OTHER_WORDS.get(default, "elsewhere")
         case default:
             other = default // 2 if name in ("ipc.batch_requests", "memory.max_note_chars") else default * 2 or 9
     written = str(other).lower() if isinstance(other, bool) else str(other)

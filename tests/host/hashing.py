@@ -1,0 +1,49 @@
+"""A model of two dozen lines: words are directions drawn from their hash, and a few words mean the same."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.embedding import Floats
+
+SAME = {"automobile": "car", "physician": "doctor", "purchased": "bought"}
+
+
+class HashEmbedder:
+    """Deterministic on every machine, and loaded at once.
+
+    Args:
+        embedded: texts of documents it was given, in that order.
+        fails: whether it raises WorldFailed instead.
+    """
+
+    dimensions = 128
+    unrelated = (0.0, 0.09)
+
+    def __init__(self, name: str = "hash") -> None:
+        self.name = name
+        self.embedded: list[str] = []
+        self.fails = False
+
+    def embed_documents(self, texts: Sequence[str]) -> Floats:
+        if self.fails:
+            raise WorldFailed("the model hash cannot be run")
+        self.embedded += texts
+        return np.stack([self._vector(text) for text in texts])
+
+    def embed_query(self, text: str) -> Floats:
+        if self.fails:
+            raise WorldFailed("the model hash cannot be run")
+        return self._vector(text)
+
+    def _vector(self, text: str) -> Floats:
+        vector = np.zeros(self.dimensions, np.float32)
+        for word in re.findall(r"\w+", text.lower()):
+            seed = hashlib.sha256(f"{self.name} {SAME.get(word, word)}".encode()).digest()[:8]
+            vector += np.random.default_rng(int.from_bytes(seed)).standard_normal(self.dimensions).astype(np.float32)
+        return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-9), np.float32)
