@@ -166,7 +166,7 @@ def use_counter(count: Callable[[str], int]) -> None:
     """Count tokens in this way from now on, in the whole process.
 
     For the composition root: what was counted before keeps its number. Every budget is made of many small counts,
-    far from where settings are known (docs/decisions/018-vectors.md).
+    far from where settings are known (docs/decisions/020-vectors.md).
     """
     global _count
     _count = count

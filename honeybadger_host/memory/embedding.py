@@ -2,7 +2,7 @@
 
 A model is loaded at its first text. Both are extras, `pip install 'honeybadger-host[vectors]'`.
 
-Sources: docs/decisions/018-vectors.md.
+Sources: docs/decisions/020-vectors.md.
 """
 
 from __future__ import annotations

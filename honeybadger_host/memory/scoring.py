@@ -57,7 +57,7 @@ Learnt on LoCoMo, tested over conversations that were left out (docs/decisions/0
 VECTOR_WEIGHT: Final = 0.5
 """What a document earns for every spread its vector stands out by: this share of a word that nobody else has.
 
-A vector speaks in every question and knows no names: with more it outweighs the words (docs/decisions/018-vectors.md).
+A vector speaks in every question and knows no names: with more it outweighs the words (docs/decisions/020-vectors.md).
 """
 ALONE: Final = 3.0
 """Spreads by which a document stands out that is found by its vector alone."""

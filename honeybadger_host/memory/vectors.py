@@ -3,7 +3,7 @@
 Every row of a corpus has a row here. A question is compared with all of them: 100,000 take 18 ms, and nothing is lost
 or has to be built, as it is with an index of neighbours.
 
-Sources: docs/decisions/018-vectors.md.
+Sources: docs/decisions/020-vectors.md.
 """
 
 from __future__ import annotations
