@@ -157,6 +157,7 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def context(
+    call: typer.Context,
     group: str,
     home: Home = None,
     session: Annotated[str, typer.Option(help="The conversation.")] = "main",
@@ -179,6 +180,7 @@ def context(
     from honeybadger_host.tokens import counter_of
 
     folder = _home(home)
+    _print_warnings_only(call)
     settings = load_settings(folder).settings
     if not NAME.fullmatch(group) or not SESSION.fullmatch(session):
         raise typer.BadParameter(f"{group!r} or {session!r} is not a name the protocol allows")
@@ -222,6 +224,7 @@ def context(
 
 @app.command()
 def search(
+    call: typer.Context,
     group: str,
     query: Annotated[str | None, typer.Argument(help="Words or a question; without one the newest are listed.")] = None,
     home: Home = None,
@@ -241,6 +244,7 @@ def search(
     from honeybadger_host.settings import load_settings
 
     folder = _home(home)
+    _print_warnings_only(call)
     settings = load_settings(folder).settings
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
     payload = {name: value for name, value in wanted.items() if value is not None} | {"scope": scope, "limit": limit}
@@ -304,6 +308,7 @@ def log_(
 
 @app.command()
 def undo(
+    call: typer.Context,
     seq: Annotated[int, typer.Argument(min=1, help="The change, as `log` shows it.")],
     home: Home = None,
     as_json: AsJson = False,
@@ -313,16 +318,15 @@ def undo(
     from honeybadger_host import daemon
     from honeybadger_host.home import JOURNAL_FILE
     from honeybadger_host.memory.journal import read_change
-    from honeybadger_host.observe import configure_logging
     from honeybadger_host.operators_box import ask
     from honeybadger_host.settings import load_settings
 
     folder = _home(home)
+    _print_warnings_only(call)
     settings = load_settings(folder).settings
     row = read_change(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
-    configure_logging(settings.log.format, "error")
     reply = ask(folder, row.group, "undo", Undo(seq=seq), serve=lambda box: daemon.serve_box(folder, settings, box))
     if reply.error is not None:
         raise HostError(reply.error.message)
@@ -600,14 +604,19 @@ def _index_of(folder: Path, settings: Settings, group: str) -> Index:
     from honeybadger_agent.mailbox import NAME
     from honeybadger_host.daemon import embedder_of
     from honeybadger_host.memory.index import open_copy
-    from honeybadger_host.observe import configure_logging
 
     if not NAME.fullmatch(group):
         raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
     if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
         raise NotFound(f"{folder} has no group {group!r}")
-    configure_logging("console", "warning")
     return open_copy(folder, group, max_note_bytes=settings.memory.max_group_file_bytes, embedder=embedder_of(settings))
+
+
+def _print_warnings_only(call: typer.Context) -> None:
+    """Keep what the parts of a host log out of a command's output: warnings go to standard error."""
+    from honeybadger_host.observe import warnings_to_stderr
+
+    call.with_resource(warnings_to_stderr())
 
 
 def _print_recalled(rows: list[dict[str, Any]]) -> None:

@@ -10,7 +10,8 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, MutableMapping
+from collections.abc import Callable, Hashable, Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,6 +56,22 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
         logger_factory=factory,
         cache_logger_on_first_use=True,
     )
+
+
+@contextmanager
+def warnings_to_stderr() -> Iterator[None]:
+    """Print warnings on standard error while a command runs; after it logging is as it was."""
+    before = structlog.get_config()
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, structlog.dev.ConsoleRenderer(colors=False)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
 
 
 class RequestLog:
