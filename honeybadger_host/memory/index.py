@@ -189,6 +189,10 @@ class Index:
         with self._db_lock:
             self._db.close()
 
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, sqlite3.Error):
+            self._db.close()  # whoever made one for a moment, as a command does, need not think of it
+
     def copy_from(self, path: Path) -> None:
         """Begin with what a database of another index holds, if it can be used."""
         try:
@@ -652,6 +656,7 @@ class Index:
         """Open the database; one that is damaged, or of another version, is made anew."""
         if self._path is None:
             return _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+        db: sqlite3.Connection | None = None
         try:
             db = _connect(self._path)
             version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -660,9 +665,10 @@ class Index:
                 self._inode = _inode_of(self._path)
                 return db
             why = "it is new" if version == 0 else f"it has version {version}, this host makes {_VERSION}"
-            db.close()
         except sqlite3.Error as error:
             why = f"it is damaged ({error})"
+        if db is not None:
+            db.close()
         return self._make_anew(why)
 
     def _make_anew(self, why: str) -> sqlite3.Connection:
