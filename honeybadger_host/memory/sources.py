@@ -6,6 +6,7 @@ them, so whatever is no entry, no note, no turn is named and leaves the others s
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -159,7 +160,7 @@ def read_source(
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        if error.errno in (40, 31):  # ELOOP, EMLINK
+        if error.errno in (errno.ELOOP, errno.EMLINK):
             raise Unsearchable("is a link, and the host reads plain files only") from None
         raise
     try:
