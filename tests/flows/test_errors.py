@@ -228,6 +228,7 @@ def test_a_request_refused_as_unavailable_leaves_no_receipt(
     stranger.memory.mkdir()
     with pytest.raises(Unavailable, match=r"MEMORY\.md is a folder.*nothing was changed"):
         client().call(tools.update_memory("later"), request_id="u1")
+    RawSender(stranger.home, stranger.group, "researcher").wait_until_taken("u1")  # else the next start does it
     host.kill()
     stranger.memory.rmdir()
     host.start()
