@@ -777,13 +777,18 @@ def parse_request(data: bytes, stem: str) -> Request:
     return request
 
 
-def parse_payload(request: Request) -> Wire:
-    """Return the payload of `request` as the model of its type. Raises `Refusal`, naming the member."""
-    kind = REQUEST_TYPES.get(request.type)
+def parse_payload(request: Request, types: Mapping[str, RequestType] = REQUEST_TYPES) -> Wire:
+    """Return the payload of `request` as the model of its type.
+
+    Args:
+        types: what the box takes that it lay in.
+    Raises `Refusal`, naming the member.
+    """
+    kind = types.get(request.type)
     if kind is None:
         raise Refusal(
             "invalid",
-            f"type {request.type[:60]!r} is unknown; {_nearest(request.type, REQUEST_TYPES)}",
+            f"type {request.type[:60]!r} is unknown; {_nearest(request.type, types)}",
             field="type",
         )
     known = kind.payload.model_fields

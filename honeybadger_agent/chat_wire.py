@@ -1,0 +1,69 @@
+"""What crosses `turns/` and `replies/<id>.stream`: what is said, the answer, and the answer being written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.wire import OneLine, RequestType, Result, Wire
+
+AgentId = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
+
+
+class Chat(Wire):
+    """Say something to an agent of the group and get its answer (HB8)."""
+
+    content: Annotated[str, StringConstraints(min_length=1)] = Field(description="What is said.")
+    sender: OneLine | None = Field(
+        default=None, description="Who speaks, as shown in the history; default: the sender's folder."
+    )
+    agent: AgentId | None = Field(
+        default=None, description="Which agent answers, by its id in config/agents/; default: the host's own choice."
+    )
+
+
+class ToolRun(Result):
+    """One tool that ran in a turn."""
+
+    name: str
+    ok: bool
+    summary: str = Field(description="What it did or why it did not, on one line of at most 200 characters.")
+
+
+class ChatResult(Result):
+    content: str = Field(description="The agent's answer.")
+    agent: str = Field(description="Id of the agent; in the history it is the sender of the answer.")
+    model: str = Field(description="The model that wrote it.")
+    turn: int = Field(description="Number of the answer in its session, from 1.")
+    steps: int = Field(description="How often the model was asked.")
+    tools: list[ToolRun] = Field(default_factory=list, description="What ran, in order.")
+    input_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")
+    output_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")
+    stopped_by: str | None = Field(
+        default=None, description="The limit that ended the turn before the model was done; null: it was done."
+    )
+
+
+class StreamLine(Result):
+    """One line of `replies/<id>.stream`, JSON. The file goes when the reply stands, which has the whole answer."""
+
+    kind: Literal["began", "text", "tool_began", "tool_ended"]
+    text: str | None = Field(default=None, description="With `text`: the next part of what the model writes.")
+    step: int | None = Field(default=None, description="Which asking of the model it belongs to, from 1.")
+    agent: str | None = Field(default=None, description="With `began`.")
+    model: str | None = Field(default=None, description="With `began`.")
+    attempt: int | None = Field(
+        default=None, description="With `began`: 2 or more after a restart of the host; the text begins anew."
+    )
+    tool: str | None = Field(default=None, description="With `tool_began` and `tool_ended`: its name.")
+    ok: bool | None = Field(default=None, description="With `tool_ended`.")
+    summary: str | None = Field(default=None, description="With `tool_ended`: one line.")
+
+
+TURN_TYPES: Final[Mapping[str, RequestType]] = {
+    kind.name: kind for kind in (RequestType("chat", Chat, ChatResult, changes=True),)
+}
+"""What `turns/` takes; the other types belong into `requests/`."""
