@@ -1,0 +1,315 @@
+"""One turn: what the model is asked, which tools run under which keys, and what ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_agent.model import (
+    Message,
+    ModelFailed,
+    ModelSaid,
+    ToolAnswer,
+    ToolCall,
+    ToolsAnswered,
+    ToolSpec,
+    UserSaid,
+)
+from honeybadger_agent.orchestrator import MOST_SAME_FAILURES, TurnLimits, TurnOutcome, arguments_of, run_turn
+from honeybadger_agent.scripted import ScriptedModel
+
+ASKED = (UserSaid("Remember that I prefer tea"),)
+FREE = TurnLimits(steps=0, total_tokens=0, seconds=0)
+
+
+def call(name: str = "note", arguments: str = "{}", number: int = 0) -> ToolCall:
+    return ToolCall(f"call-{number}", name, arguments)
+
+
+def wants(*calls: ToolCall, text: str = "") -> ModelSaid:
+    return ModelSaid(text, calls or (call(),))
+
+
+@dataclass
+class Shelf:
+    """Two tools: `note` keeps what it is given under its key, once, as receipts do; `broken` fails as it is told."""
+
+    kept: dict[str, str] = field(default_factory=dict)
+    ran: list[tuple[str, str]] = field(default_factory=list)
+    failure: Exception | None = None
+    on_run: Callable[[], None] = lambda: None
+    specs: Sequence[ToolSpec] = (
+        ToolSpec("note", "Keep it.", {"type": "object"}),
+        ToolSpec("broken", "Fails.", {"type": "object"}),
+    )
+
+    async def run(self, call: ToolCall, key: str) -> ToolAnswer:
+        self.on_run()
+        self.ran.append((key, call.name))
+        if call.name == "broken":
+            if self.failure is not None:
+                raise self.failure
+            return ToolAnswer(call, ok=False, content="unavailable: the disk is full", summary="disk full")
+        self.kept.setdefault(key, call.arguments)
+        return ToolAnswer(call, ok=True, content=f"Kept {key}.", summary="kept")
+
+
+@dataclass
+class Watching:
+    """Writes down what a front end would see."""
+
+    seen: list[str] = field(default_factory=list)
+
+    async def text(self, step: int, piece: str) -> None:
+        self.seen.append(f"{step}:{piece}")
+
+    async def tool_began(self, step: int, call: ToolCall) -> None:
+        self.seen.append(f"{step}>{call.name}")
+
+    async def tool_ended(self, step: int, answer: ToolAnswer) -> None:
+        self.seen.append(f"{step}<{answer.call.name} {answer.ok}")
+
+
+@dataclass
+class Turn:
+    """A turn over a shelf, and all that can be seen of it."""
+
+    model: ScriptedModel
+    shelf: Shelf = field(default_factory=Shelf)
+    watching: Watching = field(default_factory=Watching)
+    kept: list[ModelSaid] = field(default_factory=list)
+    now: float = 0.0
+
+    async def keep(self, said: ModelSaid) -> None:
+        self.kept.append(said)
+
+    async def run(self, limits: TurnLimits = FREE, done: Sequence[ModelSaid] = ()) -> TurnOutcome:
+        return await run_turn(
+            self.model,
+            "You are Ada.",
+            ASKED,
+            self.shelf,
+            limits,
+            self.watching,
+            done=done,
+            keep=self.keep,
+            clock=lambda: self.now,
+        )
+
+
+def scripted(*script: ModelSaid) -> Turn:
+    return Turn(ScriptedModel(script, piece_characters=5))
+
+
+def for_ever(*calls: ToolCall, **counts: int) -> Turn:
+    """Return a turn whose model never stops asking for tools."""
+    said = ModelSaid("again", calls or (call(),), **counts)
+    return Turn(ScriptedModel(lambda *_: said))
+
+
+async def test_an_answer_without_calls_is_final_and_streamed() -> None:
+    turn = scripted(ModelSaid("Hello Sheila", input_tokens=100, output_tokens=7))
+    outcome = await turn.run()
+    assert outcome == TurnOutcome("Hello Sheila", 1, (), 100, 7, None)
+    assert turn.watching.seen == ["1:Hello", "1: Shei", "1:la"]
+    [asked] = turn.model.asked
+    assert (asked.system, asked.messages, asked.tools) == ("You are Ada.", ASKED, tuple(turn.shelf.specs))
+
+
+async def test_tools_of_an_answer_run_in_order_and_the_model_reads_what_came_of_them() -> None:
+    first = wants(call(arguments='{"a": 1}'), call("broken", number=1), text="Wait.")
+    turn = scripted(first, wants(call(number=2)), ModelSaid("Done."))
+    outcome = await turn.run()
+    assert turn.shelf.ran == [("1.0", "note"), ("1.1", "broken"), ("2.0", "note")]
+    assert [answer.ok for answer in outcome.answers] == [True, False, True]
+    assert (outcome.text, outcome.steps, outcome.stopped_by) == ("Done.", 3, None)
+    assert (outcome.input_tokens, outcome.output_tokens) == (None, None)
+    _, second, third = turn.model.asked
+    assert second.messages[:2] == (*ASKED, first)
+    answered = second.messages[2]
+    assert isinstance(answered, ToolsAnswered)
+    assert [answer.content for answer in answered.answers] == ["Kept 1.0.", "unavailable: the disk is full"]
+    assert third.messages[:3] == second.messages
+    assert turn.watching.seen == [
+        *("1:Wait.", "1>note", "1<note True", "1>broken", "1<broken False"),
+        *("2>note", "2<note True", "3:Done."),
+    ]
+
+
+async def test_every_answer_is_kept_before_its_tools_run() -> None:
+    turn = scripted(wants(), wants(), ModelSaid("Done."))
+    kept_at_run: list[int] = []
+    turn.shelf.on_run = lambda: kept_at_run.append(len(turn.kept))
+    await turn.run()
+    assert kept_at_run == [1, 2]
+    assert [len(said.calls) for said in turn.kept] == [1, 1, 0]
+
+
+async def test_a_turn_that_a_crash_ended_goes_on_without_asking_again_and_changes_nothing_twice() -> None:
+    """At every point: after so many answers, and after so many of the tools of the last one."""
+    script = (wants(call(), call(number=1), text="First."), wants(call(number=2)), ModelSaid("Done."))
+    whole = scripted(*script)
+    expected = await whole.run()
+    for kept in range(len(script) + 1):
+        attempt = scripted(*script[kept:])
+        attempt.shelf.kept = {"1.0": "{}"} if kept else {}  # the crash came after the first tool
+        outcome = await attempt.run(done=script[:kept])
+        assert outcome == expected
+        assert attempt.shelf.kept == whole.shelf.kept
+        assert attempt.shelf.ran == whole.shelf.ran
+        assert len(attempt.model.asked) == len(script) - kept
+        assert attempt.kept == list(script[kept:])
+        pieces = "".join(seen.partition(":")[2] for seen in attempt.watching.seen if ":" in seen)
+        assert pieces == "First.Done."
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps", "says"),
+    [
+        (TurnLimits(steps=4), 4, "4 steps"),
+        (TurnLimits(steps=0, total_tokens=450), 5, "450 tokens"),
+        (TurnLimits(steps=0, seconds=30), 3, "30 seconds"),
+    ],
+)
+async def test_a_limit_ends_the_turn_before_the_next_call_of_the_model(
+    limits: TurnLimits, steps: int, says: str
+) -> None:
+    turn = for_ever(input_tokens=90, output_tokens=10)
+
+    def pass_time() -> None:
+        turn.now += 10
+
+    turn.shelf.on_run = pass_time
+    outcome = await turn.run(limits)
+    assert outcome.stopped_by is not None
+    assert says in outcome.stopped_by
+    assert (outcome.steps, len(turn.model.asked), len(outcome.answers)) == (steps, steps, steps)
+    assert outcome.text == "\n\n".join(["again"] * steps)
+    assert outcome.input_tokens == 90 * steps
+
+
+async def test_tokens_are_estimated_where_the_provider_does_not_say() -> None:
+    turn = for_ever()
+    outcome = await turn.run(TurnLimits(steps=0, total_tokens=200, seconds=0))
+    assert outcome.input_tokens is None
+    assert 1 < outcome.steps < 20
+
+
+async def test_a_turn_stopped_without_a_word_says_so_itself() -> None:
+    outcome = await scripted(*[wants()] * 9).run(TurnLimits(steps=2))
+    assert outcome.text.startswith("I had to stop before I had an answer: the limit of 2 steps is reached")
+
+
+async def test_a_model_that_says_its_answer_with_the_call_and_nothing_after_it_has_said_its_answer() -> None:
+    assert (await scripted(wants(text="I noted it."), ModelSaid("")).run()).text == "I noted it."
+    assert (await scripted(wants(), ModelSaid(" ")).run()).text == "The model gave no text."
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (call("bash"), "invalid: there is no tool 'bash'; the tools are: note, broken"),
+        (call(arguments='{"a": '), "invalid: the arguments of note are no JSON object: "),
+        (call(arguments="[1]"), "invalid: the arguments of note are no JSON object: they are a list"),
+        (call(arguments="null"), "invalid: the arguments of note are no JSON object: they are null"),
+    ],
+)
+async def test_what_is_wrong_with_a_call_is_an_answer_the_model_can_read(asked: ToolCall, says: str) -> None:
+    turn = scripted(wants(asked), ModelSaid("I see."))
+    outcome = await turn.run()
+    [answer] = outcome.answers
+    assert (answer.ok, answer.content[: len(says)], answer.call) == (False, says, asked)
+    assert turn.shelf.ran == []
+    assert outcome.text == "I see."
+
+
+async def test_a_call_without_arguments_has_none() -> None:
+    """Some providers send an empty string for a tool without parameters."""
+    turn = scripted(wants(call(arguments="")), ModelSaid("Done."))
+    assert [answer.ok for answer in (await turn.run()).answers] == [True]
+    assert arguments_of(call(arguments=" ")) == {}
+
+
+async def test_a_bug_in_a_tool_costs_one_answer_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    turn = scripted(wants(call("broken")), ModelSaid("I see."))
+    turn.shelf.failure = RuntimeError("token sk-123")
+    [answer] = (await turn.run()).answers
+    assert answer.content == "internal: broken failed with RuntimeError; go on without it"
+    [record] = caplog.records
+    assert record.exc_info is not None
+
+
+async def test_a_call_that_fails_again_and_again_ends_the_turn_and_is_named() -> None:
+    turn = for_ever(call("broken"))
+    outcome = await turn.run()
+    assert outcome.stopped_by == f"the same call of broken failed {MOST_SAME_FAILURES} times"
+    assert outcome.steps == MOST_SAME_FAILURES
+
+
+async def test_calls_that_fail_differently_may_go_on() -> None:
+    script = [wants(call("broken", f'{{"try": {number}}}')) for number in range(MOST_SAME_FAILURES + 2)]
+    assert (await scripted(*script, ModelSaid("Done.")).run()).stopped_by is None
+
+
+async def test_the_models_failure_passes_through_and_what_was_done_stays_kept() -> None:
+    turn = scripted(wants())
+    with pytest.raises(ModelFailed, match="asked for one more"):
+        await turn.run()
+    assert (len(turn.kept), list(turn.shelf.kept)) == (1, ["1.0"])
+
+
+async def test_a_cancelled_turn_is_cancelled_in_a_tool_too() -> None:
+    turn = scripted(wants(), ModelSaid("never"))
+    entered = asyncio.Event()
+
+    async def stuck(call: ToolCall, key: str) -> ToolAnswer:
+        entered.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    turn.shelf.run = stuck  # type: ignore[method-assign]
+    task = asyncio.create_task(turn.run())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(turn.model.asked) == 1
+
+
+answers = st.builds(
+    ModelSaid,
+    st.text(max_size=20),
+    st.lists(
+        st.builds(ToolCall, st.just("id"), st.sampled_from(["note", "broken", "nil"]), st.text(max_size=9)), max_size=3
+    ).map(tuple),
+    st.none() | st.integers(0, 1000),
+    st.none() | st.integers(0, 1000),
+)
+
+
+@given(st.lists(answers, min_size=1, max_size=8), st.integers(1, 6), st.integers(0, 3000))
+def test_any_script_ends_within_its_limits_with_some_text(
+    script: list[ModelSaid], steps: int, total_tokens: int
+) -> None:
+    turn = scripted(*script, ModelSaid("Done."))
+    outcome = asyncio.run(turn.run(TurnLimits(steps, total_tokens, 0)))
+    assert outcome.text
+    assert outcome.steps == len(turn.kept) == len(turn.model.asked) <= steps
+    assert (outcome.stopped_by is None) == (not turn.kept or not turn.kept[-1].calls)
+    assert len(outcome.answers) == sum(len(said.calls) for said in turn.kept)
+    pairs = _pairs(turn.model.asked[-1].messages)
+    assert all([answer.call for answer in answered.answers] == list(said.calls) for said, answered in pairs)
+
+
+def _pairs(messages: Sequence[Message]) -> list[tuple[ModelSaid, ToolsAnswered]]:
+    return [
+        (said, answered)
+        for said, answered in itertools.pairwise(messages)
+        if isinstance(said, ModelSaid) and isinstance(answered, ToolsAnswered)
+    ]

@@ -1,0 +1,105 @@
+"""The scripted model: in order, in pieces, and from a file that needs no memory of where it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent.model import Message, ModelFailed, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
+from honeybadger_agent.scripted import ScriptedModel, load_script
+
+
+async def ask(model: ScriptedModel, *messages: Message) -> tuple[ModelSaid, list[str]]:
+    pieces: list[str] = []
+
+    async def on_text(piece: str) -> None:
+        pieces.append(piece)
+
+    return await model.answer("", messages, (), on_text), pieces
+
+
+async def test_answers_come_in_order_in_pieces_and_run_out() -> None:
+    model = ScriptedModel([ModelSaid("Hello Sheila"), lambda system, _, __: ModelSaid(f"<{system}>")])
+    assert await ask(model, UserSaid("Hi")) == (ModelSaid("Hello Sheila"), ["Hello Sheila"])
+    assert await ask(model, UserSaid("Hi")) == (ModelSaid("<>"), ["<>"])
+    with pytest.raises(ModelFailed, match="has 2 answers and was asked for one more") as failed:
+        await ask(model, UserSaid("Hi"))
+    assert not failed.value.is_passing
+    assert [asked.messages for asked in model.asked] == [(UserSaid("Hi"),)] * 3
+
+
+async def test_a_delay_comes_before_every_piece() -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    model = ScriptedModel([ModelSaid("123456"), ModelSaid("")], piece_characters=4, delay_seconds=0.5, sleep=sleep)
+    assert (await ask(model))[1] == ["1234", "56"]
+    assert slept == [0.5, 0.5]
+    assert (await ask(model))[1] == []
+    assert slept == [0.5] * 3
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "story.json"
+    path.write_bytes(
+        orjson.dumps(
+            {
+                "turns": [
+                    {
+                        "when": "dark mode",
+                        "answers": [
+                            {"calls": [{"name": "update_memory", "arguments": {"content": "dark mode"}}]},
+                            {"text": "Noted.", "input_tokens": 9, "output_tokens": 2},
+                        ],
+                    },
+                    {"when": "down", "answers": [{"fails": "on purpose", "is_passing": False}]},
+                    {"when": "hello", "answers": [{"text": "Hello."}]},
+                ]
+            }
+        )
+    )
+    return path
+
+
+async def test_a_script_file_plays_the_turn_that_is_for_the_message_and_goes_on_after_a_restart(script: Path) -> None:
+    before = (UserSaid("hello"), ModelSaid("Hello."))
+    asked = UserSaid("Remember: I prefer Dark Mode")
+    first, _ = await ask(load_script(script), *before, asked)
+    assert first == ModelSaid("", (ToolCall("call-1-0", "update_memory", '{"content":"dark mode"}'),))
+    answered = ToolsAnswered((ToolAnswer(first.calls[0], True, "Saved.", "saved"),))
+    second, pieces = await ask(load_script(script), *before, asked, first, answered)
+    assert (second, pieces) == (ModelSaid("Noted.", (), 9, 2), ["Noted."])
+    with pytest.raises(ModelFailed, match="has 2 answers for this message"):
+        await ask(load_script(script), asked, first, answered, second)
+
+
+async def test_a_script_file_fails_where_it_is_told_to_and_where_nothing_is_for_the_message(script: Path) -> None:
+    for text, says in (("go down", r"scripted:story\.json: on purpose"), ("who?", "no turn of the script is for")):
+        with pytest.raises(ModelFailed, match=says) as failed:
+            await ask(load_script(script), UserSaid(text))
+        assert not failed.value.is_passing
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"{", "is no JSON"),
+        (b"[]", "is no script"),
+        (b'{"turns": [{"answers": []}]}', "is no script: .*answers"),
+        (b'{"turns": [{"answers": [{"txt": "x"}]}]}', "is no script: .*txt is unknown"),
+    ],
+)
+def test_a_file_that_is_no_script_is_named(tmp_path: Path, data: bytes | None, says: str) -> None:
+    path = tmp_path / "story.json"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(ModelFailed, match=says) as failed:
+        load_script(path)
+    assert str(path) in str(failed.value)
+    assert not failed.value.is_passing
