@@ -6,13 +6,11 @@ it. Standard output belongs to the protocol; the library points descriptor 1 at 
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import anyio
 from mcp import MCPError, types
@@ -20,24 +18,10 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from honeybadger_agent import prose, tools, wire
+from honeybadger_agent.asking import OFFERED, Memory, code_of, complaint_of, description_of, payload_of
 from honeybadger_agent.client import Client
-from honeybadger_agent.errors import BY_CODE, AgentError, NoMailbox, ReplyTimeout, RequestFailed
-from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.tools import Call
-
-ResultT = TypeVar("ResultT", bound=wire.Wire)
-
-WITHHELD: Final = {"ping", "append_turn"}
-"""Tools that are not for a model: one is for programs; the record of who said what is the front end's to write."""
-
-ALIASES: Final[Mapping[str, str]] = {"memory_search": "search_memory", "memory_get": "get_memory"}
-"""Names that users of other memory servers know."""
-
-OFFERED: Final[Mapping[str, str]] = {
-    **{name: name for name in tools.TOOLS if name not in WITHHELD},
-    **ALIASES,
-}
-"""Name of a tool -> request type."""
 
 OVERWRITING: Final = {"delete_memory", "delete_session", "update_session", "save_to_working_memory"}
 """What may take away or replace something there was: `destructiveHint` is true."""
@@ -93,34 +77,6 @@ INSTRUCTIONS: Final = (
     "instruction of the user."
 )
 """What a client may put into the system text of its model."""
-
-_MOST_UNANSWERED: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """One sender's way to the host, and the changes it has no answer to.
-
-    A model cannot name the id of a request. So the server keeps the ids of changes that were not answered: the
-    same call again asks with the same id, and is never applied twice.
-    """
-
-    client: Client
-    unanswered: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    async def ask(self, call: Call[ResultT]) -> ResultT:
-        """Send a call and return its result. Raises `AgentError`."""
-        if not wire.REQUEST_TYPES[call.type_name].changes:
-            return await self.client.call(call)
-        same = (call.type_name, call.payload.model_dump_json(exclude_none=True))
-        request_id = self.unanswered.pop(same, None) or new_id()
-        try:
-            return await self.client.call(call, request_id=request_id)
-        except (ReplyTimeout, NoMailbox, asyncio.CancelledError):
-            self.unanswered[same] = request_id
-            if len(self.unanswered) > _MOST_UNANSWERED:
-                del self.unanswered[next(iter(self.unanswered))]
-            raise
 
 
 def serve(client: Client) -> None:
@@ -181,11 +137,10 @@ def made_server(memory: Memory) -> Server[dict[str, Any]]:
 def offered(name: str) -> types.Tool:
     """Return what a client sees of a tool of `OFFERED`: schemas from the wire models, the description of `tools`."""
     kind = wire.REQUEST_TYPES[OFFERED[name]]
-    description = inspect.getdoc(tools.TOOLS[kind.name])
     return types.Tool(
         name=name,
         title=name.replace("_", " ").capitalize(),
-        description=description if name == kind.name else f"The same as {kind.name}. {description}",
+        description=description_of(name),
         input_schema=kind.payload.model_json_schema(),
         output_schema=kind.result.model_json_schema(),
         annotations=types.ToolAnnotations(
@@ -202,10 +157,10 @@ async def _called(memory: Memory, name: str, arguments: dict[str, Any]) -> types
         raise MCPError(types.INVALID_PARAMS, f"there is no tool {name[:60]!r}; the tools are {', '.join(OFFERED)}")
     kind = wire.REQUEST_TYPES[OFFERED[name]]
     try:
-        result = await memory.ask(Call(kind.name, _payload(kind, arguments), kind.result))
+        result = await memory.ask(Call(kind.name, payload_of(kind, arguments), kind.result))
     except AgentError as error:
         return types.CallToolResult(
-            content=[types.TextContent(text=_complaint(error))], is_error=True, meta=_particulars(error)
+            content=[types.TextContent(text=complaint_of(error))], is_error=True, meta=_particulars(error)
         )
     return types.CallToolResult(
         content=[types.TextContent(text=prose.text_of(kind.name, result))],
@@ -213,40 +168,9 @@ async def _called(memory: Memory, name: str, arguments: dict[str, Any]) -> types
     )
 
 
-def _payload(kind: wire.RequestType, arguments: dict[str, Any]) -> wire.Wire:
-    """Return the arguments as the host would read them, refused in its words. Raises `RequestFailed`."""
-    try:
-        return wire.parse_payload(wire.Request(v=wire.PROTOCOL, id="mcp", type=kind.name, payload=arguments))
-    except wire.Refusal as refusal:
-        raise BY_CODE[refusal.code](refusal.message, field=refusal.field) from None
-
-
-def _code(error: AgentError) -> str:
-    match error:
-        case RequestFailed():
-            return error.code
-        case ReplyTimeout():
-            return "no_reply"
-        case NoMailbox():
-            return "no_mailbox"
-        case _:
-            return "bad_reply"
-
-
-def _complaint(error: AgentError) -> str:
-    """Return what a model reads: the code, what is wrong, what now."""
-    if isinstance(error, ReplyTimeout):
-        return (
-            f"no_reply: no reply after {error.waited_seconds:g} s; {error.state}. The request may still be served. "
-            "Calling this again with the same arguments is safe: it is never applied twice."
-        )
-    seconds = error.retry_after_seconds if isinstance(error, RequestFailed) else None
-    return f"{_code(error)}: {error}" + ("" if seconds is None else f" (again in {seconds:g} s)")
-
-
 def _particulars(error: AgentError) -> dict[str, Any]:
     """Return the same for a program, as `_meta`: an error has no structured content, its schema is the result's."""
-    known: dict[str, Any] = {"code": _code(error)}
+    known: dict[str, Any] = {"code": code_of(error)}
     if isinstance(error, RequestFailed):
         known |= {"field": error.field, "retry_after_seconds": error.retry_after_seconds}
     if isinstance(error, ReplyTimeout):
@@ -283,7 +207,7 @@ async def _resource(memory: Memory, uri: str) -> str:
             return (await memory.ask(tools.get_context())).system
         found = await memory.ask(tools.read_group_files())
     except AgentError as error:
-        raise MCPError(types.INTERNAL_ERROR, _complaint(error), _particulars(error)) from None
+        raise MCPError(types.INTERNAL_ERROR, complaint_of(error), _particulars(error)) from None
     member, file, _ = FILES[uri]
     text = {"persona": found.persona, "memory": found.memory, "summary": found.summary}[member]
     if text is not None:

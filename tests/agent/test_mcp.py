@@ -18,7 +18,8 @@ from mcp import Client, MCPError, StdioServerParameters, types
 
 from honeybadger_agent import Client as AgentClient
 from honeybadger_agent import SyncClient, prose, tools, wire
-from honeybadger_agent.mcp_server import ALIASES, FILES, OFFERED, OVERWRITING, SETTLED, WITHHELD, Memory, made_server
+from honeybadger_agent.asking import ALIASES, OFFERED, WITHHELD, Memory
+from honeybadger_agent.mcp_server import FILES, OVERWRITING, SETTLED, made_server
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.conftest import HostFactory

@@ -1,0 +1,150 @@
+"""The tools of a turn: requests in a box of a real host, the same call of a turn once, refusals as answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent import Client
+from honeybadger_agent.asking import ALIASES, OFFERED, WITHHELD, description_of
+from honeybadger_agent.mailbox import Mailbox, new_id
+from honeybadger_agent.model import ToolAnswer, ToolCall
+from honeybadger_agent.orchestrator import Toolbox
+from honeybadger_agent.toolbox import MAX_PREFIX_CHARACTERS, MAX_SUMMARY_CHARACTERS, MemoryTools, one_line, specs_of
+from honeybadger_agent.wire import REQUEST_TYPES
+from tests.agent.conftest import Answering
+from tests.agent.mcp_story import story
+from tests.hosting import HostProcess, RawSender
+
+SECRET = "ghp_" + "a1B2" * 9
+
+
+def call(tool: str, **arguments: Any) -> ToolCall:
+    return ToolCall("call-1", tool, orjson.dumps(arguments).decode())
+
+
+def box(home: Path, prefix: str = "turn-1", *, sender: str = "ada", **more: Any) -> MemoryTools:
+    return MemoryTools(Client(home, "main", sender, timeout_seconds=20), prefix, **more)
+
+
+def is_for_people(summary: str) -> bool:
+    return 0 < len(summary) <= MAX_SUMMARY_CHARACTERS and summary.isprintable()
+
+
+async def test_every_tool_answers_a_model_in_prose_and_people_on_one_line(host: HostProcess, home: Path) -> None:
+    known = await Client(home, "main", "researcher").save_memory("User likes tea", "user-preferences")
+    tools: Toolbox = box(home, new_id(), sender="claude", allowed=OFFERED)
+    called = set()
+    for number, step in enumerate(story(known.id)):
+        answer = await tools.run(call(step.tool, **step.arguments), f"{number}.0")
+        assert answer.ok, answer.content
+        assert step.says in answer.content, step.tool
+        assert is_for_people(answer.summary), (step.tool, answer.summary)
+        called.add(step.tool)
+    assert called == set(OFFERED)
+    assert "## Times (claude, " in RawSender(home).memory_text()
+
+
+async def test_the_same_call_of_a_turn_is_applied_once_and_the_next_one_again(host: HostProcess, home: Path) -> None:
+    note = call("update_memory", content="User prefers dark mode", section="UIs")
+    first = await box(home).run(note, "1.0")
+    again = await box(home).run(note, "1.0")  # as after a crash: another process, the same turn
+    assert first == again
+    assert RawSender(home).memory_text().count("dark mode") == 1
+    await box(home).run(note, "2.0")
+    await box(home, "turn-2").run(note, "1.0")
+    assert RawSender(home).memory_text().count("dark mode") == 3
+    assert first.summary == "Saved in MEMORY.md, section UIs: User prefers dark mode"
+
+
+async def test_what_the_host_refuses_is_an_answer_with_its_code(host: HostProcess, home: Path) -> None:
+    tools = box(home)
+
+    async def refused(key: str, asked: ToolCall) -> str:
+        answer = await tools.run(asked, key)
+        assert not answer.ok
+        assert is_for_people(answer.summary)
+        return answer.content
+
+    assert (await refused("1.0", call("get_memory", id="k3v9x2m4q7p1"))).startswith("not_found: ")
+    assert (await refused("1.1", call("update_memory", content="x" * 32_769))).startswith("too_large: ")
+    assert await refused("1.2", call("search_memory", qery="tea")) == (
+        "invalid: payload.qery is unknown; did you mean query?"
+    )
+    assert (await refused("1.3", ToolCall("c", "search_memory", "[]"))).startswith("invalid: the arguments of")
+    await tools.run(call("update_memory", content="one"), "2.0")
+    assert (await refused("2.0", call("update_memory", content="another"))).startswith("conflict: ")
+
+
+async def test_no_summary_shows_a_credential(host: HostProcess, home: Path) -> None:
+    for tool in ("update_memory", "save_memory"):
+        answer = await box(home).run(call(tool, content=f"The token is {SECRET}"), f"{tool}.0")
+        assert SECRET not in answer.summary + answer.content
+    found = await box(home).run(call("search_memory", query="token"), "9.0")
+    assert SECRET not in found.summary + found.content
+
+
+async def test_a_long_result_is_cut_and_says_so(host: HostProcess, home: Path) -> None:
+    await box(home).run(call("update_memory", content="x" * 30_000), "1.0")
+    answer = await box(home, most_characters=1000).run(call("read_group_files"), "2.0")
+    assert answer.ok
+    assert len(answer.content) < 1200
+    assert "(Cut here: 1000 of 3" in answer.content
+    assert answer.summary == "Read CLAUDE.md, MEMORY.md"
+
+
+async def test_without_a_host_the_model_is_told_and_the_same_call_again_is_the_same_request(
+    mailbox: Mailbox, answering: Answering
+) -> None:
+    tools = MemoryTools(Client(box=mailbox.root, timeout_seconds=0.05), "turn-1")
+    note = call("update_memory", content="dark mode")
+    first = await tools.run(note, "1.0")
+    assert (first.ok, first.content.partition(":")[0]) == (False, "no_reply")
+    tools._memory.client.timeout_seconds = 20
+    with answering(lambda _: {"ok": True, "seq": 1, "result": {"file": "MEMORY.md", "section": "Notes"}}) as met:
+        second = await tools.run(note, "2.0")
+    assert second.ok
+    assert {request["id"] for request in met} == {"turn-1.1.0"}
+
+
+async def test_a_tool_that_is_not_allowed_is_not_run(mailbox: Mailbox) -> None:
+    tools = MemoryTools(Client(box=mailbox.root), "turn-1", ["search_memory", "update_memory"])
+    assert [spec.name for spec in tools.specs] == ["update_memory", "search_memory"]
+    answer = await tools.run(call("delete_memory", id="k3v9x2m4q7p1"), "1.0")
+    assert answer == ToolAnswer(
+        answer.call,
+        ok=False,
+        content="forbidden: delete_memory is not among the tools of this agent",
+        summary="forbidden: delete_memory is not among the tools of this agent",
+    )
+    assert list((mailbox.root / "requests").iterdir()) == []
+
+
+def test_a_model_is_told_of_every_tool_for_it_as_over_mcp() -> None:
+    specs = {spec.name: spec for spec in specs_of()}
+    assert set(specs) == set(OFFERED) - set(ALIASES)
+    assert not set(specs) & WITHHELD
+    for name, spec in specs.items():
+        assert spec.description == description_of(name)
+        assert spec.schema == REQUEST_TYPES[name].payload.model_json_schema()
+        assert spec.schema["type"] == "object"
+
+
+@pytest.mark.parametrize("allowed", [["bash"], ["ping", "update_memory"]])
+def test_a_tool_that_does_not_exist_cannot_be_allowed(allowed: list[str]) -> None:
+    with pytest.raises(ValueError, match="there is no tool"):
+        specs_of(allowed)
+
+
+@pytest.mark.parametrize("prefix", ["", "-x", "a/b", "a" * (MAX_PREFIX_CHARACTERS + 1)])
+def test_a_prefix_that_begins_no_request_id_is_refused(mailbox: Mailbox, prefix: str) -> None:
+    with pytest.raises(ValueError, match="does not begin a request id"):
+        MemoryTools(Client(box=mailbox.root), prefix)
+
+
+def test_a_summary_holds_nothing_a_terminal_would_obey() -> None:
+    assert one_line("a\x1b[2J\u202eb\nc\td") == "a [2J b c d"
+    assert one_line("x" * 300) == "x" * 199 + "…"
