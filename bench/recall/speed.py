@@ -111,9 +111,14 @@ def _honeybadger(given: Texts) -> tuple[float, Find, Add]:
     corpus = Corpus()
     size = len(entries)
     corpus.add(
-        Document(place, "entry", f"e{place}", terms, length_in_words(terms)) for place, terms in enumerate(entries)
+        itertools.chain(
+            (
+                Document(place, "entry", f"e{place}", terms, length_in_words(terms))
+                for place, terms in enumerate(entries)
+            ),
+            (_turn(size + place, terms) for place, terms in enumerate(turns)),
+        )
     )
-    corpus.add(_turn(size + place, terms) for place, terms in enumerate(turns))
 
     def add(number: int, text: str) -> None:
         corpus.add([_turn(number, document_terms(text))])

@@ -45,7 +45,8 @@ _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U000
 
 MAX_TERM: Final = 64
 """Characters; a longer word is found by its beginning (base64, minified code)."""
-_CACHE_WORDS: Final = 100_000
+_CACHE_WORDS: Final = 50_000
+"""About 12 MiB."""
 _cache: dict[str, tuple[str, ...]] = {}  # written word -> terms; words repeat: 40 times faster than stemming again
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _LANGUAGES: Final = tuple(STOP)
@@ -54,6 +55,7 @@ _STOPS_IN: Final = {
     for word in frozenset().union(*STOP.values())
 }
 """Stop word -> the languages it is one of."""
+_FOREIGN: Final = frozenset(_STOPS_IN) - STOP["english"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +118,29 @@ def document_terms(text: str) -> list[str]:
 
 
 def _ascii_terms(text: str) -> list[str]:
-    """Return the terms of a text in ASCII: the same ones, in half the time."""
+    """Return the terms of a text in ASCII: the same ones, in a tenth of the time.
+
+    No token reaches beyond white space, so what stands between it is looked up as a whole, with its punctuation.
+    """
     language = _language(text)
+    terms: list[str] = []
     if language == "english":
-        terms = [
-            term for token in _ASCII_TOKEN.findall(text) for term in _cache.get(token) or _word_terms(token, language)
-        ]
+        for chunk in text.split():
+            known = _cache.get(chunk)
+            terms += _chunk_terms(chunk) if known is None else known
     else:
-        terms = [term for token in _ASCII_TOKEN.findall(text) for term in _word_terms(token, language)]
-    if _QUESTION_END.search(text):
+        for token in _ASCII_TOKEN.findall(text):
+            terms += _word_terms(token, language)
+    if "?" in text and _QUESTION_END.search(text):
         terms.append(QUESTION_MARK)
+    return terms
+
+
+def _chunk_terms(chunk: str) -> tuple[str, ...]:
+    """Return the terms of English without white space in it; kept for the next time unless it is long."""
+    terms = tuple(term for token in _ASCII_TOKEN.findall(chunk) for term in _word_terms(token, "english"))
+    if len(chunk) <= MAX_TERM and len(_cache) < _CACHE_WORDS:
+        _cache[chunk] = terms
     return terms
 
 
@@ -250,8 +265,11 @@ def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
 
 def _language(text: str) -> str:
     """Return the language whose function words stand most often in a text; English unless another is ahead."""
+    words = text.casefold().split(maxsplit=200)[:200]
+    if sum(map(_FOREIGN.__contains__, words)) <= 1:
+        return "english"  # as counting would say
     counts = dict.fromkeys(_LANGUAGES, 0)
-    for word in text.casefold().split(maxsplit=200)[:200]:
+    for word in words:
         for language in _STOPS_IN.get(word, ()):
             counts[language] += 1
     best = max(_LANGUAGES, key=counts.__getitem__)

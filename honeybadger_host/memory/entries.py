@@ -194,6 +194,8 @@ def _time(value: Mapping[str, Any], name: str) -> datetime | None:
 
 def normalise(text: str) -> str:
     """Return what two texts share that say the same: without case, width, and ways to write white space."""
+    if text.isascii():
+        return " ".join(text.lower().split())
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(folded.split())
 

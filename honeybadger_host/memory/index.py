@@ -555,7 +555,7 @@ class Index:
         while state.deltas:
             delta = state.deltas.popleft()
             corpus.remove(delta.removed)
-            corpus.add(document for document in delta.added if document.number not in corpus.row_of)
+            corpus.add(document for document in delta.added if corpus.row_of(document.number) is None)
             _put_vectors(corpus, delta.embedded)
             if len(delta.added) + len(delta.removed) >= _AT_ONCE:
                 state.corpus_bytes = corpus.memory_bytes
@@ -844,7 +844,7 @@ def _put_vectors(corpus: Corpus, embedded: Iterable[tuple[int, bytes]]) -> None:
     import numpy as np
 
     for number, data in embedded:
-        row = corpus.row_of.get(number)
+        row = corpus.row_of(number)
         if row is not None:
             corpus.vectors.put(row, np.frombuffer(data, "<f2").astype(np.float32))
 

@@ -116,6 +116,10 @@ class Hit:
     shared: float
 
 
+_SPARSE: Final = 3
+"""A word that stands around more than this part of all turns is summed over all of them: that is cheaper then."""
+_SURE: Final = 128
+"""So many of the best texts are scored in full first: what cannot reach the best of them is not looked at."""
 _FEW: Final = 40
 """In a group of fewer documents nothing can be said of how rare a word is: it counts as one of so many."""
 
@@ -172,6 +176,7 @@ class Scoring:
         self._asked, self._missing = self._look_up()
         self._own: Floats = np.zeros(corpus.size, np.float32)  # by row
         self._around: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place
+        self._near: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place, zero between two uses
         self._session: Floats = np.zeros(len(corpus.session_lengths), np.float32)  # by session
         self._score_text()
         self._spreads, self._needs_word = vectors, needs_word
@@ -189,8 +194,22 @@ class Scoring:
             scores = text + self._rest(np.arange(len(text)), text) * self._mask(allowed)
             rows: _Rows = np.flatnonzero(scores > 0)
             return self._ordered(rows, scores[rows], limit)
-        rows = np.flatnonzero(text > self._least(text, limit))
+        sure = self._top(text, max(_SURE, limit))
+        reached = text[sure] + self._rest(sure, text[sure])
+        last = len(sure) - limit
+        least = self._least(float(np.partition(reached, last)[last])) if last >= 0 else 0.0
+        rows = np.flatnonzero(text > least)
         return self._ordered(rows, text[rows] + self._rest(rows, text[rows]), limit)
+
+    def _top(self, text: Floats, count: int) -> _Rows:
+        """Return about `count` rows with the highest text scores; fewer when few have any."""
+        for share in (0.6, 0.4, 0.2, 0.1, 0.0):
+            rows = np.flatnonzero(text > share * self._scale)
+            if len(rows) >= count:
+                break
+        if len(rows) > count:
+            rows = rows[np.argpartition(text[rows], len(rows) - count)[-count:]]
+        return rows
 
     def hits(self, rows: Sequence[int]) -> list[Hit]:
         """Return rows as hits; after `best`."""
@@ -213,7 +232,7 @@ class Scoring:
             found.append(
                 Hit(
                     number=corpus.numbers[row],
-                    key=corpus.keys[row],
+                    key=corpus.key(row),
                     kind=KINDS[corpus.kinds[row]],
                     score=sum(parts.values()),
                     parts=parts,
@@ -292,11 +311,11 @@ class Scoring:
         known = [number for form in term.forms if (number := corpus.vocabulary.get(form)) is not None]
         if not known:
             return np.zeros(0, np.intp), np.zeros(0, np.float32), 0
-        rows, counts = _postings(corpus, known)
-        keep = alive[rows]
-        if not keep.all():
-            rows, counts = rows[keep], counts[keep]
-        return rows, counts, max(corpus.frequency[number] for number in known)
+        postings = [corpus.postings(number) for number in known]
+        if corpus.has_dead:
+            postings = [packed[alive[packed >> np.uint32(TF_BITS)]] for packed in postings]
+        rows, counts = _merged(postings)
+        return rows, counts, max(map(len, postings))
 
     def _heard(self) -> list[QueryTerm]:
         """Return the question's terms, with a guess in place of a word that the group does not know."""
@@ -338,27 +357,47 @@ class Scoring:
             turns, counts = asked.rows, asked.counts
             if not is_turn.all():
                 turns, counts, places = turns[is_turn], counts[is_turn], places[is_turn]
-            said = self._said_around(places, counts, layout)
-            self._around += said / (said + around_norm) * np.float32(asked.idf * around_lift)
+            where, said = self._said_around(places, counts, layout)
+            said /= said + around_norm[where]
+            self._around[where] += said * np.float32(asked.idf * around_lift)
             in_session = np.bincount(session_of[turns], counts, living and len(session_lengths)).astype(np.float32)
             idf = asked.term.weight * _idf(living, int(np.count_nonzero(in_session)))
             self._session += in_session / (in_session + session_norm) * np.float32(idf * session_lift)
 
-    def _said_around(self, places: _Rows, counts: Floats, layout: Layout) -> Floats:
-        """Return how often a term stands in a turn and around it, for every place."""
+    def _said_around(self, places: _Rows, counts: Floats, layout: Layout) -> tuple[_Rows | slice, Floats]:
+        """Return places, some of them more than once, and how often a term stands in the turn there and around it.
+
+        A place that is not among them has nothing of it around. A rare word costs what lies around it, a common one a
+        running sum over all places.
+        """
         corpus = self._corpus
-        said: Floats = np.zeros(len(layout.rows), np.float32)
-        said[places] = counts
-        old = len(layout.first)
-        running: Floats = np.zeros(old + 1, np.float32)
-        np.cumsum(said[:old], out=running[1:])
-        around: Floats = said.copy()
-        around[:old] = running[layout.behind] - running[layout.first]
+        first, behind = layout.first[places], layout.behind[places]
+        widths = behind - first
+        more: _Rows = np.zeros(0, np.intp)
         if corpus.sources:
-            more = said[view(corpus.sources, np.int32)]
-            has = np.flatnonzero(more)
-            np.add.at(around, view(corpus.targets, np.int32)[has], more[has])
-        return around
+            self._near[places] = counts
+            neighbours = self._near[view(corpus.sources, np.int32)]
+            self._near[places] = 0
+            has = np.flatnonzero(neighbours)
+            more, neighbours = view(corpus.targets, np.int32)[has].astype(np.intp), neighbours[has]
+        total = int(widths.sum())
+        if total * _SPARSE > len(self._near):
+            size = len(self._near) + 1
+            begun = np.bincount(first, counts, size)
+            begun -= np.bincount(behind, counts, size)
+            around = np.cumsum(begun)[:-1].astype(np.float32)
+            if len(more):
+                np.add.at(around, more, neighbours)
+            return slice(None), around
+        begins = np.cumsum(widths) - widths
+        where: _Rows = np.repeat(first - begins, widths) + np.arange(total)
+        np.add.at(self._near, where, np.repeat(counts, widths))
+        if len(more):
+            np.add.at(self._near, more, neighbours)
+            where = np.concatenate((where, more))
+        said = self._near[where]
+        self._near[where] = 0
+        return where, said
 
     def _points(self, asked: _Asked, rows: _Rows, counts: Floats) -> Floats:
         """Return the BM25 points of a term in documents that have it `counts` times."""
@@ -376,13 +415,13 @@ class Scoring:
         """Return the weighed text score of every row, 0 for what is not allowed."""
         weights, layout = self._weights, self._layout
         text: Floats = self._own * np.float32(sum(weights[signal] for signal in TEXT))
-        sessions = view(self._corpus.session_of, np.int32)[layout.rows]
-        text[layout.rows] = (
-            self._own[layout.rows] * np.float32(weights["terms"])
-            + self._around * np.float32(weights["around"])
-            + self._session[sessions] * np.float32(weights["session"])
-        )
-        text[~self._mask(allowed)] = 0
+        turns = np.take(self._own, layout.rows)
+        turns *= np.float32(weights["terms"])
+        turns += self._around * np.float32(weights["around"])
+        turns += np.take(self._session * np.float32(weights["session"]), layout.sessions)
+        text[layout.rows] = turns
+        if allowed is not None or self._corpus.has_dead:
+            text *= self._mask(allowed)
         return text
 
     def _text_parts(self, rows: _Rows) -> dict[Signal, npt.NDArray[np.float64]]:
@@ -405,20 +444,13 @@ class Scoring:
 
     # -- the rest -----------------------------------------------------------------------------------------------
 
-    def _least(self, text: Floats, limit: int) -> float:
-        """Return a text score that every row of the best `limit` exceeds, whatever else it earns."""
-        peak = self._scale
-        for share in (0.6, 0.4, 0.2, 0.1, 0.0):
-            some = text[text > share * peak]
-            if len(some) >= limit:
-                break
-        else:
-            return 0.0
-        threshold = float(np.partition(some, len(some) - limit)[len(some) - limit])
+    def _least(self, reached: float) -> float:
+        """Return a text score that every row exceeds whose score is `reached` or more, whatever else it earns."""
+        peak, gate = self._scale, self._parameters.gate
         more = sum(self._weights[signal] for signal in self._active())
-        least = threshold - peak * more
-        if least < self._parameters.gate * peak:
-            least = threshold / (1 + more / self._parameters.gate)
+        least = reached - peak * more
+        if least < gate * peak:
+            least = reached / (1 + more / gate)
         return max(0.0, least * 0.999)  # rounding
 
     def _active(self) -> list[Signal]:
@@ -519,12 +551,12 @@ class Scoring:
         return terms, covered / asked_for if asked_for else 0.0, rarest / most, covered / most
 
 
-def _postings(corpus: Corpus, terms: Sequence[int]) -> tuple[_Rows, Floats]:
-    """Return the rows that have one of the terms, rising, and how often."""
-    packed = view(corpus.postings[terms[0]], np.uint32)
-    if len(terms) == 1:
+def _merged(postings: Sequence[npt.NDArray[np.uint32]]) -> tuple[_Rows, Floats]:
+    """Return the rows that stand in any of the postings, rising, and how often."""
+    if len(postings) == 1:
+        packed = postings[0]
         return (packed >> np.uint32(TF_BITS)).astype(np.intp), (packed & np.uint32(TF_MASK)).astype(np.float32)
-    packed = np.concatenate([view(corpus.postings[term], np.uint32) for term in terms])
+    packed = np.concatenate(postings)
     rows, places = np.unique(packed >> np.uint32(TF_BITS), return_inverse=True)
     return rows.astype(np.intp), np.bincount(places, packed & np.uint32(TF_MASK)).astype(np.float32)
 

@@ -108,3 +108,21 @@ def test_any_text_gives_terms_and_the_same_again(text: str) -> None:
     assert all(term and len(term) <= 200 and not term.isspace() for term in terms)
     analyse_query(text)
     assert length_in_words(terms) >= 0
+
+
+@given(st.text(alphabet=st.sampled_from("abCD.,:;-_'\"(?#+/1 2\n\t\x1c"), max_size=60))
+def test_plain_text_is_cut_as_any_other_text(text: str) -> None:
+    terms = [term for term in document_terms(text) if term != QUESTION_MARK]
+    assert document_terms(text + " é") == [*terms, "e"]
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("dogs and cats", "cat"),
+        ("die Hunde und die Katzen sind nicht hier", "katz"),
+        ("los perros y los gatos de la casa", "gat"),
+    ],
+)
+def test_a_text_is_stemmed_in_its_language(text: str, term: str) -> None:
+    assert term in document_terms(text)

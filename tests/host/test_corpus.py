@@ -118,25 +118,32 @@ def test_memory_grows_with_the_documents() -> None:
     assert 0 < small.memory_bytes < large.memory_bytes
 
 
-@given(texts=st.lists(st.text(alphabet="ab cd3?", max_size=30), min_size=1, max_size=12), first=st.integers(0, 12))
-def test_documents_added_in_bulk_are_as_those_added_one_by_one(texts: list[str], first: int) -> None:
+@given(texts=st.lists(st.text(alphabet="ab cd3?", max_size=30), min_size=1, max_size=12))
+def test_documents_that_are_loaded_are_as_those_added_one_by_one(texts: list[str]) -> None:
     documents = [
         document(number, text, "turn" if number % 3 else "entry", session=f"s{number % 2}")
         for number, text in enumerate(texts, 1)
     ]
-    one_by_one, bulk = Corpus(), Corpus()
+    one_by_one, loaded = Corpus(), Corpus()
     one_by_one.add(documents)
-    bulk.add(documents[:first])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus_module, "_BULK", 0)
-        bulk.add([*documents[first:], *documents[first:]])  # the same number twice: the later one stands
-    assert set(bulk.vocabulary) == set(one_by_one.vocabulary)
+        patch.setattr(corpus_module, "_SLICE", 5)
+        loaded.add([*documents, *reversed(documents)])  # the same number twice: the later one stands
+    assert set(loaded.vocabulary) == set(one_by_one.vocabulary)
     for term, number in one_by_one.vocabulary.items():
-        assert list(bulk.postings[bulk.vocabulary[term]]) == list(one_by_one.postings[number])
-        assert bulk.frequency[bulk.vocabulary[term]] == one_by_one.frequency[number]
-    assert list(bulk.says) == list(one_by_one.says)
+        assert list(loaded.postings(loaded.vocabulary[term])) == list(one_by_one.postings(number))
+    assert list(loaded.says) == list(one_by_one.says)
+    assert [loaded.key(row) for row in range(loaded.size)] == [document.key for document in documents]
     for question in ("a", "cd", "3", "ab a?"):
-        assert found(bulk, question) == found(one_by_one, question)
-    bulk.remove([document.number for document in documents])
-    assert len(bulk) == 0
-    assert not any(bulk.frequency)
+        assert found(loaded, question) == found(one_by_one, question)
+    more = document(len(texts) + 1, "ab cd a brand new word", session="s1")
+    for corpus in (one_by_one, loaded):
+        corpus.add([more])
+        corpus.add([document(1, "cd again", session="s1")])
+        corpus.remove([2])
+    for question in ("a", "cd", "brand", "3"):
+        assert found(loaded, question) == found(one_by_one, question)
+    loaded.remove([document.number for document in [*documents, more]])
+    assert len(loaded) == 0
+    assert found(loaded, "ab cd") == []

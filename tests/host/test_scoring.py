@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from honeybadger_host.memory import corpus as corpus_module
+from honeybadger_host.memory import scoring as scoring_module
 from honeybadger_host.memory.analyzer import (
     QUESTION_MARK,
     TIME_TERMS,
@@ -157,17 +159,28 @@ def groups(draw: st.DrawFn) -> list[Document]:
     return documents
 
 
-@settings(max_examples=60, deadline=None)
-@given(groups(), st.sampled_from(QUESTIONS), st.integers(1, 12), st.integers(0, 30))
+@settings(max_examples=120, deadline=None)
+@given(
+    groups(),
+    st.sampled_from(QUESTIONS),
+    st.integers(1, 12),
+    st.integers(0, 30),
+    st.booleans(),
+    st.sampled_from([0, 3, 99]),
+)
 def test_the_best_are_those_of_scoring_every_document(
-    documents: list[Document], question: str, limit: int, late: int
+    documents: list[Document], question: str, limit: int, late: int, is_loaded: bool, sparse: int
 ) -> None:
     corpus = Corpus()
-    corpus.add(documents[:late])
-    search(corpus, question, now=NOW, limit=1)  # what comes later is not in the layout
-    corpus.add(documents[late:])
-    scores = plain(documents, analyse_query(question))
-    hits = search(corpus, question, now=NOW, limit=limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus_module, "_BULK", 0 if is_loaded else 1000)
+        patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
+        patch.setattr(scoring_module, "_SURE", 3 if is_loaded else 128)
+        corpus.add(documents[:late])
+        search(corpus, question, now=NOW, limit=1)  # what comes later is not in the layout
+        corpus.add(documents[late:])
+        scores = plain(documents, analyse_query(question))
+        hits = search(corpus, question, now=NOW, limit=limit)
     assert len(hits) == min(limit, len(scores))
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:limit], rel=1e-4)
     for hit in hits:

@@ -136,7 +136,9 @@ def test_filters_hold_for_what_is_found_by_its_vector() -> None:
     corpus = corpus_of("an automobile", *OTHERS)
     corpus.add([entry(9, "automobile", "cars/old")])
     assert corpus.vectors is not None
-    corpus.vectors.put(corpus.row_of[9], HashEmbedder().embed_query("automobile"))
+    row = corpus.row_of(9)
+    assert row is not None
+    corpus.vectors.put(row, HashEmbedder().embed_query("automobile"))
     assert list(ask(corpus, "car", filters=Filters(category="cars"))) == [9]
 
 
