@@ -221,17 +221,33 @@ class Client(_Clients):
         *,
         title: str | None = None,
         aliases: Sequence[str] | None = None,
+        name: str | None = None,
     ) -> wire.SavedEntry:
-        return await self.call(tools.save_memory(content, category, tags, metadata, title, aliases))
+        return await self.call(tools.save_memory(content, category, tags, metadata, title, aliases, name))
 
     async def get_memory(self, entry_id: str) -> wire.EntryResult:
         return await self.call(tools.get_memory(entry_id))
+
+    async def edit_memory(self, entry_id: str, **members: Any) -> wire.SavedEntry:
+        """Change what is named; the members are those of `tools.edit_memory`."""
+        return await self.call(tools.edit_memory(entry_id, **members))
 
     async def delete_memory(self, entry_id: str) -> wire.EntryResult:
         return await self.call(tools.delete_memory(entry_id))
 
     async def list_memory_categories(self) -> wire.CategoriesResult:
         return await self.call(tools.list_memory_categories())
+
+    async def list_memory_entries(
+        self,
+        category: str | None = None,
+        *,
+        depth: int | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> wire.EntriesResult:
+        return await self.call(tools.list_memory_entries(category, depth, name, limit, offset))
 
     async def save_to_working_memory(
         self,
@@ -334,17 +350,33 @@ class SyncClient(_Clients):
         *,
         title: str | None = None,
         aliases: Sequence[str] | None = None,
+        name: str | None = None,
     ) -> wire.SavedEntry:
-        return self.call(tools.save_memory(content, category, tags, metadata, title, aliases))
+        return self.call(tools.save_memory(content, category, tags, metadata, title, aliases, name))
 
     def get_memory(self, entry_id: str) -> wire.EntryResult:
         return self.call(tools.get_memory(entry_id))
+
+    def edit_memory(self, entry_id: str, **members: Any) -> wire.SavedEntry:
+        """Change what is named; the members are those of `tools.edit_memory`."""
+        return self.call(tools.edit_memory(entry_id, **members))
 
     def delete_memory(self, entry_id: str) -> wire.EntryResult:
         return self.call(tools.delete_memory(entry_id))
 
     def list_memory_categories(self) -> wire.CategoriesResult:
         return self.call(tools.list_memory_categories())
+
+    def list_memory_entries(
+        self,
+        category: str | None = None,
+        *,
+        depth: int | None = None,
+        name: str | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> wire.EntriesResult:
+        return self.call(tools.list_memory_entries(category, depth, name, limit, offset))
 
     def save_to_working_memory(
         self,

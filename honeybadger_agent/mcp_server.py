@@ -23,7 +23,7 @@ from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.tools import Call
 
-OVERWRITING: Final = {"delete_memory", "delete_session", "update_session", "save_to_working_memory"}
+OVERWRITING: Final = {"delete_memory", "edit_memory", "delete_session", "update_session", "save_to_working_memory"}
 """What may take away or replace something there was: `destructiveHint` is true."""
 
 SETTLED: Final = {"delete_memory", "compact_session", "delete_session"}

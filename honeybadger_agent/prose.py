@@ -49,14 +49,20 @@ def _saved_entry(result: wire.SavedEntry) -> str:
 def _entry(result: wire.EntryResult) -> str:
     facts = [
         result.category,
+        result.name and f"named {result.name}",
         result.updated and f"updated {result.updated}",
         result.by and f"by {result.by}",
         result.tags and f"tags: {', '.join(result.tags)}",
         result.aliases and f"aliases: {', '.join(result.aliases)}",
         result.metadata and f"metadata: {_json(result.metadata)}",
+        result.version and f"version {result.version}",
     ]
     title = f" {_line(result.title)}" if result.title else ""
     return f"[{result.id}]{title} ({'; '.join(_line(fact) for fact in facts if fact)})\n{result.content}"
+
+
+def _edited_entry(result: wire.SavedEntry) -> str:
+    return f"Changed: [{result.id}] in {result.file}.{_neutralised(result.neutralised)}"
 
 
 def _deleted_entry(result: wire.EntryResult) -> str:
@@ -161,6 +167,7 @@ PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "get_context": _context,
     "save_memory": _saved_entry,
     "get_memory": _entry,
+    "edit_memory": _edited_entry,
     "delete_memory": _deleted_entry,
     "list_memory_categories": _categories,
     "search_memory": _search,

@@ -81,6 +81,7 @@ def save_memory(
     metadata: Mapping[str, Any] | None = None,
     title: str | None = None,
     aliases: Sequence[str] | None = None,
+    name: str | None = None,
 ) -> Call[wire.SavedEntry]:
     """Save one durable fact, preference or lesson as an entry that later conversations find by search.
 
@@ -98,6 +99,7 @@ def save_memory(
         metadata=None if metadata is None else dict(metadata),
         title=title,
         aliases=None if aliases is None else list(aliases),
+        name=name,
     )
     return Call("save_memory", payload, wire.SavedEntry)
 
@@ -107,10 +109,41 @@ def get_memory(id: str) -> Call[wire.EntryResult]:  # noqa: A002  the protocol's
     return Call("get_memory", _payload(wire.GetMemory, id=id), wire.EntryResult)
 
 
+def edit_memory(
+    id: str,  # noqa: A002  the protocol's name
+    content: str | None = None,
+    category: str | None = None,
+    name: str | None = None,
+    title: str | None = None,
+    aliases: Sequence[str] | None = None,
+    tags: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    expected_version: str | None = None,
+) -> Call[wire.SavedEntry]:
+    """Correct an entry of long-term memory in place: its text, category or labels. What you leave out stays as it is.
+
+    Use this when something that was remembered has changed, or was said imprecisely. Read it first with get_memory and
+    give its version as expected_version: then nobody else's change is overwritten.
+    """
+    payload = _payload(
+        wire.EditMemory,
+        id=id,
+        content=content,
+        category=category,
+        name=name,
+        title=title,
+        aliases=None if aliases is None else list(aliases),
+        tags=None if tags is None else list(tags),
+        metadata=None if metadata is None else dict(metadata),
+        expected_version=expected_version,
+    )
+    return Call("edit_memory", payload, wire.SavedEntry)
+
+
 def delete_memory(id: str) -> Call[wire.EntryResult]:  # noqa: A002  the protocol's name
     """Remove an entry of long-term memory that is wrong or out of date. Use this when the user asks you to forget.
 
-    Search first for its id. When only a part of it changed, save the new version and delete the old one.
+    Search first for its id. When only a part of it changed, correct it with edit_memory.
     """
     return Call("delete_memory", _payload(wire.DeleteMemory, id=id), wire.EntryResult)
 
@@ -118,6 +151,18 @@ def delete_memory(id: str) -> Call[wire.EntryResult]:  # noqa: A002  the protoco
 def list_memory_categories() -> Call[wire.CategoriesResult]:
     """List the categories of long-term memory with their counts. Use this before saving, to reuse a category."""
     return Call("list_memory_categories", wire.ListMemoryCategories(), wire.CategoriesResult)
+
+
+def list_memory_entries(
+    category: str | None = None,
+    depth: int | None = None,
+    name: str | None = None,
+    limit: int | None = None,
+    offset: int | None = None,
+) -> Call[wire.EntriesResult]:
+    """List the entries of long-term memory by category and name, with sizes, without their text."""
+    payload = _payload(wire.ListMemoryEntries, category=category, depth=depth, name=name, limit=limit, offset=offset)
+    return Call("list_memory_entries", payload, wire.EntriesResult)
 
 
 def save_to_working_memory(
@@ -265,8 +310,10 @@ TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
         get_context,
         save_memory,
         get_memory,
+        edit_memory,
         delete_memory,
         list_memory_categories,
+        list_memory_entries,
         save_to_working_memory,
         get_from_working_memory,
         search_working_memory,

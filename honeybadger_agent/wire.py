@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -29,6 +30,8 @@ MAX_TAGS: Final = 32
 MAX_TAG_CHARACTERS: Final = 64
 MAX_TITLE_CHARACTERS: Final = 200
 MAX_METADATA_BYTES: Final = 8192
+MAX_NAME_CHARACTERS: Final = 128
+MAX_LISTED: Final = 1000
 CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
 """Categories, also as folders; match with `fullmatch`."""
 MAX_CATEGORY_CHARACTERS: Final = 200
@@ -274,6 +277,29 @@ def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
+_HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories of what is not seen, or ends a line; joiners are part of some scripts and emoji."""
+
+
+def is_name(text: str) -> bool:
+    """Return whether an entry may have this name: one that a file could have, too."""
+    return (
+        0 < len(text) <= MAX_NAME_CHARACTERS
+        and text not in (".", "..")
+        and text == text.strip()
+        and not any(
+            character in "/\\" or (unicodedata.category(character) in _HIDDEN and character not in "\u200c\u200d")
+            for character in text
+        )
+    )
+
+
+def _checked_name(value: str) -> str:
+    if not is_name(value):
+        raise PydanticCustomError("must_be", "a name as a file has: one line without / and \\, not . or ..")
+    return unicodedata.normalize("NFC", value)
+
+
 Category = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_CATEGORY_CHARACTERS),
@@ -282,6 +308,9 @@ Category = Annotated[
 ]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARACTERS)]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS)]
+EntryName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_checked_name)
+]
 EntryId = Annotated[str, StringConstraints(pattern=f"^{ENTRY_ID.pattern}$")]
 
 
@@ -304,12 +333,18 @@ class SaveMemory(Wire):
     aliases: list[Title] | None = Field(
         default=None, max_length=MAX_TAGS, description="Other names and words people may ask for it with."
     )
+    name: EntryName | None = Field(
+        default=None,
+        description="Makes it a document of its own, as notes.md: no other entry of the category may have the name "
+        "(conflict), and known text is not looked for. Default: it has none.",
+    )
 
 
 class EntryResult(Result):
     id: str
     category: str
     content: str
+    name: str | None = Field(default=None, description="As a file's name, unique in its category; most have none.")
     title: str | None = None
     aliases: list[str] = Field(default_factory=list)
     tags: list[str]
@@ -319,6 +354,7 @@ class EntryResult(Result):
     by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
     reinforced: int = Field(description="How often the same was saved again.")
     file: str = Field(description="Below the group's folder.")
+    version: str = Field(default="", description="Name of what its file holds; any change makes another.")
 
 
 class SavedEntry(EntryResult):
@@ -331,6 +367,28 @@ class GetMemory(Wire):
     """Return one entry."""
 
     id: EntryId
+
+
+class EditMemory(Wire):
+    """Change one entry; what is absent stays as it is."""
+
+    id: EntryId
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] | None = Field(
+        default=None, description="Replaces the text."
+    )
+    category: Category | None = Field(default=None, description="Moves it there.")
+    name: EntryName | None = Field(
+        default=None, description="Its name from now on, as a file's; taken in the category: conflict."
+    )
+    title: Title | None = None
+    aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces them all.")
+    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces them all.")
+    metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
+        default=None, description="Replaces it."
+    )
+    expected_version: str | None = Field(
+        default=None, description="The `version` that was read; when the file holds something else by now: conflict."
+    )
 
 
 class DeleteMemory(Wire):
@@ -352,6 +410,46 @@ class CategoryCount(Result):
 class CategoriesResult(Result):
     categories: list[CategoryCount] = Field(description="The tree, each category before those below it.")
     total: int
+
+
+class ListMemoryEntries(Wire):
+    """List entries by category and name, without their text."""
+
+    category: Category | None = Field(default=None, description="Only in it and below it; default: all.")
+    depth: Annotated[int, Field(ge=0, le=8)] | None = Field(
+        default=None, description="Levels below it that are listed; 0: just in it. Default: all."
+    )
+    name: EntryName | None = Field(
+        default=None, description="Only the one of this name, just in `category` (default general)."
+    )
+    limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(default=None, description="Default 200.")
+    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
+
+
+class EntryRow(Result):
+    id: str
+    category: str
+    name: str | None
+    title: str | None
+    begins: str = Field(description="Its first words, one line of at most 80 characters.")
+    bytes: int = Field(description="Of its text, as UTF-8.")
+    updated: str | None = Field(description="UTC, RFC 3339")
+
+
+class EntryFolder(Result):
+    category: str
+    entries: int = Field(description="Just in it.")
+    total: int = Field(description="In it and below it.")
+    bytes: int = Field(description="Of all texts in it and below it.")
+
+
+class EntriesResult(Result):
+    entries: list[EntryRow] = Field(description="By category; there by name, those without one last.")
+    total: int = Field(description="How many there are without `limit` and `offset`.")
+    folders: list[EntryFolder] = Field(
+        description="The category asked for and those below it, one level more than listed; empty with `name`."
+    )
+    is_complete: bool = Field(description="False while files of the group are still being indexed.")
 
 
 Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_KEY_CHARACTERS)]
@@ -687,7 +785,9 @@ REQUEST_TYPES: Final[Mapping[str, RequestType]] = {
         RequestType("get_context", GetContext, ContextResult, changes=False),
         RequestType("save_memory", SaveMemory, SavedEntry, changes=True),
         RequestType("get_memory", GetMemory, EntryResult, changes=False),
+        RequestType("edit_memory", EditMemory, SavedEntry, changes=True),
         RequestType("delete_memory", DeleteMemory, EntryResult, changes=True),
+        RequestType("list_memory_entries", ListMemoryEntries, EntriesResult, changes=False),
         RequestType("list_memory_categories", ListMemoryCategories, CategoriesResult, changes=False),
         RequestType("search_memory", SearchMemory, SearchResult, changes=False),
         RequestType("save_to_working_memory", SaveToWorkingMemory, WorkingSaved, changes=True),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from honeybadger_host.domain import Handler
-from honeybadger_host.handlers import conversation, entries, host, notes, search, sessions, undo
+from honeybadger_host.handlers import conversation, editing, entries, host, listing, notes, search, sessions, undo
 from honeybadger_host.handlers.recalling import Recaller
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.handlers.working import WorkingRoom, inventory_of, working_table
@@ -58,11 +58,16 @@ def build_table(settings: Settings, rooms: Rooms) -> Mapping[str, Handler]:
             default_budget_tokens=settings.context.budget_tokens,
         ),
         "save_memory": notes.at_most(
-            max_note_chars, entries.save_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.known)
+            max_note_chars,
+            entries.save_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.known, rooms.index.named),
         ),
         "get_memory": entries.get_memory(rooms.entry_files),
+        "edit_memory": notes.at_most(
+            max_note_chars, editing.edit_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.named)
+        ),
         "delete_memory": entries.delete_memory(rooms.entry_files, rooms.whole_files),
         "list_memory_categories": entries.list_memory_categories(rooms.entry_files),
+        "list_memory_entries": listing.list_memory_entries(rooms.entry_files, rooms.index),
         "search_memory": search.search_memory(rooms.index, settings.recall),
         **working_table(WorkingRoom(rooms.shelves, rooms.whole_files, settings.working), screen),
         "undo": undo.undo(rooms.journal, rooms.whole_files),

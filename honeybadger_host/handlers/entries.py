@@ -6,8 +6,8 @@ Whether a text is known is one look at one file, named after the text (docs/deci
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
@@ -24,26 +24,28 @@ from honeybadger_agent.wire import (
     SaveMemory,
 )
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
+from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.memory.entries import (
     Entry,
-    Json,
     dump_entry,
-    each_once,
     entry_file,
     entry_id,
     memory_folder,
+    named_id,
     normalise,
     reinforce,
     show_time,
+    version_of,
 )
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.whole_files import WholeFiles, read_whole
-from honeybadger_host.text import is_blank, one_line
 
 Known: TypeAlias = Callable[[str, str, str], str | None]
 """(group, category, normalised text) -> id of an entry that says it, wherever its id comes from."""
-_FREE_PLACES: Final = 2
+Named: TypeAlias = Callable[[str, str, str], str | None]
+"""(group, category, name) -> id of an entry of this name, wherever its id comes from."""
+FREE_PLACES: Final = 2
 """Places loaded for a new entry: a person may have removed the first and left the second."""
 
 
@@ -52,32 +54,37 @@ class _Said:
     """What is to be saved, clean, and the files it may be known in already or go to."""
 
     content: str
-    title: str | None
-    aliases: tuple[str, ...]
-    tags: tuple[str, ...]
-    metadata: Mapping[str, Json]
+    texts: Texts
     category: str
     files: tuple[str, ...]
-    neutralised: Mapping[str, int]
 
 
 def save_memory(
-    entries: EntryFiles, files: WholeFiles, screen: Screen, known: Known = lambda group, category, normalised: None
+    entries: EntryFiles,
+    files: WholeFiles,
+    screen: Screen,
+    known: Known = lambda group, category, normalised: None,
+    named: Named = lambda group, category, name: None,
 ) -> ChangeHandler:
     """Return the handler of `save_memory`: a new entry, or the one that says it already, reinforced.
 
     Args:
-        known: asked first; the file it names must say the text still.
+        known, named: asked first; the file they name must say the text still, or have the name.
     """
     prepared: dict[tuple[str, str, str], _Said] = {}  # from `prepare` to the `decide` that follows it
 
     def prepare(asked: Asked) -> None:
         payload = asked.payload
         assert isinstance(payload, SaveMemory)  # noqa: S101  the table pairs type and payload
-        said = _cleaned(asked, payload, screen)
-        category = entries.place(asked.group, said.category)
-        said = replace(said, category=category, files=tuple(_places(asked.group, category, said.content)))
-        prepared[asked.group, asked.sender, asked.request_id] = said
+        texts = cleaned(asked, payload, screen)
+        category = entries.place(asked.group, GENERAL if payload.category is None else payload.category)
+        content = texts.content or ""  # a save has one
+        found = (
+            _places(asked.group, category, content)
+            if texts.name is None
+            else named_places(entries, files, named, asked.group, category, texts.name)
+        )
+        prepared[asked.group, asked.sender, asked.request_id] = _Said(content, texts, category, tuple(found))
 
     def _places(group: str, category: str, content: str) -> list[str]:
         """Return where the text may stand, loaded: where it is known to, then by its salts until places are free."""
@@ -88,7 +95,7 @@ def save_memory(
             for file in found:
                 files.load(file)
         salt = free = 0
-        while free < _FREE_PLACES:
+        while free < FREE_PLACES:
             file = entry_file(group, category, entry_id(category, normalised, salt))
             free += files.load(file) is None
             found.append(file)
@@ -98,6 +105,9 @@ def save_memory(
     def decide(asked: Asked, now: datetime) -> Outcome:
         said = prepared.pop((asked.group, asked.sender, asked.request_id))
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        if (name := said.texts.name) is not None:
+            file = free_place(entries, files, said.files, said.category, name)
+            return _saved(asked, said, _entry_of(asked, said, file, now), file, None)
         normalised = normalise(said.content)
         free: str | None = None
         for file in said.files:
@@ -127,11 +137,11 @@ def delete_memory(entries: EntryFiles, files: WholeFiles) -> ChangeHandler:
 
     def decide(asked: Asked, now: datetime) -> Outcome:
         id_ = _id_of(asked)
-        file = _the_one(id_, files.named(memory_folder(asked.group), f"{id_}.json"))
+        file = the_one(id_, files.named(memory_folder(asked.group), f"{id_}.json"))
         data = files.get(file)
         assert data is not None  # noqa: S101  `named` returns what is there
-        entry = _parsed(entries, file, data)
-        return Outcome(_shown(entry, file), (FileRemoved(asked.group, "entry", file, data),))
+        entry = parsed(entries, file, data)
+        return Outcome(shown(entry, file, data), (FileRemoved(asked.group, "entry", file, data),))
 
     return ChangeHandler(decide, prepare)
 
@@ -141,11 +151,11 @@ def get_memory(entries: EntryFiles) -> QueryHandler:
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         id_ = _id_of(asked)
-        file = _the_one(id_, entries.find(asked.group, id_))
+        file = the_one(id_, entries.find(asked.group, id_))
         data = read_whole(entries.home / file)
         if data is None:
             raise _not_found(id_)
-        return _shown(_parsed(entries, file, data), file)
+        return shown(parsed(entries, file, data), file, data)
 
     return QueryHandler(answer)
 
@@ -170,61 +180,83 @@ def list_memory_categories(entries: EntryFiles) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _cleaned(asked: Asked, payload: SaveMemory, screen: Screen) -> _Said:
-    """Return what is to be saved, neutralised and screened. Raises Refusal."""
-    changed: Counter[str] = Counter()
-
-    def line(member: str, text: str) -> str:
-        clean, how = screen.clean(asked, f"payload.{member}", text)
-        changed.update(how)
-        line = one_line(clean).text
-        if is_blank(line):
-            raise Refusal(
-                "invalid", f"payload.{member} is blank: nothing visible is left of it", field=f"payload.{member}"
-            )
-        return line
-
-    category = GENERAL if payload.category is None else payload.category
-    screen.folder(asked, "payload.category", category)
-    title = None if payload.title is None else line("title", payload.title)
-    aliases = each_once(line(f"aliases.{at}", alias) for at, alias in enumerate(payload.aliases or ()))
-    tags = each_once(line(f"tags.{at}", tag) for at, tag in enumerate(payload.tags or ()))
-    content, how = screen.clean(asked, "payload.content", payload.content, heading=title or "")
-    changed.update(how)
-    if is_blank(content):
-        raise Refusal("invalid", "payload.content is blank: nothing was saved", field="payload.content")
-    metadata, how = screen.tree(asked, "payload.metadata", payload.metadata or {})
-    changed.update(how)
-    return _Said(content, title, aliases, tags, metadata, category, (), dict(changed))
-
-
 def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
     return Entry(
         id=file.rpartition("/")[2].removesuffix(".json"),
         category=said.category,
         content=said.content,
-        tags=said.tags,
+        tags=said.texts.tags or (),
         created=now,
         updated=now,
-        metadata=said.metadata,
+        metadata=said.texts.metadata or {},
         by=asked.sender,
-        title=said.title,
-        aliases=said.aliases,
+        name=said.texts.name,
+        title=said.texts.title,
+        aliases=said.texts.aliases or (),
     )
 
 
 def _saved(asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None) -> Outcome:
     """Return the outcome of a save. Raises Refusal: what was added to an entry is too much for it."""
+    data = dump_entry(entry)
     for member, size in (("tags", len(entry.tags)), ("aliases", len(entry.aliases))):
         if size > MAX_TAGS:
             raise _too_large(member, f"{size} {member}", MAX_TAGS)
     size = len(orjson.dumps(entry.metadata))
     if size > MAX_METADATA_BYTES:
         raise _too_large("metadata", f"{size} bytes of metadata", MAX_METADATA_BYTES)
-    result = _shown(entry, file)
-    if said.neutralised:
-        result["neutralised"] = said.neutralised
-    return Outcome(result, (FileWritten(asked.group, "entry", file, dump_entry(entry), replaces),))
+    result = shown(entry, file, data)
+    if said.texts.neutralised:
+        result["neutralised"] = said.texts.neutralised
+    return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces),))
+
+
+def named_places(
+    entries: EntryFiles, files: WholeFiles, named: Named, group: str, category: str, name: str
+) -> Iterator[str]:
+    """Yield the files that an entry of this name may have, loaded: where one is known, then by its salts until two are
+    free. Raises WorldFailed.
+
+    Args:
+        category: as it is spelled on disk.
+    """
+    if (elsewhere := named(group, category, name)) is not None:
+        for file in entries.find(group, elsewhere):
+            files.load(file)
+            yield file
+    salt = free = 0
+    while free < FREE_PLACES:
+        file = entry_file(group, category, named_id(category, name, salt))
+        free += files.load(file) is None
+        yield file
+        salt += 1
+
+
+def free_place(entries: EntryFiles, files: WholeFiles, places: Iterable[str], category: str, name: str) -> str:
+    """Return the first of `places` that is free. Raises Refusal: an entry of the category has the name.
+
+    Args:
+        places: see `named_places`.
+    """
+    free: str | None = None
+    for file in places:
+        data = files.get(file)
+        if data is None:
+            free = free or file
+            continue
+        try:
+            entry = entries.parse(file, data)
+        except ValueError:
+            continue
+        if (entry.category, entry.name) == (category, name):
+            raise Refusal(
+                "conflict",
+                f"entry {entry.id} of {category} has this name: choose another, or edit that one; nothing was changed",
+                field="payload.name",
+            )
+    if free is None:  # other saves of this slice took both: the next slice has new ones
+        raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again")
+    return free
 
 
 def _too_large(member: str, what: str, limit: int) -> Refusal:
@@ -235,12 +267,17 @@ def _too_large(member: str, what: str, limit: int) -> Refusal:
     )
 
 
-def _shown(entry: Entry, file: str) -> dict[str, Any]:
-    """Return an entry as it is answered."""
+def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
+    """Return an entry as it is answered.
+
+    Args:
+        data: what its file holds.
+    """
     return {
         "id": entry.id,
         "category": entry.category,
         "content": entry.content,
+        "name": entry.name,
         "title": entry.title,
         "aliases": [*entry.aliases],
         "tags": [*entry.tags],
@@ -250,6 +287,7 @@ def _shown(entry: Entry, file: str) -> dict[str, Any]:
         "by": entry.by,
         "reinforced": entry.reinforced,
         "file": file.split("/", 2)[2],
+        "version": version_of(data),
     }
 
 
@@ -259,7 +297,7 @@ def _id_of(asked: Asked) -> str:
     return payload.id
 
 
-def _the_one(id_: str, found: list[str]) -> str:
+def the_one(id_: str, found: list[str]) -> str:
     """Return the file of an id. Raises Refusal: there is none, or more than one."""
     if not found:
         raise _not_found(id_)
@@ -269,7 +307,7 @@ def _the_one(id_: str, found: list[str]) -> str:
     return found[0]
 
 
-def _parsed(entries: EntryFiles, file: str, data: bytes) -> Entry:
+def parsed(entries: EntryFiles, file: str, data: bytes) -> Entry:
     try:
         return entries.parse(file, data)
     except ValueError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from honeybadger_agent.wire import Refusal, SaveMemory, UpdateMemory
+from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory, UpdateMemory
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY, Asked, ChangeHandler, NoteAdded, Outcome, QueryHandler
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.screening import Screen
@@ -50,8 +50,8 @@ def at_most(max_characters: int, handler: ChangeHandler) -> ChangeHandler:
 
     def decide(asked: Asked, now: datetime) -> Outcome:
         payload = asked.payload
-        assert isinstance(payload, UpdateMemory | SaveMemory)  # noqa: S101  the table pairs type and payload
-        if len(payload.content) > max_characters:
+        assert isinstance(payload, UpdateMemory | SaveMemory | EditMemory)  # noqa: S101  the table pairs them
+        if payload.content is not None and len(payload.content) > max_characters:
             raise Refusal(
                 "too_large",
                 f"payload.content has {len(payload.content)} characters, the limit is {max_characters} "

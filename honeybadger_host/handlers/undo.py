@@ -8,7 +8,7 @@ from pathlib import Path
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.domain import REMOVED, Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
-from honeybadger_host.memory.journal import Row, read_change, read_earlier
+from honeybadger_host.memory.journal import Row, read_change, read_earlier, read_request
 from honeybadger_host.memory.whole_files import ABSENT, WholeFiles, fingerprint
 
 _INSTEAD = {
@@ -19,18 +19,24 @@ _INSTEAD = {
 
 def undo(journal: Path, files: WholeFiles) -> ChangeHandler:
     """Return the handler of `undo`: one more change, by the operator, that has the opposite effect."""
-    prepared: dict[tuple[str, str], tuple[Row, bytes | None]] = {}  # from `prepare` to the `decide` that follows it
+    prepared: dict[tuple[str, str], list[tuple[Row, bytes | None]]] = {}  # from `prepare` to the `decide` after it
 
     def prepare(asked: Asked) -> None:
         if asked.sender != OPERATOR:
             raise Refusal("forbidden", "undo is the operator's: honeybadger-host undo <seq>", field="type")
-        row = _row_of(asked, journal)
-        before = None if row.kind.endswith(REMOVED) else _before(row, journal)
-        files.load(row.file)
-        prepared[asked.group, asked.request_id] = row, before
+        rows = read_request(journal, _row_of(asked, journal))  # an entry that was moved is written and removed
+        for row in rows:
+            files.load(row.file)
+        befores = [None if row.kind.endswith(REMOVED) else _before(row, journal) for row in rows]
+        prepared[asked.group, asked.request_id] = list(zip(rows, befores, strict=True))
 
     def decide(asked: Asked, now: datetime) -> Outcome:
-        row, before = prepared.pop((asked.group, asked.request_id))
+        undone = [_undone(asked, row, before) for row, before in prepared.pop((asked.group, asked.request_id))]
+        file, did = next((row[1:] for row in undone if row[2] == "restored"), undone[0][1:])
+        return Outcome({"file": file.split("/", 2)[2], "did": did}, tuple(change for change, _, _ in undone))
+
+    def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str, str]:
+        """Return the change that undoes a change, its file, and what it does. Raises Refusal."""
         held = files.get(row.file)
         if row.kind.endswith(REMOVED):
             if held is not None:
@@ -43,7 +49,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler:
             change, did = FileRemoved(asked.group, "entry", row.file, row.data), "removed"
         else:
             change, did = FileWritten(asked.group, "entry", row.file, before, row.data), "put_back"
-        return Outcome({"file": row.file.split("/", 2)[2], "did": did}, (change,))
+        return change, row.file, did
 
     return ChangeHandler(decide, prepare)
 

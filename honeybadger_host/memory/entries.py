@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL
+from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_host.files import BOM
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -39,6 +39,7 @@ class Entry:
         created: UTC; None: a person wrote the file and did not say.
         updated: UTC, of the last save through the host; None as above.
         by: the sender's folder that saved it first; None: a person wrote it.
+        name: of a document, as a file's: no other entry of the category has it. None: it is known by its text.
         title: a name it is found under; `aliases`: further ones.
         reinforced: how often the same was saved again.
         more: members of the file that are not ours; kept when the host writes it.
@@ -56,6 +57,7 @@ class Entry:
     aliases: tuple[str, ...] = ()
     reinforced: int = 0
     more: Mapping[str, Json] = field(default_factory=dict)
+    name: str | None = None
 
 
 # --------------------------------------------------------------------------------------------------------------- places
@@ -123,6 +125,8 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
     if reinforced is not None and (type(reinforced) is not int or reinforced < 0):
         raise ValueError('"reinforced" must be a number, 0 or more')
     created, updated = _time(value, "created"), _time(value, "updated")
+    name = _name(value.get("name"))
+    known = _KNOWN if name is None else _KNOWN | {"name"}
     return Entry(
         id=entry_id,
         category=category,
@@ -135,13 +139,16 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
         title=_text(value, "title") or None,
         aliases=_texts(value, "aliases"),
         reinforced=reinforced or 0,
-        more={name: member for name, member in value.items() if name not in _KNOWN},
+        name=name,
+        more={member: what for member, what in value.items() if member not in known},
     )
 
 
 def dump_entry(entry: Entry) -> bytes:
     """Return the bytes of an entry's file: indented JSON, a member that says nothing left out."""
     value: dict[str, Any] = {"id": entry.id, "content": entry.content}
+    if entry.name is not None:
+        value["name"] = entry.name
     if entry.title is not None:
         value["title"] = entry.title
     if entry.aliases:
@@ -150,16 +157,26 @@ def dump_entry(entry: Entry) -> bytes:
     for name, at in (("created", entry.created), ("updated", entry.updated)):
         if at is not None:
             value[name] = show_time(at)
-    value |= {"metadata": entry.metadata, "by": entry.by, "reinforced": entry.reinforced, **entry.more}
+    value |= {"metadata": entry.metadata, "by": entry.by, "reinforced": entry.reinforced, **entry.more, **value}
     if entry.by is None:
         del value["by"]
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def version_of(data: bytes) -> str:
+    """Return the name of what an entry's file holds, 16 characters; any change makes another."""
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def show_time(at: datetime) -> str:
     """Return an aware time in UTC as RFC 3339."""
     digits = "milliseconds" if at.microsecond and not at.microsecond % 1000 else "auto"
     return at.astimezone(UTC).isoformat(timespec=digits).replace("+00:00", "Z")
+
+
+def _name(value: object) -> str | None:
+    """Return the name of an entry; a member of that name which cannot be one is the person's own."""
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) and is_name(value) else None
 
 
 def _text(value: Mapping[str, Any], name: str) -> str | None:
@@ -210,6 +227,11 @@ def entry_id(category: str, normalised: str, salt: int = 0) -> str:
     text = f"{category.casefold()}\0{normalised}" + (f"\0{salt}" if salt else "")
     bits = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 4
     return "".join(_ALPHABET[bits >> shift & 31] for shift in range(5 * (_ID_CHARACTERS - 1), -1, -5))
+
+
+def named_id(category: str, name: str, salt: int = 0) -> str:
+    """Return the id of an entry with a name: the same name in the same category has the same; see `entry_id`."""
+    return entry_id(category, f"\0{name}", salt)  # no normalised text begins so
 
 
 def reinforce(known: Entry, said: Entry) -> Entry:

@@ -64,9 +64,11 @@ class EntryFiles:
                 found = self._with_file(group, name)
             return found
 
-    def place(self, group: str, category: str) -> str:
+    def place(self, group: str, category: str, *, is_new: bool = True) -> str:
         """Return a category as it is spelled on disk: one that differs in case only is the same.
 
+        Args:
+            is_new: one that is not there will be, and is spelled so from now on.
         Raises WorldFailed: something that is no folder is in the place of one.
         """
         placed = ""
@@ -77,7 +79,9 @@ class EntryFiles:
                 if not self._is_folder(group, wanted):
                     if (group, wanted.lower()) not in self._spelled:
                         self._look(group)
-                    wanted = self._spelled.setdefault((group, wanted.lower()), wanted)
+                    wanted = self._spelled.get((group, wanted.lower()), wanted)
+                    if is_new:
+                        self._spelled[group, wanted.lower()] = wanted
                     self._is_folder(group, wanted)
                 placed = wanted
         return placed

@@ -53,7 +53,7 @@ log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 2
+_SCHEMA_VERSION: Final = 3
 _VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _SCHEMA: Final = """
 CREATE TABLE sources (
@@ -69,11 +69,13 @@ CREATE TABLE docs (
     session TEXT NOT NULL, author TEXT NOT NULL, role TEXT NOT NULL, at REAL,
     category TEXT NOT NULL, tags TEXT NOT NULL, known_by BLOB NOT NULL,
     length INTEGER NOT NULL, terms TEXT NOT NULL, text TEXT NOT NULL,
-    digest BLOB NOT NULL          -- of all that the file says of it
+    digest BLOB NOT NULL,         -- of all that the file says of it
+    name TEXT NOT NULL, title TEXT NOT NULL, bytes INTEGER NOT NULL  -- of an entry, and the size of its text
 );
 CREATE INDEX docs_file ON docs (file);
 CREATE INDEX docs_grp ON docs (grp);
 CREATE INDEX docs_entry ON docs (grp, key) WHERE kind = 'entry';
+CREATE INDEX docs_listed ON docs (grp, category, name, key, bytes) WHERE kind = 'entry';
 CREATE INDEX docs_known ON docs (grp, category, known_by) WHERE known_by <> x'';
 CREATE TABLE vectors (
     doc INTEGER PRIMARY KEY, model TEXT NOT NULL,
@@ -117,6 +119,18 @@ class Found(NamedTuple):
     category: str
     tags: tuple[str, ...]
     text: str
+
+
+class Listed(NamedTuple):
+    """A row of an entry in a list."""
+
+    key: str
+    category: str
+    name: str
+    title: str
+    begins: str
+    bytes: int
+    at: float | None
 
 
 @dataclass(slots=True)
@@ -328,6 +342,35 @@ class Index:
             log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a text may be saved twice")
             return None
         return str(rows[0][0]) if rows else None
+
+    def named(self, group: str, category: str, name: str) -> str | None:
+        """Return the id of an entry of this name, as far as was indexed."""
+        query = "SELECT key FROM docs WHERE kind = 'entry' AND grp = ? AND category = ? AND name = ? LIMIT 1"
+        try:
+            rows = self._rows(query, (group, category, name))
+        except WorldFailed as error:
+            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a name may be given twice")
+            return None
+        return str(rows[0][0]) if rows else None
+
+    def sizes(self, group: str) -> tuple[list[tuple[str, int, int]], bool]:
+        """Return (category, entries just in it, bytes of their texts), sorted, and whether all files were read."""
+        is_complete = self._refresh(group)
+        query = (
+            "SELECT category, count(*), sum(bytes) FROM docs "
+            "WHERE kind = 'entry' AND grp = ? GROUP BY category ORDER BY category"
+        )
+        return self._rows(query, (group,)), is_complete
+
+    def listed(self, group: str, categories: Sequence[str], limit: int, offset: int) -> list[Listed]:
+        """Return entries of these categories: by category, there by name, those without one last."""
+        marks = ",".join("?" * len(categories))
+        query = (
+            "SELECT key, category, name, title, substr(text, 1, 400), bytes, at FROM docs "  # noqa: S608  only marks
+            f"WHERE kind = 'entry' AND grp = ? AND category IN ({marks}) "
+            "ORDER BY category, name = '', name, key LIMIT ? OFFSET ?"
+        )
+        return [Listed._make(row) for row in self._rows(query, (group, *categories, limit, offset))]
 
     def has_entries(self, group: str) -> bool:
         """Return whether there is any entry that a group may read."""
@@ -772,7 +815,7 @@ def _insert(db: sqlite3.Connection, source: Source, piece: Piece, digest: bytes)
         terms = document_terms("\n".join((*piece.names, piece.text)))
     length = length_in_words(terms)
     number = db.execute(
-        "INSERT INTO docs VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO docs VALUES (NULL{', ?' * 18})",  # noqa: S608  only question marks
         (
             source.group,
             source.file,
@@ -789,6 +832,9 @@ def _insert(db: sqlite3.Connection, source: Source, piece: Piece, digest: bytes)
             " ".join(terms),
             piece.text,
             digest,
+            piece.name,
+            piece.title,
+            len(piece.text.encode("utf-8", "surrogatepass")) if source.kind == "entry" else 0,
         ),
     ).lastrowid
     row = (

@@ -439,6 +439,18 @@ def read_change(path: Path, seq: int) -> Row | None:
         raise JournalError(f"cannot read {path}: {error}") from error
 
 
+def read_request(path: Path, row: Row) -> list[Row]:
+    """Return all changes of the request that a change belongs to, in order. Raises JournalError."""
+    try:
+        with closing(_connect_to_read(path)) as connection:
+            query = "SELECT * FROM changes WHERE seq BETWEEN ? - 8 AND ? + 8 ORDER BY seq"  # it has a few, in a row
+            rows = map(Row._make, connection.execute(query, (row.seq, row.seq)))
+            same = (row.group, row.sender, row.request)
+            return [other for other in rows if (other.group, other.sender, other.request) == same]
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
 def read_earlier(path: Path, row: Row, is_it: Callable[[bytes], bool]) -> bytes | None:
     """Return the newest bytes that an earlier change of the same file has and that are the wanted ones.
 

@@ -55,8 +55,9 @@ class Piece:
     Args:
         key: what it is called: an entry's id, a turn's number, a note's hash (with a number when it stands twice).
         at: seconds since the epoch, UTC; None when the file does not say.
-        names: other words it is found by: title, tags, aliases.
+        names: other words it is found by: title, name, aliases.
         known_by: of an entry, its text as `entries.normalise` leaves it.
+        name: of an entry; so is `title`.
     """
 
     key: str
@@ -68,6 +69,8 @@ class Piece:
     tags: tuple[str, ...] = ()
     names: tuple[str, ...] = field(default=())
     known_by: str = ""
+    name: str = ""
+    title: str = ""
 
 
 class Unsearchable(Exception):
@@ -223,8 +226,10 @@ def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
         author=entry.by or "",
         category=entry.category,
         tags=entry.tags,
-        names=tuple(name for name in (entry.title, *entry.aliases) if name),
+        names=tuple(name for name in (entry.title, entry.name, *entry.aliases) if name),
         known_by=normalise(entry.content),
+        name=entry.name or "",
+        title=entry.title or "",
     )
 
 

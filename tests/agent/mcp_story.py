@@ -51,7 +51,7 @@ def story(entry_id: str) -> list[Step]:
         Step("search_memory", {"query": "Who likes tea?", "limit": 1}, f"[{entry_id}] (user-", {"is_complete": True}),
         Step("memory_search", {"query": "quantum chromodynamics", "scope": "turns"}, "Nothing matches.", {"hits": []}),
         Step("get_memory", {"id": entry_id}, f"[{entry_id}] (user-preferences; updated 20", {"tags": []}),
-        Step("memory_get", {"id": entry_id}, "\nUser likes tea", {"content": "User likes tea"}),
+        Step("memory_get", {"id": entry_id}, "; version ", {"content": "User likes tea"}),
         Step("list_working_memory", {}, "Working memory is empty.", {"entries": []}),
         Step("save_to_working_memory", working, "Kept: page, until 20", {"replaced": False}),
         Step("get_from_working_memory", {"key": "page"}, "\ndraft of the page", {"category": "web", "by": "claude"}),
@@ -64,5 +64,6 @@ def story(entry_id: str) -> list[Step]:
         Step("list_sessions", {}, "main: 0 turns, changed 20", {"total": 1}),
         Step("delete_session", {}, "Deleted data/context/main/main.json.", {"is_deleted": True}),
         Step("delete_session", {}, "nothing to delete", {"is_deleted": False}),
+        Step("edit_memory", {"id": entry_id, "tags": ["drinks"]}, f"Changed: [{entry_id}] in", {"tags": ["drinks"]}),
         Step("delete_memory", {"id": entry_id}, f"Deleted: [{entry_id}]", {"content": "User likes tea"}),
     ]

@@ -19,7 +19,7 @@ from honeybadger_agent.mailbox import Mailbox, new_id
 from honeybadger_agent.wire import GENERAL
 from honeybadger_host.memory.entries import entry_id, normalise
 
-Kind: TypeAlias = Literal["note", "turn", "entry", "forget"]
+Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget"]
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
 _ENTRY: Final = re.compile(
     rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n"
@@ -105,6 +105,9 @@ class Story:
             request |= {"type": "update_memory", "payload": {"content": content}}
         elif kind == "entry":
             request |= {"type": "save_memory", "payload": {"content": content}}
+        elif kind == "move":
+            payload = {"id": entry_id(GENERAL, normalise(content)), "category": "moved", "name": "group.md"}
+            request |= {"type": "edit_memory", "payload": payload | {"content": f"{content}, edited"}}
         elif kind == "forget":
             request |= {"type": "delete_memory", "payload": {"id": entry_id(GENERAL, normalise(content))}}
         else:
@@ -121,7 +124,8 @@ class Story:
         In the first one, too, what all senders of a group know: one entry of it, said again by each.
 
         Args:
-            may_forget: the entry of `beta` is removed in the second round; only where nothing changes the order.
+            may_forget: the entry of `beta` is removed in the second round, that of `alpha` is edited and moved; only
+                where nothing changes the order.
         """
         for number in range(rounds):
             for box in BOXES:
@@ -132,6 +136,7 @@ class Story:
                     self.drop(box, "entry", f"{box[0]} is a group")
             if number == 1 and may_forget:
                 self.drop(BOXES[-1], "forget", f"{BOXES[-1][0]} is a group")
+                self.drop(BOXES[0], "move", f"{BOXES[0][0]} is a group")
 
     def look(self) -> None:
         """See the replies that came. One that cannot be read yet is none (a power cut may leave it empty)."""
@@ -244,7 +249,9 @@ class Story:
     def _check_entries(self, group: str, verdict: Verdict) -> None:
         said = Counter(sent.content for sent in self.sent if sent.kind == "entry" and sent.group == group)
         forgotten = {sent.content for sent in self.sent if sent.kind == "forget" and sent.group == group}
-        wanted = [(group, content) for content in said if content not in forgotten]
+        moved = {sent.content for sent in self.sent if sent.kind == "move" and sent.group == group}
+        texts = {f"{content}, edited" if content in moved else content: content for content in said}
+        wanted = [(group, text) for text, content in texts.items() if content not in forgotten]
         found: list[tuple[str, str]] = []
         for path in sorted((self.home / "groups" / group / "memory").rglob("[!.]*.json")):
             try:
@@ -253,7 +260,10 @@ class Story:
                 verdict.wrong.append(f"{path} is torn")
                 continue
             found.append((group, entry["content"]))
-            if entry["reinforced"] != said[entry["content"]] - 1:
+            content = texts.get(entry["content"], "")
+            if content in moved and (path.parent.name, entry["name"]) != ("moved", "group.md"):
+                verdict.wrong.append(f"{path} was not moved")
+            if entry["reinforced"] != said[content] - 1:
                 verdict.wrong.append(f"{group}: {entry['content']!r} was reinforced {entry['reinforced']} times")
         _count(f"{group}: entry", wanted, found, verdict)
 

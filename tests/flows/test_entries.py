@@ -103,6 +103,30 @@ def test_the_operator_undoes_with_and_without_a_running_host(
     host.stop()
 
 
+def test_an_edit_and_a_move_are_undone_each_in_one_step(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host().start()
+    saved = client().save_memory("tea", "likes", name="drinks.md")
+    edited = client("cook").edit_memory(saved.id, content="coffee", expected_version=saved.version)
+    moved = client("cook").edit_memory(saved.id, category="old", name="drinks-2025.md")
+    memory = host.home / "groups/main/memory"
+    assert [row[2] for row in log_of(host.home)] == ["entry", "entry", "entry_removed", "entry"]
+    host.kill()
+    host.start()
+    assert client().get_memory(moved.id).content == "coffee"
+    assert not (memory / f"likes/{saved.id}.json").exists()
+    undone = run_cli("undo", 4, home=host.home)  # either of its two changes
+    assert (undone.returncode, undone.stderr) == (0, "")
+    assert undone.stdout == f"groups/main/{edited.file}: restored; change 6 undoes 4\n"
+    assert client().get_memory(saved.id).model_dump() == edited.model_dump(exclude={"neutralised"})
+    with pytest.raises(NotFound):
+        client().get_memory(moved.id)
+    assert run_cli("undo", 2, home=host.home).stdout == f"groups/main/{saved.file}: put back; change 7 undoes 2\n"
+    assert client().get_memory(saved.id).model_dump() == saved.model_dump(exclude={"neutralised"})
+    assert run_cli("undo", 6, home=host.home).returncode == 1  # it was changed since
+    assert [(row.name, row.category) for row in client().list_memory_entries().entries] == [("drinks.md", "likes")]
+    host.stop()
+
+
 def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     assert run_cli("undo", 1, home=host.home).returncode == 9

@@ -193,7 +193,9 @@ def seeds() -> list[bytes]:
             {"content": "Tea", "category": "food", "tags": ["drink"], "metadata": {"cups": [2]}, "title": "T"},
         ),
         ("get_memory", {"id": "x"}),
+        ("edit_memory", {"id": "x", "content": "a", "category": "b/c", "name": "d.md", "expected_version": "e"}),
         ("delete_memory", {"id": "x"}),
+        ("list_memory_entries", {"category": "a", "depth": 1, "name": "d.md", "limit": 5, "offset": 1}),
         ("list_memory_categories", {}),
         (
             "search_memory",

@@ -36,7 +36,7 @@ def files(room: Room) -> list[str]:
     return sorted(str(path.relative_to(memory(room))) for path in memory(room).rglob("*") if path.is_file())
 
 
-def put(room: Room, name: str, **members: Any) -> Path:
+def put(room: Room, name: str, /, **members: Any) -> Path:
     path = memory(room) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(orjson.dumps(members))
@@ -88,7 +88,9 @@ def test_saving_what_is_known_answers_with_the_entry_reinforced_and_doubles_noth
         "tags": ["ui", "look"],
         "metadata": {"a": 1, "b": 2},
         "reinforced": 1,
+        "version": again["version"],
     }
+    assert again["version"] != first["version"]
     assert room.change("save_memory", content="User prefers dark mode")["reinforced"] == 2
     assert len(files(room)) == 1
     assert room.change("save_memory", content="User prefers dark mode", category="look")["reinforced"] == 0

@@ -1,0 +1,135 @@
+"""`list_memory_entries`: the entries of a group by category and name, as they are indexed, without their text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from honeybadger_agent.wire import GENERAL, ListMemoryEntries
+from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.handlers.entries import FREE_PLACES
+from honeybadger_host.memory.entries import entry_file, named_id, show_time
+from honeybadger_host.memory.entry_files import EntryFiles
+from honeybadger_host.memory.index import Index, Listed
+from honeybadger_host.memory.whole_files import read_whole
+from honeybadger_host.text import one_line
+
+_DEFAULT_LIMIT: Final = 200
+_MOST_BEGINNING: Final = 80
+
+
+def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
+    """Return the handler of `list_memory_entries`. An entry that was just saved by name is found without the index."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, ListMemoryEntries)  # noqa: S101  the table pairs type and payload
+        sizes, is_complete = index.sizes(asked.group)
+        if payload.name is not None:
+            category = entries.place(asked.group, payload.category or GENERAL, is_new=False)
+            row = _named(asked.group, category, payload.name)
+            rows = [] if row is None else [row]
+            return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete or bool(rows)}
+        found = _below(sizes, payload.category)
+        base = 0 if payload.category is None else _levels(payload.category)
+        depth = 8 if payload.depth is None else payload.depth
+        counts = {category: count for category, count, _ in found if _levels(category) - base <= depth}
+        limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
+        categories, passed_over = _page(counts, limit, payload.offset or 0)
+        listed = index.listed(asked.group, categories, limit, passed_over)
+        return {
+            "entries": [_row(each) for each in listed],
+            "total": sum(counts.values()),
+            "folders": _folders(found, base, base + depth + 1),
+            "is_complete": is_complete,
+        }
+
+    def _named(group: str, category: str, name: str) -> Mapping[str, Any] | None:
+        """Return the row of a name: where it would be written, then where the index says."""
+        for file, data in _places(group, category, name):
+            try:
+                entry = entries.parse(file, data)
+            except ValueError:
+                continue
+            if (entry.category, entry.name) == (category, name):
+                at = entry.updated or entry.created
+                seconds = None if at is None else at.timestamp()
+                size = len(entry.content.encode("utf-8", "surrogatepass"))
+                return _row(Listed(entry.id, category, name, entry.title or "", entry.content[:400], size, seconds))
+        return None
+
+    def _places(group: str, category: str, name: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the files that an entry of this name may have, and what they hold; as `entries.named_places`."""
+        salt = free = 0
+        while free < FREE_PLACES:
+            file = entry_file(group, category, named_id(category, name, salt))
+            if (data := read_whole(entries.home / file)) is None:
+                free += 1
+            else:
+                yield file, data
+            salt += 1
+        if (elsewhere := index.named(group, category, name)) is not None:
+            for file in entries.find(group, elsewhere):
+                if (data := read_whole(entries.home / file)) is not None:
+                    yield file, data
+
+    return QueryHandler(answer)
+
+
+def _below(sizes: Sequence[tuple[str, int, int]], category: str | None) -> list[tuple[str, int, int]]:
+    """Return the rows of a category and of those below it, whatever their case."""
+    if category is None:
+        return list(sizes)
+    wanted = category.lower()
+    return [row for row in sizes if row[0].lower() == wanted or row[0].lower().startswith(f"{wanted}/")]
+
+
+def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str], int]:
+    """Return the categories that a page of entries lies in, and how many of their entries come before it.
+
+    Args:
+        counts: category -> entries just in it, sorted; a group may have more than one query takes.
+    """
+    taken: list[str] = []
+    start = 0
+    for category, count in counts.items():
+        if start + count > offset and start < offset + limit:
+            taken.append(category)
+        elif not taken:
+            offset -= count
+            continue
+        start += count
+    return taken, offset
+
+
+def _folders(sizes: Sequence[tuple[str, int, int]], base: int, deepest: int) -> list[dict[str, Any]]:
+    """Return the categories from `base` to `deepest` levels, each before those below it, with what is in them."""
+    counts: dict[tuple[str, ...], list[int]] = {}
+    for category, entries, size in sizes:
+        parts = tuple(category.split("/"))
+        for level in range(max(base, 1), min(len(parts), deepest) + 1):
+            row = counts.setdefault(parts[:level], [0, 0, 0])
+            row[0] += entries if level == len(parts) else 0
+            row[1] += entries
+            row[2] += size
+    return [
+        {"category": "/".join(parts), "entries": just, "total": total, "bytes": size}
+        for parts, (just, total, size) in sorted(counts.items())
+    ]
+
+
+def _row(listed: Listed) -> dict[str, Any]:
+    return {
+        "id": listed.key,
+        "category": listed.category,
+        "name": listed.name or None,
+        "title": listed.title or None,
+        "begins": one_line(listed.begins).text[:_MOST_BEGINNING],
+        "bytes": listed.bytes,
+        "updated": None if listed.at is None else show_time(datetime.fromtimestamp(listed.at, UTC)),
+    }
+
+
+def _levels(category: str) -> int:
+    return category.count("/") + 1
