@@ -1,0 +1,238 @@
+"""The offline model: what it keeps, what it finds, what it says of itself, and that no text upsets it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_agent import Client
+from honeybadger_agent.asking import payload_of
+from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
+from honeybadger_agent.offline import OfflineModel, as_note, fact_in, is_question, reply
+from honeybadger_agent.orchestrator import TurnLimits, TurnOutcome, arguments_of, run_turn
+from honeybadger_agent.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.toolbox import MemoryTools
+from honeybadger_agent.wire import REQUEST_TYPES
+from tests.hosting import HostProcess, RawSender
+
+ALL = {"update_memory", "save_memory", "search_memory"}
+
+
+class Silent:
+    """Nobody looks on."""
+
+    async def text(self, step: int, piece: str) -> None: ...
+
+    async def tool_began(self, step: int, call: ToolCall) -> None: ...
+
+    async def tool_ended(self, step: int, answer: ToolAnswer) -> None: ...
+
+
+async def say(home: Path, message: str, *, session: str = "main") -> TurnOutcome:
+    """Run a turn as a host does: the words of both are in the log, the user's before the turn."""
+    client = Client(home, "main", "ada", session=session, timeout_seconds=20)
+    context = await client.get_context(message)
+    await client.append_turn("user", message)
+    tools = MemoryTools(client, f"turn-{new_id()}")
+
+    async def keep(_: ModelSaid) -> None: ...
+
+    request = AgentRequest("main", "ada", session, message, context.system, tools.specs)
+    outcome = await run_turn(
+        OfflineModel(), system_text(request), messages(request), tools, TurnLimits(), Silent(), keep=keep
+    )
+    await client.append_turn("assistant", outcome.text)
+    return outcome
+
+
+# -------------------------------------------------------------------------------------------------- with a real host
+
+
+async def test_what_it_is_asked_to_remember_is_in_memory_md_and_another_session_finds_it(
+    host: HostProcess, home: Path
+) -> None:
+    saved = await say(home, "Remember that I prefer dark mode for all UIs")
+    assert saved.text == "I saved this: User prefers dark mode for all UIs"
+    assert [answer.call.name for answer in saved.answers] == ["update_memory"]
+    assert "User prefers dark mode for all UIs" in RawSender(home).memory_text()
+    for question in ("What do I prefer for UIs?", "Which theme do I like for UIs?"):
+        found = await say(home, question, session=f"s{len(question)}")
+        assert found.text.startswith("This is what I remember:\n- User prefers dark mode for all UIs [MEMORY.md#")
+        assert found.steps == 2
+
+
+async def test_in_german_too(host: HostProcess, home: Path) -> None:
+    saved = await say(home, "Merk dir bitte, dass ich morgens grünen Tee trinke")
+    assert saved.text == 'Das habe ich mir gemerkt: Der Nutzer sagte: "ich morgens grünen Tee trinke"'
+    found = await say(home, "Was trinke ich morgens?", session="new")
+    assert found.text.startswith("Daran erinnere ich mich:\n- ")
+    assert "grünen Tee" in found.text
+
+
+async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itself(
+    host: HostProcess, home: Path
+) -> None:
+    question = "Where does the gardener keep the ladder?"
+    nothing = await say(home, question)
+    assert nothing.text.startswith("I remember nothing about that. I am the offline model: ")
+    assert (await say(home, question)).text == (
+        "I remember nothing about that. That is more than I can do; I only save (“remember that …”) and search."
+    )
+    client = Client(home, "main", "researcher", timeout_seconds=20)
+    await client.append_turn("user", "The gardener keeps the ladder behind the shed")
+    said = await say(home, question)
+    assert said.text.startswith("This is what I remember:\n- The gardener keeps the ladder behind the shed [main#")
+    entry = await client.save_memory("The ladder of the gardener is in the cellar now", "house")
+    saved = await say(home, question)
+    assert f"- The ladder of the gardener is in the cellar now [{entry.id}] (house" in saved.text
+    assert "behind the shed" not in saved.text
+
+
+async def test_what_the_host_refuses_is_said(host: HostProcess, home: Path) -> None:
+    refused = await say(home, "Remember that the code is " + "x" * 40_000)
+    assert refused.text.startswith("I could not save this: too_large: ")
+
+
+# ------------------------------------------------------------------------------------------------------- what is kept
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("Remember that I prefer dark mode for all UIs", "User prefers dark mode for all UIs"),
+        ("please remember: I'm allergic to nuts.", "User is allergic to nuts."),
+        ("Don’t forget that my birthday is in May", "User's birthday is in May"),
+        ("Can you please remember that I never drink coffee?", "User never drinks coffee"),
+        ("Remember I don't eat meat", "User doesn't eat meat"),
+        ("Note that the meeting is at noon", "The meeting is at noon"),
+        ("Hello! Remember that I live in my van", "User lives in their van"),
+        ("I am tired. Please remember that.", "User is tired"),
+        # where the third person is not safe, the words are the user's
+        ("remember that you owe me a beer", 'User said: "you owe me a beer"'),
+        ("Remember that I think my boss likes me", 'User said: "I think my boss likes me"'),
+        ("Remember to call Bob", 'User said: "to call Bob"'),
+        ("Remember that I flew to Oslo", 'User said: "I flew to Oslo"'),
+        ("Merk dir, dass ich Tee mag", 'Der Nutzer sagte: "ich Tee mag"'),
+        ("Kannst du dir bitte merken, dass Anna im Mai kommt?", 'Der Nutzer sagte: "Anna im Mai kommt"'),
+        ("Bitte vergiss nicht: Schlüssel bei Otto", 'Der Nutzer sagte: "Schlüssel bei Otto"'),
+    ],
+)
+def test_what_is_to_be_remembered_is_understood_without_the_conversation(text: str, note: str) -> None:
+    fact = fact_in(text)
+    assert fact is not None
+    assert as_note(fact) == note
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do you remember what I like?",
+        "Can you remember where I live?",
+        "Remember?",
+        "remember when we met",
+        "What do you remember about tea?",
+        "I will never forget that day",
+        "Save",
+        "note",
+        "Erinnerst du dich an Anna?",
+        "Hello",
+        "",
+    ],
+)
+def test_what_is_no_wish_to_remember_is_not_kept(text: str) -> None:
+    assert fact_in(text) is None
+
+
+@pytest.mark.parametrize("text", ["What do I like?", "Tell me about tea", "Wie heißt Anna?", "tea?", "does Ann ski"])
+def test_questions_are_searched_for(text: str) -> None:
+    said = reply("", [UserSaid(text)], ALL)
+    assert {call.name for call in said.calls} == {"search_memory"}
+
+
+# ----------------------------------------------------------------------------------------------- what it says of itself
+
+
+def test_it_says_what_it_is_once_in_a_conversation() -> None:
+    first = reply("", [UserSaid("I like tea")], ALL).text
+    assert first.startswith("I am the offline model")
+    assert "configure a model" in first
+    again = reply(f"## Recent Conversation\n[ada]: {first}", [UserSaid("So?! Do it.")], ALL).text
+    assert "offline model" not in again
+    assert reply("", [UserSaid("Guten Tag, ich mag Tee")], ALL).text.startswith("Ich bin das Offline-Modell")
+
+
+def test_it_uses_only_tools_it_has() -> None:
+    keep, ask = UserSaid("Remember that I like tea"), UserSaid("What do I like?")
+    assert [call.name for call in reply("", [keep], {"save_memory"}).calls] == ["save_memory"]
+    assert "may not save" in reply("", [keep], {"search_memory"}).text
+    assert "may not search" in reply("", [ask], {"update_memory"}).text
+
+
+def test_a_search_that_fails_is_said() -> None:
+    asked = UserSaid("What do I like?")
+    called = reply("", [asked], ALL)
+    failed = ToolsAnswered(
+        tuple(ToolAnswer(call, ok=False, content="no_reply: no reply after 10 s", summary="") for call in called.calls)
+    )
+    assert reply("", [asked, called, failed], ALL).text == "I could not search: no_reply: no reply after 10 s"
+
+
+def after(message: UserSaid, said: ModelSaid, contents: list[str], *, ok: bool) -> list[Message]:
+    answers = (ToolAnswer(call, ok, contents[number % len(contents)], "") for number, call in enumerate(said.calls))
+    return [message, said, ToolsAnswered(tuple(answers))]
+
+
+wishes = st.sampled_from(
+    ["Remember that ", "don't forget ", "merk dir, dass ", "note: ", "What ", "tell me ", "", "\n"]
+)
+
+
+@given(wishes, st.text(), st.sets(st.sampled_from(sorted(ALL))), st.lists(st.text(), min_size=1), st.booleans())
+def test_any_text_gets_an_answer_with_calls_the_host_can_read(
+    wish: str, text: str, tools: set[str], contents: list[str], ok: bool
+) -> None:
+    message = UserSaid(wish + text)
+    said = reply("", [message], tools)
+    assert said == reply("", [message], tools)
+    for call in said.calls:
+        assert call.name in tools
+        payload_of(REQUEST_TYPES[call.name], arguments_of(call))
+    if said.calls:
+        last = reply("", after(message, said, contents, ok=ok), tools)
+        assert last.calls == ()
+        assert last.text
+    else:
+        assert said.text
+
+
+@given(st.text(st.characters(codec=None)))
+def test_half_a_character_is_no_problem_either(text: str) -> None:
+    for call in reply("", [UserSaid(f"Remember that {text}")], ALL).calls:
+        assert orjson.loads(call.arguments)["content"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 100_000 + "a",
+        "remember " + " " * 100_000,
+        "a. " * 40_000,
+        "please " * 15_000,
+        "merk dir " + " \n" * 50_000,
+    ],
+)
+def test_no_text_costs_more_than_its_length(text: str) -> None:
+    """A pattern that went back and forth over these would take hours."""
+    began = time.process_time()
+    reply("", [UserSaid(f"x{text}x")], ALL)
+    assert time.process_time() - began < 5
+
+
+def test_a_question_needs_a_word() -> None:
+    assert not is_question("?!")
