@@ -15,7 +15,8 @@ MODULES = [
     *(f"honeybadger_agent.{module.name}" for module in pkgutil.iter_modules(honeybadger_agent.__path__)),
 ]
 MODULES.remove("honeybadger_agent.mcp_server")  # for the command `mcp` alone, which needs the extra
-FOREIGN = ["honeybadger_host", "anyio", "mcp", "pydantic_settings", "structlog", "typer", "watchdog"]
+MODULES.remove("honeybadger_agent.anthropic_memory")  # for programs that have the extra
+FOREIGN = ["honeybadger_host", "anthropic", "anyio", "mcp", "pydantic_settings", "structlog", "typer", "watchdog"]
 
 
 def run(source: str) -> None:

@@ -1,0 +1,153 @@
+"""The paths of the memory tool: `/memories/<category…>/<name>`, checked, and what they stand for. Pure.
+
+No path reaches a file system: it becomes a category and a name. One that tries to leave is refused all the same
+(docs/decisions/021-memory-tool.md).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from honeybadger_agent.errors import CommandFailed
+from honeybadger_agent.wire import (
+    CATEGORY,
+    ENTRY_ID,
+    GENERAL,
+    MAX_CATEGORY_CHARACTERS,
+    MAX_NAME_CHARACTERS,
+    EntryResult,
+    EntryRow,
+    is_name,
+)
+
+ROOT: Final = "/memories"
+NOTES: Final = "MEMORY.md"
+_MOST_CHARACTERS: Final = 1024
+_MADE_ID: Final = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")
+"""An id as the host makes them."""
+_MOST_DECODED: Final = 5
+"""Times that `%25252e` is decoded."""
+_MOST_WORDS: Final = 40
+"""Characters of an entry's first words in the name it is shown under."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPath:
+    """A path below `/memories`, or that folder itself.
+
+    Args:
+        parts: below it, none of them `.` or `..`; NFC.
+        is_folder: it ends in a slash.
+    """
+
+    parts: tuple[str, ...]
+    is_folder: bool
+
+    def __str__(self) -> str:
+        return "/".join((ROOT, *self.parts))
+
+    @property
+    def is_root(self) -> bool:
+        return not self.parts
+
+    @property
+    def is_notes(self) -> bool:
+        return self.parts == (NOTES,)
+
+    @property
+    def name(self) -> str:
+        """The last part, the file's name. Not of the root."""
+        return self.parts[-1]
+
+    @property
+    def category(self) -> str | None:
+        """The category of the file that the path names; None: no category has such folders."""
+        return _category(self.parts[:-1]) if len(self.parts) > 1 else GENERAL
+
+    @property
+    def as_category(self) -> str | None:
+        """The category that the path is as a folder; None: no category has such a name. Not of the root."""
+        return _category(self.parts)
+
+    @property
+    def entry_id(self) -> str | None:
+        """The id at the end of the name an entry without one is shown under; None: there is none."""
+        id_ = self.name.rpartition(".")[2]
+        return id_ if ENTRY_ID.fullmatch(id_) else None
+
+    @property
+    def made_id(self) -> str | None:
+        """The same, if the host made it."""
+        return self.entry_id if self.entry_id is not None and _MADE_ID.fullmatch(self.entry_id) else None
+
+    def shows(self, entry: EntryResult) -> bool:
+        """Return whether this is the path of an entry without a name; its first words may have changed."""
+        if entry.name is not None or entry.category.lower() != (self.category or "").lower():
+            return False
+        begins = " ".join(entry.content[:400].split())
+        return (
+            self.name in (entry.id, shown_name(entry.id, entry.title, begins))
+            or _MADE_ID.fullmatch(entry.id) is not None
+        )
+
+
+def parse_path(path: object, member: str = "path") -> MemoryPath:
+    """Return the path a model gave. Raises CommandFailed: `forbidden` when it leads out, `invalid` otherwise.
+
+    Args:
+        member: what the command calls it.
+    """
+    if not isinstance(path, str):
+        raise CommandFailed("invalid", f"`{member}` must be a path as /memories/notes.md")
+    if len(path) > _MOST_CHARACTERS:
+        raise CommandFailed("invalid", f"`{member}` has {len(path)} characters, the limit is {_MOST_CHARACTERS}")
+    shown = path if path.isprintable() else ascii(path)[1:-1]
+    if any(".." in form.split("/") for form in _forms(path)):
+        raise CommandFailed("forbidden", f"Path {shown} would escape /memories directory")
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise CommandFailed("forbidden", f"Path must start with /memories, got: {shown}")
+    parts = tuple(unicodedata.normalize("NFC", part) for part in path[len(ROOT) :].split("/") if part not in ("", "."))
+    for part in parts:
+        if not is_name(part):
+            raise CommandFailed(
+                "invalid",
+                f"Path {shown} holds a name that no file here can have: 1-{MAX_NAME_CHARACTERS} visible characters "
+                "without a backslash and without spaces at its ends",
+            )
+    return MemoryPath(parts, is_folder=path.endswith("/"))
+
+
+def shown_name(entry_id: str, title: str | None, begins: str) -> str:
+    """Return the name that an entry without one is shown under: what it is about, and its id."""
+    words = re.findall(r"\w+", unicodedata.normalize("NFKC", title or begins).lower())
+    about = ""
+    for word in words:
+        if len(about) + len(word) >= _MOST_WORDS:
+            break
+        about = f"{about}-{word}".lstrip("-")
+    return f"{about}.{entry_id}" if about else entry_id
+
+
+def name_of(row: EntryRow) -> str:
+    """Return the name that an entry is shown under."""
+    return row.name or shown_name(row.id, row.title, row.begins)
+
+
+def _category(parts: tuple[str, ...]) -> str | None:
+    category = "/".join(parts)
+    return category if CATEGORY.fullmatch(category) and len(category) <= MAX_CATEGORY_CHARACTERS else None
+
+
+def _forms(path: str) -> list[str]:
+    """Return a path as it is and as others may read it: decoded, with look-alikes made plain, all slashes one way."""
+    forms = [path]
+    for _ in range(_MOST_DECODED):
+        decoded = unquote(forms[-1])
+        if decoded == forms[-1]:
+            break
+        forms.append(decoded)
+    return [unicodedata.normalize("NFKC", form).replace("\\", "/") for form in forms]

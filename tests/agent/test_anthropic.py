@@ -1,0 +1,259 @@
+"""An agent on the SDK of Anthropic, unchanged: its tool runner, and its own tool on a folder to compare ours with."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pytest
+
+pytest.importorskip("anthropic", reason="the extra `anthropic` is not installed")
+
+from anthropic import Anthropic, AsyncAnthropic, DefaultAsyncHttpxClient, DefaultHttpxClient
+from anthropic.lib.tools import ToolError
+from anthropic.tools import BetaLocalFilesystemMemoryTool
+from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
+
+from honeybadger_agent import Client, SyncClient
+from honeybadger_agent.anthropic_memory import AsyncGroupMemory, GroupMemory
+from tests.hosting import HostProcess, RawSender, frozen_environment
+
+ROOT = Path(__file__).parents[2]
+MakeClient = Callable[..., SyncClient]
+
+
+@dataclass
+class ScriptedClaude:
+    """What a model does: a command for every answer, then a last word. Keeps what it was sent."""
+
+    commands: Sequence[dict[str, Any]]
+    met: list[dict[str, Any]] = field(default_factory=list)
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.met.append(request)
+        step = len(self.met) - 1
+        content: list[dict[str, Any]] = [{"type": "text", "text": "I remember."}]
+        if step < len(self.commands):
+            content = [
+                {"type": "tool_use", "id": f"toolu_{step}", "name": "memory", "input": self.commands[step]},
+            ]
+        return {
+            "id": f"msg_{step}",
+            "type": "message",
+            "role": "assistant",
+            "model": request["model"],
+            "content": content,
+            "stop_reason": "tool_use" if step < len(self.commands) else "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+        }
+
+    @property
+    def results(self) -> list[tuple[bool, str]]:
+        """(is an error, text) of every tool result it was sent, in order."""
+        blocks = [request["messages"][-1]["content"][0] for request in self.met[1:]]
+        assert [block["tool_use_id"] for block in blocks] == [f"toolu_{number}" for number in range(len(blocks))]
+        return [(block.get("is_error", False), _text(block["content"])) for block in blocks]
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+@contextlib.contextmanager
+def messages_api(claude: ScriptedClaude) -> Iterator[str]:
+    """Serve the Messages API on loopback; gives its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            is_known = self.path.partition("?")[0] == "/v1/messages" and "test" in str(self.headers)
+            body = json.dumps(claude.answer(request) if is_known else {"type": "error"}).encode()
+            self.send_response(200 if is_known else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+STORY: list[dict[str, Any]] = [
+    {"command": "view", "path": "/memories"},
+    {"command": "create", "path": "/memories/preferences.md", "file_text": "- likes dark mode\n"},
+    {"command": "insert", "path": "/memories/preferences.md", "insert_line": 1, "insert_text": "- drinks tea"},
+    {"command": "str_replace", "path": "/memories/preferences.md", "old_str": "dark", "new_str": "light"},
+    {"command": "rename", "old_path": "/memories/preferences.md", "new_path": "/memories/user/likes.md"},
+    {"command": "view", "path": "/memories/user/likes.md", "view_range": None},
+    {"command": "delete", "path": "/memories/../../etc/passwd"},
+    {"command": "forget", "path": "/memories/user"},
+    {"command": "delete", "path": "/memories/user/likes.md"},
+]
+LINES = "     1\t- likes light mode\n     2\t- drinks tea\n     3\t"
+TOLD: list[tuple[bool, str]] = [
+    (
+        False,
+        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n0B\t/memories",
+    ),
+    (False, "File created successfully at: /memories/preferences.md"),
+    (False, "The file /memories/preferences.md has been edited."),
+    (
+        False,
+        f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{LINES}",
+    ),
+    (False, "Successfully renamed /memories/preferences.md to /memories/user/likes.md"),
+    (
+        False,
+        f"Here's the content of /memories/user/likes.md with line numbers:\n{LINES}",
+    ),
+    (True, "Path /memories/../../etc/passwd would escape /memories directory"),
+    (True, "Unknown command: 'forget'. The commands are view, create, str_replace, insert, delete, rename"),
+    (False, "Successfully deleted /memories/user/likes.md"),
+]
+
+
+def check(claude: ScriptedClaude) -> None:
+    assert len(claude.met) == len(STORY) + 1
+    assert claude.met[0]["tools"] == [{"type": "memory_20250818", "name": "memory"}]
+    assert claude.results == TOLD
+
+
+@pytest.mark.parametrize("thread", [None, False], ids=["the API keeps the conversation", "the agent sends it"])
+def test_an_agent_on_the_sdk_remembers_through_its_tool_runner(
+    served: HostProcess, asker: RawSender, thread: Literal[False] | None
+) -> None:
+    claude = ScriptedClaude(STORY)
+    with messages_api(claude) as address, DefaultHttpxClient(trust_env=False) as http:
+        runner = Anthropic(api_key="test", base_url=address, http_client=http, max_retries=0).beta.messages.tool_runner(
+            model="claude-test",
+            max_tokens=100,
+            messages=[{"role": "user", "content": "Remember that I like dark mode"}],
+            tools=[GroupMemory(SyncClient(served.home, asker.group, "claude"))],
+            thread=thread,
+        )
+        last = runner.until_done()
+    assert [block.text for block in last.content if block.type == "text"] == ["I remember."]
+    check(claude)
+
+
+async def test_so_does_one_on_the_sdk_for_asyncio(served: HostProcess, asker: RawSender) -> None:
+    claude = ScriptedClaude(STORY)
+    with messages_api(claude) as address:
+        async with DefaultAsyncHttpxClient(trust_env=False) as http:
+            anthropic = AsyncAnthropic(api_key="test", base_url=address, http_client=http, max_retries=0)
+            runner = anthropic.beta.messages.tool_runner(
+                model="claude-test",
+                max_tokens=100,
+                messages=[{"role": "user", "content": "Remember that I like dark mode"}],
+                tools=[AsyncGroupMemory(Client(served.home, asker.group, "claude"))],
+            )
+            await runner.until_done()
+    check(claude)
+
+
+def test_the_tool_of_the_sdk_on_a_folder_says_the_same(tmp_path: Path, member: MakeClient) -> None:
+    """Commands in a row on both; only what a folder weighs, and what ours refuses, is different."""
+    theirs, ours = BetaLocalFilesystemMemoryTool(str(tmp_path)), GroupMemory(member("claude"))
+    commands: list[dict[str, Any]] = [
+        {"command": "view", "path": "/memories/a.md"},
+        {"command": "create", "path": "/memories/a.md", "file_text": "one\ntwo\n\nthree"},
+        {"command": "create", "path": "/memories/a.md", "file_text": "x"},
+        {"command": "create", "path": "/memories/f/g/b.md", "file_text": "x" * 3000},
+        {"command": "create", "path": "/memories/f/c.md", "file_text": "Größe"},
+        {"command": "view", "path": "/memories/a.md"},
+        {"command": "view", "path": "/memories/a.md", "view_range": [2, 3]},
+        {"command": "view", "path": "/memories/a.md", "view_range": [2, -1]},
+        {"command": "view", "path": "/memories/a.md", "view_range": [0, 99]},
+        {"command": "str_replace", "path": "/memories/a.md", "old_str": "two", "new_str": "2\n2"},
+        {"command": "str_replace", "path": "/memories/a.md", "old_str": "2", "new_str": "x"},
+        {"command": "str_replace", "path": "/memories/a.md", "old_str": "nine", "new_str": "x"},
+        {"command": "str_replace", "path": "/memories/no.md", "old_str": "nine", "new_str": "x"},
+        {"command": "str_replace", "path": "/memories/a.md", "old_str": "three", "new_str": "3"},
+        {"command": "insert", "path": "/memories/a.md", "insert_line": 0, "insert_text": "zero\n"},
+        {"command": "insert", "path": "/memories/a.md", "insert_line": 5, "insert_text": "\nlast\n\n"},
+        {"command": "insert", "path": "/memories/a.md", "insert_line": 99, "insert_text": "x"},
+        {"command": "insert", "path": "/memories/no.md", "insert_line": 0, "insert_text": "x"},
+        {"command": "view", "path": "/memories/a.md"},
+        {"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/f/c.md"},
+        {"command": "rename", "old_path": "/memories/no.md", "new_path": "/memories/x.md"},
+        {"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/h/i/a.txt"},
+        {"command": "rename", "old_path": "/memories/f", "new_path": "/memories/h/f"},
+        {"command": "view", "path": "/memories"},
+        {"command": "view", "path": "/memories/h"},
+        {"command": "view", "path": "/memories/h/f/g/b.md"},
+        {"command": "delete", "path": "/memories/h/f"},
+        {"command": "delete", "path": "/memories/h/f"},
+        {"command": "delete", "path": "/memories"},
+        {"command": "rename", "old_path": "/memories", "new_path": "/memories/x"},
+        {"command": "view", "path": "/etc/passwd"},
+        {"command": "view", "path": "/memories/../x"},
+        {"command": "view", "path": "/memories"},
+    ]
+    for command in commands:
+        assert told(ours, command) == told(theirs, command), command
+
+
+def told(tool: Any, command: dict[str, Any]) -> tuple[bool, str]:
+    """Return (is an error, text); of folders without their sizes."""
+    try:
+        text = cast("str", tool.call(command))
+    except ToolError as error:
+        return True, str(error).replace("does not exist. Please provide a valid path.", "does not exist")
+    if text.startswith("Here're"):
+        rows = [row.partition("\t") for row in text.split("\n")]
+        text = "\n".join(
+            f"{'' if path.endswith('/') else size}\t{path}" for size, _, path in rows if path != "/memories/h"
+        )
+        text = text.replace(rows[1][0], "", 1) if len(rows) > 1 else text
+    return False, text
+
+
+def test_the_program_of_the_readme_remembers(served: HostProcess, asker: RawSender) -> None:
+    (program,) = re.findall(r"^```py\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    claude = ScriptedClaude(STORY[1:2])
+    with messages_api(claude) as address:
+        environment = frozen_environment(
+            ANTHROPIC_BASE_URL=address,
+            ANTHROPIC_API_KEY="test",
+            HONEYBADGER_HOME=str(served.home),
+        )
+        source = program.replace('group="main"', f'group="{asker.group}"')
+        run = subprocess.run(
+            [sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (run.stdout, run.returncode) == ("I remember.\n", 0), run.stderr
+    assert claude.results == TOLD[1:2]
+
+
+def test_its_methods_do_what_their_commands_say(member: MakeClient) -> None:
+    tool = GroupMemory(member("claude"), cache_control={"type": "ephemeral"})
+    view = BetaMemoryTool20250818ViewCommand(command="view", path="/memories")
+    assert tool.view(view) == tool.call({"command": "view", "path": "/memories"}) == tool.execute(view)
+    assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
+    with pytest.raises(ToolError, match="must be a JSON object"):
+        tool.call("view")
+
+
+def test_the_tool_itself_needs_no_sdk() -> None:
+    source = "import sys; import honeybadger_agent.memory_tool; assert not {'anthropic', 'asyncio'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-W", "error", "-c", source], check=True)

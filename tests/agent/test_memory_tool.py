@@ -1,0 +1,519 @@
+"""The memory tool on a real host: every command, what a model reads, and what it cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent import Client, SyncClient
+from honeybadger_agent.errors import CommandFailed, ReplyTimeout
+from honeybadger_agent.memory_tool import AsyncMemoryTool, MemoryTool
+from tests.agent.conftest import Answering
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, wait_for
+
+MakeClient = Callable[..., SyncClient]
+
+
+class Agent:
+    """A model that uses the tool."""
+
+    def __init__(self, client: SyncClient) -> None:
+        self.client = client
+        self.tool = MemoryTool(client)
+
+    def __call__(self, command: str, path: str | None = None, **members: Any) -> str:
+        return self.tool.run({"command": command, **({} if path is None else {"path": path}), **members})
+
+    def refused(self, command: str, path: str | None = None, **members: Any) -> tuple[str, str]:
+        with pytest.raises(CommandFailed) as caught:
+            self(command, path, **members)
+        return caught.value.code, str(caught.value)
+
+    def text(self, path: str) -> str:
+        """Return a file's text, from its view."""
+        head, _, lines = self("view", path).partition("\n")
+        assert head == f"Here's the content of {path} with line numbers:"
+        rows = [line.partition("\t") for line in lines.split("\n")]
+        assert [int(number) for number, _, _ in rows] == list(range(1, len(rows) + 1))
+        return "\n".join(line for _, _, line in rows)
+
+    def listed(self, path: str = "/memories") -> list[str]:
+        head, first, *rows = self("view", path).split("\n")
+        assert head == f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
+        assert first.endswith(f"\t{path}")
+        return [row.partition("\t")[2].removeprefix(f"{path}/") for row in rows]
+
+
+@pytest.fixture
+def agent(member: MakeClient) -> Agent:
+    """An agent in a fresh group of a host that serves the whole module."""
+    return Agent(member("claude"))
+
+
+# ------------------------------------------------------------------------------------------------------------- commands
+
+
+def test_a_file_is_created_read_changed_moved_and_deleted(agent: Agent, asker: RawSender) -> None:
+    assert agent("view", "/memories") == (
+        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n0B\t/memories"
+    )
+    text = "# Plan\n\n- tea\n- coffee\n"
+    assert agent("create", "/memories/work/plan.md", file_text=text) == (
+        "File created successfully at: /memories/work/plan.md"
+    )
+    assert agent("view", "/memories/work/plan.md") == (
+        "Here's the content of /memories/work/plan.md with line numbers:\n"
+        "     1\t# Plan\n     2\t\n     3\t- tea\n     4\t- coffee\n     5\t"
+    )
+    assert agent("view", "/memories/work/plan.md", view_range=[3, 4]).endswith("\n     3\t- tea\n     4\t- coffee")
+    assert agent("view", "/memories/work/plan.md", view_range=[4, -1]).endswith("\n     4\t- coffee\n     5\t")
+    assert agent("str_replace", "/memories/work/plan.md", old_str="- tea\n", new_str="- milk\n- tea\n") == (
+        "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+        "     1\t# Plan\n     2\t\n     3\t- milk\n     4\t- tea\n     5\t- coffee"
+    )
+    assert agent("insert", "/memories/work/plan.md", insert_line=5, insert_text="- water\n") == (
+        "The file /memories/work/plan.md has been edited."
+    )
+    assert agent("rename", old_path="/memories/work/plan.md", new_path="/memories/old/2025/plan.md") == (
+        "Successfully renamed /memories/work/plan.md to /memories/old/2025/plan.md"
+    )
+    assert agent.text("/memories/old/2025/plan.md") == "# Plan\n\n- milk\n- tea\n- coffee\n- water\n"
+    [file] = (asker.memory.parent / "memory").rglob("*.json")
+    entry = orjson.loads(file.read_bytes())
+    assert (entry["name"], entry["by"], file.parent.name) == ("plan.md", "claude", "2025")
+    assert agent("delete", "/memories/old/2025/plan.md") == "Successfully deleted /memories/old/2025/plan.md"
+    assert agent.refused("view", "/memories/old/2025/plan.md") == (
+        "not_found",
+        "The path /memories/old/2025/plan.md does not exist. Please provide a valid path.",
+    )
+    assert not file.exists()
+
+
+def test_a_folder_shows_two_levels_with_sizes_and_nothing_hidden(agent: Agent) -> None:
+    for path, size in (("top.md", 5), ("a/one.md", 1536), ("a/b/two.md", 1024), ("a/b/c/three.md", 1), (".hidden", 3)):
+        agent("create", f"/memories/{path}", file_text="x" * size)
+    assert agent("view", "/memories").split("\n")[1:] == [
+        "2.5K\t/memories",
+        "2.5K\t/memories/a/",
+        "1.0K\t/memories/a/b/",
+        "1.5K\t/memories/a/one.md",
+        "5B\t/memories/top.md",
+    ]
+    assert agent.listed("/memories/a") == ["b/", "b/c/", "b/two.md", "one.md"]
+    assert agent.listed("/memories/a/b/c") == ["three.md"]
+    assert agent("view", "/memories/a/") == agent("view", "/memories/a")
+    assert agent.text("/memories/.hidden") == "xxx"
+    assert agent.refused("view", "/memories/nowhere")[0] == "not_found"
+    assert agent.refused("view", "/memories/no.where/x")[0] == "not_found"
+
+
+def test_what_others_saved_is_there_and_can_be_corrected(agent: Agent, member: MakeClient) -> None:
+    saved = member("cook").save_memory("User drinks tea", "likes/drinks", title="Tea or coffee?")
+    plain = member("cook").save_memory("The cat is called Ada")
+    name = f"tea-or-coffee.{saved.id}"
+    assert agent.listed() == ["likes/", "likes/drinks/", f"the-cat-is-called-ada.{plain.id}"]
+    assert agent.listed("/memories/likes") == ["drinks/", f"drinks/{name}"]
+    assert agent.text(f"/memories/likes/drinks/{name}") == "User drinks tea"
+    agent("str_replace", f"/memories/the-cat-is-called-ada.{plain.id}", old_str="Ada", new_str="Bo")
+    assert agent.text(f"/memories/the-cat-is-called-ada.{plain.id}") == "The cat is called Bo"
+    assert agent.listed()[-1] == f"the-cat-is-called-bo.{plain.id}"
+    assert agent.text(f"/memories/{plain.id}") == "The cat is called Bo"
+    assert agent.refused("view", f"/memories/likes/the-cat-is-called-bo.{plain.id}")[0] == "not_found"
+    assert agent.refused("create", f"/memories/x.{plain.id}", file_text="x")[0] == "conflict"
+    agent("rename", old_path=f"/memories/{plain.id}", new_path="/memories/cat.md")
+    assert member().search_memory("What is the cat called?").hits[0].text == "The cat is called Bo"
+    agent("delete", f"/memories/likes/drinks/{name}")
+    assert agent.listed() == ["cat.md"]
+
+
+def test_what_it_saves_is_searched_and_recalled_like_everything(agent: Agent, member: MakeClient) -> None:
+    agent("create", "/memories/people/ann.md", file_text="Ann moved to Lisbon in May")
+    hit = member().search_memory("Where does Ann live?").hits[0]
+    assert (hit.category, hit.author) == ("people", "claude")
+    assert "Ann moved to Lisbon" in member().get_context("Where does Ann live?").system
+
+
+def test_names_and_texts_are_in_any_language(agent: Agent) -> None:
+    agent("create", "/memories/Größe 日本.md", file_text="naïve 👨‍👩‍👧 日本語\n")
+    agent("insert", "/memories/Gro\u0308ße 日本.md", insert_line=1, insert_text="مرحبا")
+    assert agent.text("/memories/Größe 日本.md") == "naïve 👨‍👩‍👧 日本語\nمرحبا\n"
+    assert agent.listed() == ["Größe 日本.md"]
+    assert "ASCII letters" in agent.refused("create", "/memories/Größe/x.md", file_text="x")[1]
+
+
+def test_the_largest_file_is_read_and_changed_and_a_larger_one_says_what_to_do(agent: Agent) -> None:
+    text = "0123456\n" * 4096
+    agent("create", "/memories/big.txt", file_text=text)
+    assert agent.text("/memories/big.txt") == text
+    code, why = agent.refused("insert", "/memories/big.txt", insert_line=0, insert_text="x")
+    assert (code, "has 32770 characters, the limit is 32768: split it" in why.replace("would have", "has")) == (
+        "too_large",
+        True,
+    )
+    agent("str_replace", "/memories/big.txt", old_str=text[:-8], new_str="")
+    assert agent.text("/memories/big.txt") == "0123456\n"
+    assert agent.refused("create", "/memories/big2.txt", file_text="x" * 32_769)[0] == "too_large"
+    many = agent.refused("str_replace", "/memories/big.txt", old_str="", new_str="x")
+    assert many == ("invalid", "No replacement was performed, `old_str` is empty.")
+
+
+def test_a_full_folder_shows_its_first_files_and_says_how_many_there_are(agent: Agent, asker: RawSender) -> None:
+    folder = asker.memory.parent / "memory" / "many"
+    folder.mkdir(parents=True)
+    for number in range(510):
+        (folder / f"e{number}.json").write_bytes(orjson.dumps({"content": "x", "name": f"{number:03}.md"}))
+    wait_for(lambda: "(10 more" in agent("view", "/memories/many"))
+    shown = agent("view", "/memories/many").split("\n")
+    assert shown[-1] == "(10 more files are not shown: view one of the folders.)"
+    assert shown[1] == "510B\t/memories/many"
+    assert len(shown) == 503
+    agent("rename", old_path="/memories/many", new_path="/memories/few/deep")
+    assert agent("view", "/memories").split("\n")[1:] == [
+        "510B\t/memories",
+        "510B\t/memories/few/",
+        "510B\t/memories/few/deep/",
+    ]
+    assert len(agent.listed("/memories/few/deep")) == 501
+    agent("delete", "/memories/few")
+    assert agent.listed() == []
+
+
+def test_a_folder_is_renamed_and_deleted_with_all_that_is_in_it(agent: Agent, member: MakeClient) -> None:
+    agent("create", "/memories/a/one.md", file_text="1")
+    agent("create", "/memories/a/b/two.md", file_text="2")
+    saved = member("cook").save_memory("three", "a/b")
+    agent("create", "/memories/ab/other.md", file_text="4")
+    assert agent("rename", old_path="/memories/a", new_path="/memories/c/d") == (
+        "Successfully renamed /memories/a to /memories/c/d"
+    )
+    assert agent.listed("/memories/c") == ["d/", "d/b/", "d/one.md"]
+    assert agent.listed("/memories/c/d/b") == [f"three.{saved.id}", "two.md"]
+    assert agent.listed("/memories/ab") == ["other.md"]
+    assert agent.refused("rename", old_path="/memories/c", new_path="/memories/c/e")[0] == "invalid"
+    assert agent.refused("rename", old_path="/memories/c", new_path="/memories/ab") == (
+        "conflict",
+        "The destination /memories/ab already exists",
+    )
+    assert agent.refused("rename", old_path="/memories/c", new_path="/memories/c.d")[0] == "invalid"
+    assert agent("delete", "/memories/c/d/") == "Successfully deleted /memories/c/d"
+    assert agent.refused("delete", "/memories/c/d")[0] == "not_found"
+    assert agent.listed() == ["ab/", "ab/other.md"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- notes
+
+
+def test_the_notes_are_read_and_added_to_and_are_the_peoples_otherwise(agent: Agent, asker: RawSender) -> None:
+    path = "/memories/MEMORY.md"
+    assert agent.refused("view", path)[0] == "not_found"
+    created = agent("create", path, file_text="User likes tea")
+    assert created.startswith(f"File created successfully at: {path}\nIt is a note below the heading `Notes`")
+    text = agent.text(path)
+    assert text.startswith("\n## Notes (claude, 20")
+    assert text.endswith("\n- User likes tea\n")
+    assert agent.listed() == ["MEMORY.md"]
+    assert agent.refused("create", path, file_text="x") == ("conflict", f"File {path} already exists")
+    agent("insert", path, insert_line=3, insert_text="And milk")
+    assert asker.memory_text().endswith("\n- And milk\n")
+    assert agent.refused("insert", path, insert_line=2, insert_text="x") == (
+        "forbidden",
+        (
+            f"{path} is the group's shared file of notes, which people edit: text can be added at its end only. "
+            "Use `insert_line` 6 to add a note"
+        ),
+    )
+    assert "[0, 7]" in agent.refused("insert", path, insert_line=8, insert_text="x")[1]
+    assert agent.refused("insert", path, insert_line=6, insert_text="\n")[0] == "invalid"
+    before = asker.memory_text()
+    for command, members in (
+        ("str_replace", {"path": path, "old_str": "tea", "new_str": "x"}),
+        ("delete", {"path": path}),
+        ("rename", {"old_path": path, "new_path": "/memories/x.md"}),
+    ):
+        code, why = agent.refused(command, **members)
+        assert (code, "which people edit" in why) == ("forbidden", True)
+    agent("create", "/memories/x.md", file_text="x")
+    assert agent.refused("rename", old_path="/memories/x.md", new_path=path)[0] == "conflict"
+    assert asker.memory_text() == before
+
+
+def test_notes_that_cannot_be_served_say_why(agent: Agent, asker: RawSender) -> None:
+    asker.memory.write_bytes(b"\xff\xfe not text")
+    code, why = agent.refused("view", "/memories/MEMORY.md")
+    assert code == "unavailable"
+    assert why.startswith("/memories/MEMORY.md cannot be read: ")
+
+
+# --------------------------------------------------------------------------------------------------------------- errors
+
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    ({"command": "view", "path": "/etc/passwd"}, "forbidden", "Path must start with /memories, got: /etc/passwd"),
+    ({"command": "delete", "path": "/memories/../x"}, "forbidden", "would escape /memories directory"),
+    ({"command": "create", "path": "/memories/%2e%2e/x", "file_text": "x"}, "forbidden", "would escape"),
+    ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/tmp/x"}, "forbidden", "got: /tmp/x"),
+    ({"command": "rename", "old_path": "/memories/a.md"}, "invalid", "`new_path` must be a path"),
+    ({"command": "delete", "path": "/memories"}, "forbidden", "Cannot delete the /memories directory itself"),
+    ({"command": "rename", "old_path": "/memories/", "new_path": "/memories/x"}, "forbidden", "Cannot rename"),
+    ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories"}, "conflict", "already exists"),
+    ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/a.md"}, "conflict", "already exists"),
+    ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/d"}, "conflict", "already exists"),
+    ({"command": "rename", "old_path": "/memories/no", "new_path": "/memories/x"}, "not_found", "does not exist"),
+    ({"command": "rename", "old_path": "/memories/a.md", "new_path": "/memories/a b/x"}, "invalid", "ASCII letters"),
+    ({"command": "create", "path": "/memories/a.md", "file_text": "x"}, "conflict", "File /memories/a.md already ex"),
+    ({"command": "create", "path": "/memories/d", "file_text": "x"}, "conflict", "File /memories/d already exists"),
+    ({"command": "create", "path": "/memories/e/", "file_text": "x"}, "invalid", "names a folder"),
+    ({"command": "create", "path": "/memories", "file_text": "x"}, "invalid", "names a folder"),
+    ({"command": "create", "path": "/memories/e.md"}, "invalid", "`file_text` must be a text"),
+    ({"command": "create", "path": "/memories/e.md", "file_text": " \n"}, "invalid", "would be blank"),
+    ({"command": "create", "path": "/memories/e.md", "file_text": "\u200b"}, "invalid", "is blank"),
+    ({"command": "create", "path": "/memories/e.md", "file_text": "\ud800"}, "invalid", "JSON object"),
+    ({"command": "str_replace", "path": "/memories/no.md", "old_str": "a", "new_str": "b"}, "not_found", "not exist"),
+    ({"command": "str_replace", "path": "/memories/d", "old_str": "a", "new_str": "b"}, "not_found", "not exist"),
+    (
+        {"command": "str_replace", "path": "/memories/a.md", "old_str": "four", "new_str": "b"},
+        "invalid",
+        "No replacement was performed, old_str `four` did not appear verbatim in /memories/a.md.",
+    ),
+    (
+        {"command": "str_replace", "path": "/memories/a.md", "old_str": "t", "new_str": "b"},
+        "invalid",
+        "No replacement was performed. Multiple occurrences of old_str `t` in lines: 2, 3. Please ensure it is unique",
+    ),
+    (
+        {"command": "str_replace", "path": "/memories/a.md", "old_str": "one\ntwo\nthree"},
+        "invalid",
+        "/memories/a.md would be blank: a file here says something. Delete it, if it is not needed",
+    ),
+    (
+        {"command": "insert", "path": "/memories/a.md", "insert_line": 4, "insert_text": "x"},
+        "invalid",
+        "Invalid `insert_line` parameter: 4. It should be within the range [0, 3].",
+    ),
+    ({"command": "insert", "path": "/memories/a.md", "insert_line": -1, "insert_text": "x"}, "invalid", "[0, 3]"),
+    ({"command": "insert", "path": "/memories/a.md", "insert_line": "1", "insert_text": "x"}, "invalid", "a number"),
+    ({"command": "insert", "path": "/memories/no.md", "insert_line": 0, "insert_text": "x"}, "not_found", "not exist"),
+    ({"command": "view", "path": "/memories/a.md", "view_range": [4, 5]}, "invalid", "[1, 3]"),
+    ({"command": "view", "path": "/memories/a.md", "view_range": [3, 2]}, "invalid", "[1, 3]"),
+    ({"command": "view", "path": "/memories/a.md", "view_range": "1-2"}, "invalid", "list of two integers"),
+    ({"command": "delete", "path": "/memories/no.md"}, "not_found", "The path /memories/no.md does not exist"),
+    ({"command": "undo_edit", "path": "/memories/a.md"}, "invalid", "Unknown command: 'undo_edit'"),
+    ({"path": "/memories/a.md"}, "invalid", "Unknown command: None"),
+    ({"command": "view", "path": object()}, "invalid", "JSON object"),
+]
+
+
+@pytest.fixture(scope="module")
+def stocked(served: HostProcess) -> tuple[Agent, Path]:
+    """An agent whose memory holds `a.md` of three lines and `d/b.md`; nothing of it changes."""
+    agent = Agent(SyncClient(served.home, "stocked", "claude"))
+    agent("create", "/memories/a.md", file_text="one\ntwo\nthree")
+    agent("create", "/memories/d/b.md", file_text="x")
+    return agent, served.home / "groups/stocked"
+
+
+@pytest.mark.parametrize(("command", "code", "says"), REFUSED, ids=range(len(REFUSED)))
+def test_what_is_refused_says_why_and_changes_nothing(
+    stocked: tuple[Agent, Path], command: dict[str, Any], code: str, says: str
+) -> None:
+    agent, group = stocked
+    before = {path: path.read_bytes() for path in group.rglob("*") if path.is_file()}
+    assert len(before) == 2
+    with pytest.raises(CommandFailed) as caught:
+        agent.tool.run(command)
+    assert (caught.value.code, says in str(caught.value)) == (code, True), str(caught.value)
+    assert {path: path.read_bytes() for path in group.rglob("*") if path.is_file()} == before
+
+
+def test_what_was_made_harmless_is_told(agent: Agent) -> None:
+    said = agent("create", "/memories/a.md", file_text="my password is hunter2horse\r\nx")
+    assert "made harmless: line breaks (1), secrets (1). View the file to see it." in said
+    assert "hunter2horse" not in agent.text("/memories/a.md")
+    assert "made harmless" in agent("str_replace", "/memories/a.md", old_str="x", new_str="\u202ex")
+
+
+# ---------------------------------------------------------------------------------------------- others at the same time
+
+
+def test_two_agents_at_once_lose_nothing_of_each_other(agent: Agent, member: MakeClient) -> None:
+    agent("create", "/memories/log.md", file_text="log\n")
+    failed: list[BaseException] = []
+
+    def write(sender: str) -> None:
+        mine = Agent(member(sender))
+        for number in range(8):
+            while True:
+                try:
+                    mine("insert", "/memories/log.md", insert_line=1, insert_text=f"{sender} {number}")
+                except CommandFailed as error:
+                    if error.code != "conflict":
+                        failed.append(error)
+                        return
+                else:
+                    break
+
+    threads = [threading.Thread(target=write, args=(sender,)) for sender in ("ann", "bob")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    lines = agent.text("/memories/log.md").split("\n")
+    assert sorted(lines[1:-1]) == sorted(f"{sender} {number}" for sender in ("ann", "bob") for number in range(8))
+    for sender in ("ann", "bob"):
+        assert [line for line in lines if line.startswith(sender)] == [
+            f"{sender} {number}" for number in range(7, -1, -1)
+        ]
+
+
+def test_of_two_agents_that_create_one_file_one_is_told_that_it_exists(agent: Agent, member: MakeClient) -> None:
+    told: list[str] = []
+
+    def create(sender: str) -> None:
+        try:
+            told.append(Agent(member(sender))("create", "/memories/a.md", file_text=sender))
+        except CommandFailed as error:
+            told.append(error.code)
+
+    threads = [threading.Thread(target=create, args=(f"s{number}",)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == ["File created successfully at: /memories/a.md", *["conflict"] * 5]
+    assert agent.listed() == ["a.md"]
+
+
+def test_an_editor_that_is_quicker_is_never_overwritten(
+    mailbox: Any, agent: Agent, asker: RawSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent("create", "/memories/a.md", file_text="tea")
+    [file] = (asker.memory.parent / "memory").rglob("*.json")
+    saves = iter(["tea and milk", "tea and milk and honey"])
+    ask = agent.client.call
+
+    def editing(call: Any, **more: Any) -> Any:
+        if call.type_name == "edit_memory" and (text := next(saves, None)) is not None:
+            edited = orjson.loads(file.read_bytes()) | {"content": text}
+            file.with_suffix(".tmp").write_bytes(orjson.dumps(edited))
+            os.rename(file.with_suffix(".tmp"), file)
+        return ask(call, **more)
+
+    monkeypatch.setattr(agent.client, "call", editing)
+    agent("str_replace", "/memories/a.md", old_str="tea", new_str="coffee")
+    assert agent.text("/memories/a.md") == "coffee and milk and honey"
+    saves = iter(f"tea {number}" for number in range(99))
+    code, why = agent.refused("insert", "/memories/a.md", insert_line=1, insert_text="x")
+    assert (code, "being changed by others all the time" in why) == ("conflict", True)
+    assert agent.text("/memories/a.md") == "tea 4"
+
+
+# ---------------------------------------------------------------------------------------------------- kills and silence
+
+
+def test_a_restart_in_between_changes_nothing(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host().start()
+    agent = Agent(client("claude"))
+    agent("create", "/memories/a/plan.md", file_text="one\n")
+    host.kill()
+    host.start()
+    agent("insert", "/memories/a/plan.md", insert_line=1, insert_text="two")
+    host.kill()
+    (host.home / "data/index.db").unlink()
+    host.start()
+    assert agent.text("/memories/a/plan.md") == "one\ntwo\n"
+    assert agent.listed() == ["a/", "a/plan.md"]
+    agent("rename", old_path="/memories/a", new_path="/memories/b")
+    host.kill()
+    host.start()
+    assert agent.text("/memories/b/plan.md") == "one\ntwo\n"
+    host.stop()
+
+
+def test_a_command_without_an_answer_goes_on_when_it_is_sent_again(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host().start()
+    agent = Agent(client("claude"))
+    agent("create", "/memories/a.md", file_text="one\n")
+    command = {"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": "two"}
+    ask = agent.client.call
+
+    def deaf(call: Any, **more: Any) -> Any:
+        answer = ask(call, **more)
+        if call.type_name == "edit_memory":
+            raise ReplyTimeout(more["request_id"], 0.0, waiting_in=None)  # it was done, and the reply is lost
+        return answer
+
+    agent.client.call = deaf  # type: ignore[method-assign]
+    with pytest.raises(CommandFailed, match="never applied twice") as caught:
+        agent.tool.run(command)
+    assert caught.value.code == "no_reply"
+    agent.client.call = ask  # type: ignore[method-assign]
+    host.kill()
+    host.start()
+    assert agent.tool.run(command) == "The file /memories/a.md has been edited."
+    assert agent.text("/memories/a.md") == "one\ntwo\n"
+    agent.tool.run(command)  # and once more is another insert
+    assert agent.text("/memories/a.md") == "one\ntwo\ntwo\n"
+    host.stop()
+
+
+def test_without_a_host_it_says_so(home: Path) -> None:
+    agent = Agent(SyncClient(home, "main", "claude", timeout_seconds=0.01))
+    code, why = agent.refused("view", "/memories")
+    assert (code, "does honeybadger-host run on this home?" in why) == ("no_reply", True)
+
+
+def test_what_may_be_there_while_files_are_read_is_not_called_missing(mailbox: Any, answering: Answering) -> None:
+    agent = Agent(SyncClient(box=mailbox.root))
+    nothing = {"entries": [], "total": 0, "folders": [], "is_complete": False}
+    with answering(lambda _: {"ok": True, "result": nothing}):
+        assert agent.refused("view", "/memories/a md")[0] == "unavailable"
+        assert agent.refused("delete", "/memories/d/")[0] == "unavailable"
+
+
+def test_a_limit_in_the_middle_of_a_folder_says_how_far_it_came(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host({"limits.notes_per_day": 4}).start()
+    agent = Agent(client("claude"))
+    for number in range(3):
+        agent("create", f"/memories/a/{number}.md", file_text="x")
+    code, why = agent.refused("rename", old_path="/memories/a", new_path="/memories/b")
+    assert code == "rate_limited"
+    assert "1 files of /memories/a were renamed before, 1.md was not" in why
+    assert agent.listed() == ["a/", "a/1.md", "a/2.md", "b/", "b/0.md"]
+    host.stop()
+
+
+async def test_the_tool_for_asyncio_does_the_same_and_a_cancelled_command_goes_on(
+    home: Path, host: HostProcess
+) -> None:
+    client = Client(home, "main", "claude")
+    tool = AsyncMemoryTool(client)
+    assert await tool.run({"command": "create", "path": "/memories/a.md", "file_text": "one\n"}) == (
+        "File created successfully at: /memories/a.md"
+    )
+    with pytest.raises(CommandFailed, match="already exists"):
+        await tool.run({"command": "create", "path": "/memories/a.md", "file_text": "x"})
+    command = {"command": "insert", "path": "/memories/a.md", "insert_line": 1, "insert_text": "two"}
+    ask = client.call
+
+    async def cancelled(call: Any, **more: Any) -> Any:
+        answer = await ask(call, **more)
+        if call.type_name == "edit_memory":
+            raise asyncio.CancelledError
+        return answer
+
+    client.call = cancelled  # type: ignore[method-assign]
+    with pytest.raises(asyncio.CancelledError):
+        await tool.run(command)
+    client.call = ask  # type: ignore[method-assign]
+    assert await tool.run(command) == "The file /memories/a.md has been edited."
+    assert (await tool.run({"command": "view", "path": "/memories/a.md"})).endswith(
+        "     1\tone\n     2\ttwo\n     3\t"
+    )
