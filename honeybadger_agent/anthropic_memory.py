@@ -1,6 +1,6 @@
 """The memory tool for the SDK of Anthropic: hand one of these to `client.beta.messages.tool_runner`.
 
-The only module that imports `anthropic`, the extra of the same name: a program that wants it imports it.
+It imports `anthropic`, the extra of the same name: a program that wants it imports it.
 """
 
 from __future__ import annotations

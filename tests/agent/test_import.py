@@ -16,7 +16,11 @@ MODULES = [
 ]
 MODULES.remove("honeybadger_agent.mcp_server")  # for the command `mcp` alone, which needs the extra
 MODULES.remove("honeybadger_agent.anthropic_memory")  # for programs that have the extra
-FOREIGN = ["honeybadger_host", "anthropic", "anyio", "mcp", "pydantic_settings", "structlog", "typer", "watchdog"]
+MODULES.remove("honeybadger_agent.providers")  # for models of a provider alone, which need the extra
+FOREIGN = [
+    *("honeybadger_host", "anyio", "mcp", "pydantic_settings", "structlog", "typer", "watchdog"),
+    *("pydantic_ai", "openai", "anthropic", "httpx2"),
+]
 
 
 def run(source: str) -> None:
@@ -48,3 +52,20 @@ def test_mailbox_and_errors_need_nothing_but_the_standard_library(name: str) -> 
 
 def test_what_the_package_exports_is_there() -> None:
     assert all(hasattr(honeybadger_agent, name) for name in honeybadger_agent.__all__)
+
+
+def test_without_the_extra_every_model_but_a_providers_opens_and_a_providers_names_the_extra() -> None:
+    run(
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({FOREIGN}))\n"
+        "from honeybadger_agent.model import ModelFailed\n"
+        "from honeybadger_agent.models import open_model\n"
+        "assert open_model('offline').name == 'offline'\n"
+        "try:\n"
+        "    open_model('ollama:llama3.2:3b')\n"
+        "except ModelFailed as failed:\n"
+        "    assert \"pip install 'honeybadger-host[llm]'\" in str(failed), failed\n"
+        "    assert not failed.is_passing\n"
+        "else:\n"
+        "    raise AssertionError\n"
+    )

@@ -103,3 +103,12 @@ def test_a_file_that_is_no_script_is_named(tmp_path: Path, data: bytes | None, s
         load_script(path)
     assert str(path) in str(failed.value)
     assert not failed.value.is_passing
+
+
+async def test_the_script_of_the_documentation_plays(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/models.md").read_text()
+    path = tmp_path / "story.json"
+    path.write_text(page.partition("```json\n")[2].partition("```")[0])
+    said, _ = await ask(load_script(path), UserSaid("Remember that I prefer dark mode"))
+    assert said.calls[0].arguments == '{"content":"User prefers dark mode"}'
+    assert (await ask(load_script(path), UserSaid("Hello")))[0].text == "I only know dark mode."

@@ -1,0 +1,50 @@
+"""`open_model`: a model by its name. A provider's library is imported only for a model that needs it."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Final
+
+from honeybadger_agent.model import Model, ModelFailed
+from honeybadger_agent.model_settings import DEFAULT_URLS, ModelSettings
+from honeybadger_agent.offline import OfflineModel
+from honeybadger_agent.scripted import load_script
+
+__all__ = ["NAMES", "ModelSettings", "open_model"]
+
+NAMES: Final = "offline, scripted:FILE, openai:NAME, anthropic:NAME, ollama:NAME"
+
+
+def open_model(name: str, settings: ModelSettings | None = None) -> Model:
+    """Return a model; nothing is contacted yet. The first of a provider imports its library, which takes a second.
+
+    Args:
+        name: one of `NAMES`, as `openai:gpt-5-mini` or `ollama:llama3.2:3b`.
+    Raises ModelFailed: there is no such model, its script cannot be read, or its library is not installed.
+    """
+    provider, _, rest = name.partition(":")
+    match provider, bool(rest):
+        case "offline", False:
+            return OfflineModel()
+        case "scripted", True:
+            return load_script(Path(rest))
+        case (("openai" | "anthropic" | "ollama"), True):
+            return _of_provider(provider, rest, settings or ModelSettings())
+        case _:
+            near = difflib.get_close_matches(provider, ["offline", "scripted", *DEFAULT_URLS], 1)
+            hint = f"; did you mean {near[0]}?" if near and near[0] != provider else ""
+            raise ModelFailed(f"there is no model {name[:100]!r}: models are {NAMES}{hint}", is_passing=False)
+
+
+def _of_provider(provider: str, model: str, settings: ModelSettings) -> Model:
+    try:
+        from honeybadger_agent import providers
+    except ModuleNotFoundError as error:
+        missing = error.name
+    else:
+        return providers.open_provider(provider, model, settings)
+    raise ModelFailed(
+        f"{provider}:{model} needs {missing}, which is not installed: pip install 'honeybadger-host[llm]'",
+        is_passing=False,
+    )

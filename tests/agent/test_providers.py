@@ -1,0 +1,441 @@
+"""Models over HTTP, against an endpoint on loopback that speaks both protocols and fails as it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent.model import (
+    Message,
+    ModelFailed,
+    ModelSaid,
+    ToolAnswer,
+    ToolCall,
+    ToolsAnswered,
+    ToolSpec,
+    UserSaid,
+)
+from honeybadger_agent.models import ModelSettings, open_model
+from honeybadger_agent.providers import ProviderModel
+from honeybadger_agent.toolbox import specs_of
+from tests.endpoint import Answer, Endpoint, anthropic, in_turn, openai, refusal, served
+
+KEY = "sk-very-secret-0123456789"
+NOTE = ToolCall("call_1", "update_memory", '{"content": "tea"}')
+TOOLS = [ToolSpec("update_memory", "Save a note.", {"type": "object", "properties": {"content": {"type": "string"}}})]
+HELLO = ModelSaid("Hello Sheila, good morning", (), 11, 4)
+POISON = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"), "http://127.0.0.1:1"),
+    **dict.fromkeys(("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "OLLAMA_BASE_URL"), "http://127.0.0.1:1/wrong"),
+    **dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY"), "sk-poison"),
+    **dict.fromkeys(("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"), "poison"),
+    "ANTHROPIC_CUSTOM_HEADERS": "X-Poison: poison",
+    "OPENAI_CUSTOM_HEADERS": "X-Poison: poison",
+}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    provider: str
+    path: str
+    write: Callable[..., Answer]
+    too_long: str
+
+    @contextmanager
+    def model(self, endpoint: Endpoint | str, **settings: Any) -> Iterator[ProviderModel]:
+        """Open a model on an endpoint; pauses between attempts are counted, not slept."""
+        url = endpoint if isinstance(endpoint, str) else endpoint.url
+        settings = {"base_url": url + self.path, "api_key": KEY, "timeout_seconds": 10, **settings}
+        opened = open_model(f"{self.provider}:test-model", ModelSettings(**settings))
+        assert isinstance(opened, ProviderModel)
+        yield opened
+
+
+PROTOCOLS = [
+    Protocol("openai", "/v1", openai, "This model's maximum context length is 8192 tokens"),
+    Protocol("ollama", "/v1", openai, "the request exceeds the available context size"),
+    Protocol("anthropic", "", anthropic, "prompt is too long: 210000 tokens > 200000 maximum"),
+]
+
+
+@pytest.fixture(params=PROTOCOLS, ids=[protocol.provider for protocol in PROTOCOLS])
+def protocol(request: pytest.FixtureRequest) -> Protocol:
+    return request.param  # type: ignore[no-any-return]
+
+
+@dataclass
+class Ears:
+    """Hears pieces of text and pauses."""
+
+    pieces: list[str] = field(default_factory=list)
+    pauses: list[float] = field(default_factory=list)
+
+    async def hear(self, piece: str) -> None:
+        self.pieces.append(piece)
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+async def ask(
+    model: ProviderModel, *messages: Message, ears: Ears | None = None, tools: list[ToolSpec] = TOOLS
+) -> ModelSaid:
+    ears = ears or Ears()
+    model.sleep = ears.pause
+    try:
+        return await model.answer("You are Ada.", messages or (UserSaid("Hi"),), tools, ears.hear)
+    finally:
+        await model.aclose()
+
+
+async def failure(model: ProviderModel, ears: Ears | None = None) -> ModelFailed:
+    """Return how the model fails; the key is in nothing that anybody could print."""
+    with pytest.raises(ModelFailed) as failed:
+        await ask(model, ears=ears)
+    assert KEY not in "".join(traceback.format_exception(failed.value))
+    assert failed.value.__context__ is None
+    assert KEY not in repr(model)
+    assert str(failed.value).startswith(model.name)
+    return failed.value
+
+
+# ------------------------------------------------------------------------------------------------------------- answers
+
+
+async def test_text_comes_in_pieces_and_tokens_are_counted(protocol: Protocol) -> None:
+    ears = Ears()
+    with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
+        assert await ask(model, ears=ears) == HELLO
+    assert "".join(ears.pieces) == HELLO.text
+    assert len(ears.pieces) > 1
+
+
+async def test_calls_come_as_the_model_wrote_them(protocol: Protocol) -> None:
+    said = ModelSaid("Wait.", (NOTE, ToolCall("call_2", "update_memory", '{"content":  "é"}')), 9, 3)
+    with served(in_turn(protocol.write(said))) as endpoint, protocol.model(endpoint) as model:
+        assert await ask(model) == said
+
+
+async def test_what_is_asked_is_the_conversation_and_goes_with_our_headers_alone(
+    protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in POISON.items():
+        monkeypatch.setenv(name, value)
+    broken = ToolCall("call_2", "update_memory", '{"content": ')
+    answers = (ToolAnswer(NOTE, True, "Saved.", ""), ToolAnswer(broken, False, "invalid: no JSON", ""))
+    conversation = (
+        UserSaid("Remember tea"),
+        ModelSaid("", (NOTE, broken)),
+        ToolsAnswered(answers),
+        ModelSaid(""),
+        UserSaid("Thanks"),
+    )
+    with (
+        served(in_turn(protocol.write(HELLO))) as endpoint,
+        protocol.model(endpoint, max_output_tokens=77, temperature=0.5) as model,
+    ):
+        await ask(model, *conversation)
+    [asked] = endpoint.asked
+    assert asked.system == "You are Ada."
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    assert asked.headers["user-agent"] == "honeybadger"
+    assert not {name for name in asked.headers if name.startswith(("x-", "openai"))}
+    assert "poison" not in str(asked)
+    assert (asked.body["model"], asked.body["max_tokens"], asked.body["temperature"]) == ("test-model", 77, 0.5)
+    said = [message for message in asked.body["messages"] if message["role"] != "system"]
+    assert [said[0]["role"], said[1]["role"], said[-1]["role"]] == ["user", "assistant", "user"]
+    for text in ("Remember tea", "Saved.", "invalid: no JSON", "Thanks", "call_1", "call_2"):
+        assert text in orjson.dumps(said).decode()
+
+
+async def test_every_tool_reaches_the_model_with_its_schema(protocol: Protocol) -> None:
+    specs = specs_of()
+    with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
+        await ask(model, tools=list(specs))
+    tools = endpoint.asked[0].body["tools"]
+    functions = [tool.get("function", tool) for tool in tools]
+    assert [tool["name"] for tool in functions] == [spec.name for spec in specs]
+    for tool, spec in zip(functions, specs, strict=True):
+        assert tool["description"] == spec.description
+        schema = tool.get("parameters") or tool["input_schema"]
+        assert set(schema["properties"]) == set(spec.schema.get("properties", {}))
+        assert schema.get("required", []) == spec.schema.get("required", [])
+
+
+async def test_without_a_key_none_is_sent(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in POISON.items():
+        monkeypatch.setenv(name, value)
+    with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint, api_key="") as model:
+        await ask(model)
+    assert not {"authorization", "x-api-key"} & set(endpoint.asked[0].headers)
+
+
+async def test_an_answer_that_reached_the_limit_of_tokens_says_so(protocol: Protocol) -> None:
+    finish = "max_tokens" if protocol.provider == "anthropic" else "length"
+    ears = Ears()
+    with served(in_turn(protocol.write(HELLO, finish=finish))) as endpoint, protocol.model(endpoint) as model:
+        said = await ask(model, ears=ears)
+    assert said.text == HELLO.text + "\n(Cut here: the answer was longer than 4096 tokens.)"
+    assert "".join(ears.pieces) == said.text
+
+
+async def test_usage_that_is_not_counted_is_not_known() -> None:
+    with served(in_turn(openai(ModelSaid("Hello")))) as endpoint, PROTOCOLS[0].model(endpoint) as model:
+        assert await ask(model) == ModelSaid("Hello", (), None, None)
+
+
+async def test_several_answers_may_be_under_way_at_once(protocol: Protocol) -> None:
+    barrier = asyncio.Event()
+    heard = 0
+
+    async def meet(_: str) -> None:
+        nonlocal heard
+        heard += 1
+        if heard == 5:
+            barrier.set()
+        await barrier.wait()
+
+    with served(in_turn(protocol.write(ModelSaid("Hello", (), 1, 1)))) as endpoint, protocol.model(endpoint) as model:
+        asking = (model.answer("", (UserSaid("Hi"),), (), meet) for _ in range(5))
+        assert [said.text for said in await asyncio.gather(*asking)] == ["Hello"] * 5
+        await model.aclose()
+
+
+# ------------------------------------------------------------------------------------------------------------ failures
+
+
+@pytest.mark.parametrize(
+    ("answer", "says", "is_passing"),
+    [
+        (refusal(401, f"Incorrect API key: {KEY}"), "refused the key: set HONEYBADGER_MODEL__API_KEY", False),
+        (refusal(403, "not in your region"), "refused the key: set HONEYBADGER_MODEL__API_KEY; it says: not in", False),
+        (refusal(404, "no such model"), "has no such model: check its name, and base_url", False),
+        (refusal(429, "slow down"), "is asked too often: again later; it says: slow down (asked 3 times)", True),
+        (
+            refusal(400, "bad\x1b[2J parameter"),
+            "refused the request with status 400; it says: bad [2J parameter",
+            False,
+        ),
+        (refusal(418, "teapot"), "answered with status 418; it says: teapot", False),
+        (refusal(500, "oops"), "failed with status 500: again later; it says: oops (asked 3 times)", True),
+        (refusal(529, "Overloaded"), "failed with status 529: again later", True),
+        (Answer(502, {"Content-Type": "text/html"}, b"<html>Bad gateway"), "failed with status 502", True),
+        (Answer(200, {"Content-Type": "text/html"}, b"<html>Welcome"), "is base_url right?", True),
+        (Answer(200, {"Content-Type": "application/json"}, b'{"hello": 1}'), "is base_url right?", True),
+        (Answer(body=b"data: {broken\n\ndata: [1]\n\n"), "is base_url right?", True),
+        (Answer(body=b"\xff\xfe\x00\n\n"), "is base_url right?", True),
+        (Answer(body=b""), "is base_url right?", True),
+    ],
+)
+async def test_what_an_endpoint_refuses_or_babbles_says_what_to_do(
+    protocol: Protocol, answer: Answer, says: str, is_passing: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    ears = Ears()
+    with served(in_turn(answer)) as endpoint, protocol.model(endpoint) as model:
+        failed = await failure(model, ears)
+    assert says in str(failed)
+    assert failed.is_passing == is_passing
+    assert len(endpoint.asked) == (3 if is_passing else 1)
+    assert KEY not in caplog.text
+    assert str(failed).isprintable()
+
+
+async def test_a_context_that_is_too_long_is_named(protocol: Protocol) -> None:
+    with served(in_turn(refusal(400, protocol.too_long))) as endpoint, protocol.model(endpoint) as model:
+        failed = await failure(model)
+    assert "the context is too long for the model: lower the budget" in str(failed)
+    assert not failed.is_passing
+
+
+async def test_an_account_without_credit_is_not_asked_again() -> None:
+    answer = refusal(429, "You exceeded your quota", "insufficient_quota")
+    with served(in_turn(answer)) as endpoint, PROTOCOLS[0].model(endpoint) as model:
+        assert "has no credit left" in str(await failure(model))
+    assert len(endpoint.asked) == 1
+
+
+async def test_what_failed_is_asked_again_after_growing_pauses(protocol: Protocol) -> None:
+    ears = Ears()
+    answers = in_turn(refusal(500, "oops"), refusal(503, "busy"), protocol.write(HELLO))
+    with served(answers) as endpoint, protocol.model(endpoint) as model:
+        model.jitter = lambda: 1.0
+        assert await ask(model, ears=ears) == HELLO
+    assert ears.pauses == [0.5, 1.0]
+    assert "".join(ears.pieces) == HELLO.text
+    assert endpoint.asked[0].body == endpoint.asked[2].body
+
+
+async def test_the_pause_the_endpoint_asks_for_is_kept(protocol: Protocol) -> None:
+    ears = Ears()
+    answers = in_turn(refusal(429, "slow down", Retry_After="7"), protocol.write(HELLO))
+    with served(answers) as endpoint, protocol.model(endpoint) as model:
+        assert await ask(model, ears=ears) == HELLO
+    assert ears.pauses == [7.0]
+
+
+async def test_a_pause_that_is_too_long_ends_the_turn_and_is_named(protocol: Protocol) -> None:
+    ears = Ears()
+    with served(in_turn(refusal(429, "", Retry_After="3600"))) as endpoint, protocol.model(endpoint) as model:
+        assert "again in 3600 s" in str(await failure(model, ears))
+    assert (ears.pauses, len(endpoint.asked)) == ([], 1)
+
+
+async def test_a_stream_that_is_cut_after_text_is_not_asked_again(protocol: Protocol) -> None:
+    ears = Ears()
+    answers = in_turn(protocol.write(HELLO, then="cut"), protocol.write(HELLO))
+    with served(answers) as endpoint, protocol.model(endpoint) as model:
+        failed = await failure(model, ears)
+    assert "in the middle of its answer" in str(failed)
+    assert failed.is_passing
+    assert len(endpoint.asked) == 1
+    assert ears.pieces
+
+
+async def test_a_stream_that_is_cut_before_text_is_asked_again(protocol: Protocol) -> None:
+    answers = in_turn(Answer(then="cut"), protocol.write(ModelSaid("", (NOTE,)), then="cut"), protocol.write(HELLO))
+    ears = Ears()
+    with served(answers) as endpoint, protocol.model(endpoint) as model:
+        assert await ask(model, ears=ears) == HELLO
+    assert len(endpoint.asked) == 3
+    assert "".join(ears.pieces) == HELLO.text
+
+
+async def test_a_stream_that_ends_without_its_end_is_not_taken_for_an_answer(protocol: Protocol) -> None:
+    with served(in_turn(protocol.write(HELLO, finish=""))) as endpoint, protocol.model(endpoint) as model:
+        failed = await failure(model)
+    assert "in the middle of its answer" in str(failed)
+    assert "broke off" in str(failed)
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_an_endpoint_that_falls_silent_is_not_waited_for_longer_than_was_said(
+    protocol: Protocol, has_begun: bool
+) -> None:
+    answer = protocol.write(HELLO, then="hang") if has_begun else Answer(then="hang")
+    with served(in_turn(answer)) as endpoint, protocol.model(endpoint, timeout_seconds=0.2, retries=1) as model:
+        failed = await failure(model)
+    assert "was silent for 0.2 s (timeout_seconds)" in str(failed)
+    assert failed.is_passing
+    assert len(endpoint.asked) == (1 if has_begun else 2)
+
+
+async def test_an_endpoint_that_trickles_for_ever_is_not_waited_for_for_ever(protocol: Protocol) -> None:
+    """Ten times the silence that is allowed, in all: 2 s here, while the endpoint would go on for 30."""
+    beat = b'event: ping\ndata: {"type": "ping"}\n\n' if protocol.provider == "anthropic" else b": still here\n\n"
+
+    def beats() -> Iterator[bytes]:
+        for _ in range(600):
+            time.sleep(0.05)
+            yield beat
+
+    with (
+        served(lambda _: Answer(pieces=beats())) as endpoint,
+        protocol.model(endpoint, timeout_seconds=0.2, retries=0) as model,
+    ):
+        failed = await failure(model)
+    # on a machine that stands still for 0.2 s, the silence is noticed first: both end it
+    assert "was not complete after 2 s" in str(failed) or "was silent for 0.2 s" in str(failed)
+
+
+async def test_an_endpoint_that_is_not_there_says_so(protocol: Protocol) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    ears = Ears()
+    with protocol.model(url) as model:
+        failed = await failure(model, ears)
+    assert f"{url}{protocol.path} cannot be reached: does it run, and is base_url right? (asked 3 times)" in str(failed)
+    assert failed.is_passing
+
+
+async def test_a_redirect_is_not_followed(protocol: Protocol) -> None:
+    with served(in_turn(protocol.write(HELLO))) as elsewhere:
+        redirect = Answer(307, {"Location": f"{elsewhere.url}/v1/chat/completions"})
+        with served(in_turn(redirect)) as endpoint, protocol.model(endpoint) as model:
+            await failure(model)
+    assert endpoint.asked
+    assert elsewhere.asked == []
+
+
+async def test_what_fails_where_the_text_goes_is_not_the_models_failure(protocol: Protocol) -> None:
+    async def full(_: str) -> None:
+        raise OSError("disk full")
+
+    with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
+        with pytest.raises(OSError, match="disk full"):
+            await model.answer("", (UserSaid("Hi"),), (), full)
+        await model.aclose()
+    assert len(endpoint.asked) == 1
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+async def test_a_cancelled_answer_closes_its_connection(protocol: Protocol, has_begun: bool) -> None:
+    answer = protocol.write(HELLO, then="hang") if has_begun else Answer(then="hang")
+    heard = asyncio.Event()
+
+    async def hear(_: str) -> None:
+        heard.set()
+
+    with served(in_turn(answer)) as endpoint, protocol.model(endpoint, timeout_seconds=60) as model:
+        asking = asyncio.create_task(model.answer("", (UserSaid("Hi"),), (), hear))
+        await until(heard.is_set if has_begun else lambda: bool(endpoint.asked))
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await until(endpoint.gone.is_set)  # before `aclose`
+        await model.aclose()
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():  # noqa: ASYNC110  it becomes so in another thread
+            await asyncio.sleep(0.005)
+
+
+# ---------------------------------------------------------------------------------------------- what leaves the machine
+
+
+def test_nothing_is_contacted_but_base_url(protocol: Protocol) -> None:
+    """In a process whose every connection and every name looked up is written down, with a hostile environment."""
+    program = f"""
+import asyncio, sys
+contacted = []
+def watch(event, arguments):
+    if event == "socket.connect":
+        contacted.append(arguments[1])
+    if event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        contacted.append((str(arguments[0]), arguments[1]))
+sys.addaudithook(watch)
+from honeybadger_agent.model import UserSaid
+from honeybadger_agent.models import ModelSettings, open_model
+async def hear(_): pass
+async def main():
+    model = open_model("{protocol.provider}:gpt-5", ModelSettings(base_url=sys.argv[1], api_key="sk-ours"))
+    said = await model.answer("", (UserSaid("Hi"),), (), hear)
+    await model.aclose()
+    print(said.text, sorted({{(str(address[0]), int(address[1])) for address in contacted}}))
+asyncio.run(main())
+"""
+    with served(in_turn(protocol.write(HELLO))) as endpoint:
+        run = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program, endpoint.url + protocol.path],
+            env={"PATH": "", **POISON},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    port = int(endpoint.url.rpartition(":")[2])
+    assert (run.stdout, run.stderr) == (f"{HELLO.text} [('127.0.0.1', {port})]\n", "")
