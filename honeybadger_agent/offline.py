@@ -301,11 +301,15 @@ def _beyond(system: str, words: _Words) -> str:
 
 
 def _about(answers: Sequence[ToolAnswer], asked: str, system: str, words: _Words) -> str:
+    if not answers:
+        return _beyond(system, words)
     if not any(answer.call.name == "search_memory" for answer in answers):
-        [answer] = answers[:1]
+        answer = answers[0]
         if not answer.ok:
             return words.not_saved.format(answer.content)
-        return words.saved.format(_content_of(answer.call) or answer.summary)
+        content = _content_of(answer.call)
+        is_as_said = content != "" and "Made harmless" not in answer.content  # else it may hold a credential
+        return words.saved.format(content if is_as_said else answer.summary)
     hits = list(_quotes(answers, asked))
     if hits:
         return "\n".join([words.found, *hits])

@@ -17,7 +17,7 @@ import orjson
 from honeybadger_agent.model import Message, Model, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, ToolSpec, UserSaid
 
 MOST_SAME_FAILURES: Final = 3
-"""So often the very same call may fail in a turn before the turn ends: a model that asked twice asks for ever."""
+"""In so many steps the very same call may fail before the turn ends: a model that asked in three asks for ever."""
 
 _log = logging.getLogger(__name__)
 
@@ -195,11 +195,17 @@ def _reached(limits: TurnLimits, turn: _Turn, seconds: float) -> str | None:
         return f"the limit of {limits.total_tokens} tokens is reached"
     if limits.seconds and seconds >= limits.seconds:
         return f"the limit of {limits.seconds:g} seconds is reached"
-    failed = Counter((answer.call.name, answer.call.arguments) for answer in turn.answers if not answer.ok)
+    failed = Counter(
+        same for message in turn.messages if isinstance(message, ToolsAnswered) for same in _failed(message)
+    )
     for (name, _), times in failed.most_common(1):
         if times >= MOST_SAME_FAILURES:
-            return f"the same call of {name[:60]} failed {times} times"
+            return f"the same call of {name[:60]} failed in {times} steps"
     return None
+
+
+def _failed(answered: ToolsAnswered) -> set[tuple[str, str]]:
+    return {(answer.call.name, answer.call.arguments) for answer in answered.answers if not answer.ok}
 
 
 async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall, key: str) -> ToolAnswer:

@@ -99,6 +99,13 @@ async def test_what_the_host_refuses_is_said(host: HostProcess, home: Path) -> N
     assert refused.text.startswith("I could not save this: too_large: ")
 
 
+async def test_a_credential_is_not_repeated(host: HostProcess, home: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    saved = await say(home, f"Remember that the token is {token}")
+    assert saved.text == "I saved this: Saved in MEMORY.md, section Notes"
+    assert token not in (await say(home, "What is the token?")).text
+
+
 # ------------------------------------------------------------------------------------------------------- what is kept
 
 
