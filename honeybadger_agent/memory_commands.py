@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from honeybadger_agent import tools, wire
 from honeybadger_agent.asking import code_of, complaint_of
 from honeybadger_agent.errors import AgentError, CommandFailed, Conflict, NotFound
-from honeybadger_agent.memory_paths import NOTES, ROOT, MemoryPath, name_of, parse_path
+from honeybadger_agent.memory_paths import NOTES, ROOT, MemoryPath, name_of, parse_path, shown_name
 from honeybadger_agent.tools import Call
 
 ResultT = TypeVar("ResultT", bound=wire.Wire)
@@ -113,6 +113,8 @@ def _folder(path: MemoryPath) -> Steps[str | None]:
     for row in listed.entries:
         parts = () if path.is_root and row.category == wire.GENERAL else tuple(row.category.split("/"))[base:]
         name = name_of(row)
+        if (*parts, name) in rows:  # a person gave the name twice
+            name = shown_name(row.id, row.title, row.begins)
         if not name.startswith("."):
             rows[*parts, name] = f"{_size(row.bytes)}\t{'/'.join((str(path), *parts, name))}"
     total = sum(folder.bytes for folder in listed.folders if folder.category.count("/") == base - (base > 0))

@@ -85,8 +85,8 @@ class MemoryPath:
         return self.entry_id if self.entry_id is not None and _MADE_ID.fullmatch(self.entry_id) else None
 
     def shows(self, entry: EntryResult) -> bool:
-        """Return whether this is the path of an entry without a name; its first words may have changed."""
-        if entry.name is not None or entry.category.lower() != (self.category or "").lower():
+        """Return whether this is the path of an entry by its id; its first words may have changed."""
+        if entry.category.lower() != (self.category or "").lower():
             return False
         begins = " ".join(entry.content[:400].split())
         return (

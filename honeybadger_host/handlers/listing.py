@@ -25,13 +25,13 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload = asked.payload
         assert isinstance(payload, ListMemoryEntries)  # noqa: S101  the table pairs type and payload
-        sizes, is_complete = index.sizes(asked.group)
+        is_complete = index.bring_up(asked.group)
         if payload.name is not None:
             category = entries.place(asked.group, payload.category or GENERAL, is_new=False)
             row = _named(asked.group, category, payload.name)
             rows = [] if row is None else [row]
             return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete or bool(rows)}
-        found = _below(sizes, payload.category)
+        found = _below(index.sizes(asked.group), payload.category)
         base = 0 if payload.category is None else _levels(payload.category)
         depth = 8 if payload.depth is None else payload.depth
         counts = {category: count for category, count, _ in found if _levels(category) - base <= depth}

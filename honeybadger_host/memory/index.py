@@ -353,14 +353,17 @@ class Index:
             return None
         return str(rows[0][0]) if rows else None
 
-    def sizes(self, group: str) -> tuple[list[tuple[str, int, int]], bool]:
-        """Return (category, entries just in it, bytes of their texts), sorted, and whether all files were read."""
-        is_complete = self._refresh(group)
+    def bring_up(self, group: str) -> bool:
+        """Read what may have changed in a group; return whether all its files were read. Raises WorldFailed."""
+        return self._refresh(group)
+
+    def sizes(self, group: str) -> list[tuple[str, int, int]]:
+        """Return (category, entries just in it, bytes of their texts), sorted, as far as was indexed."""
         query = (
             "SELECT category, count(*), sum(bytes) FROM docs "
             "WHERE kind = 'entry' AND grp = ? GROUP BY category ORDER BY category"
         )
-        return self._rows(query, (group,)), is_complete
+        return self._rows(query, (group,))
 
     def listed(self, group: str, categories: Sequence[str], limit: int, offset: int) -> list[Listed]:
         """Return entries of these categories: by category, there by name, those without one last."""
