@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.chat import bench_chat
 from bench.index import bench_index
 from bench.receipts import bench_receipts
 from bench.road import (
@@ -31,6 +32,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "context": bench_context,
     "session": bench_session,
     "turns": bench_turns,
+    "chat": bench_chat,
     "idle": bench_idle,
     "flood": bench_flood,
     "index": bench_index,

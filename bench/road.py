@@ -237,22 +237,32 @@ def _one_at_a_time(mailbox: Mailbox, home: Path, count: int) -> tuple[list[float
     return latencies, floors
 
 
+def write_files(home: Path) -> None:
+    """Give the group `main` 1 MiB of memory files."""
+    group = home / "groups" / "main"
+    note = f"\n## Notes (agent, 2026-01-01 00:00)\n- {NOTE}\n"
+    (group / "MEMORY.md").write_text(note * (900_000 // len(note)))
+    (group / "summary.md").write_text((NOTE + "\n") * (120_000 // len(NOTE)))
+
+
+def append_turns(mailbox: Mailbox, count: int) -> None:
+    """Append turns through the road."""
+    for number in range(count):
+        request_id = new_id()
+        payload = {"role": "user" if number % 2 else "assistant", "content": f"{number}: {NOTE}"}
+        body = {"v": 1, "id": request_id, "type": "append_turn", "payload": payload}
+        drop(mailbox, request_id, orjson.dumps(body))
+    wait_for([mailbox.path("replies", request_id)])
+
+
 def bench_context(base: Path, count: int = 200) -> list[Figure]:
     """`get_context` with 1 MiB of group files and 10,000 turns."""
     with new_home(base) as home:
-        group = home / "groups" / "main"
-        note = f"\n## Notes (agent, 2026-01-01 00:00)\n- {NOTE}\n"
-        (group / "MEMORY.md").write_text(note * (900_000 // len(note)))
-        (group / "summary.md").write_text((NOTE + "\n") * (120_000 // len(NOTE)))
+        write_files(home)
         mailbox = Mailbox.of(home, "main", "agent")
         mailbox.create()
         with running(home):
-            for number in range(10_000):
-                request_id = new_id()
-                payload = {"role": "user" if number % 2 else "assistant", "content": f"{number}: {NOTE}"}
-                body = {"v": 1, "id": request_id, "type": "append_turn", "payload": payload}
-                drop(mailbox, request_id, orjson.dumps(body))
-            wait_for([mailbox.path("replies", request_id)])
+            append_turns(mailbox, 10_000)
             sample = []
             for number in range(count + 1):
                 request_id = new_id()

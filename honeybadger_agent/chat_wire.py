@@ -42,6 +42,10 @@ class ChatResult(Result):
     tools: list[ToolRun] = Field(default_factory=list, description="What ran, in order.")
     input_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")
     output_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")
+    neutralised: dict[str, int] = Field(
+        default_factory=dict,
+        description="What was changed in what was said because it held a credential: kind and count.",
+    )
     stopped_by: str | None = Field(
         default=None, description="The limit that ended the turn before the model was done; null: it was done."
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -91,6 +91,7 @@ class _Clients:
         box: str | os.PathLike[str] | None = None,
         session: str | None = None,
         timeout_seconds: float = 10.0,
+        sent: Callable[[], None] | None = None,
     ) -> None:
         """Find the mailbox and make its folders when they are missing.
 
@@ -102,6 +103,7 @@ class _Clients:
                 (default `HONEYBADGER_BOX`).
             session: the conversation that requests belong to. Default `HONEYBADGER_SESSION`, else `main`.
             timeout_seconds: how long to wait for a reply.
+            sent: called, perhaps on another thread, when a request lies in its box: for a host in the same process.
         Raises:
             NoMailbox: the folder cannot be made or written, or a name is not allowed.
             Invalid: the session is not a name the protocol allows.
@@ -128,6 +130,7 @@ class _Clients:
             ) from error
         self.session = _checked_session(session or environment.get("HONEYBADGER_SESSION") or "main")
         self.timeout_seconds = timeout_seconds
+        self._sent = sent
 
     def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> _Exchange:
         if request_id is None:
@@ -147,6 +150,8 @@ class _Clients:
             self.mailbox.publish(request_id, data)
         except OSError as error:
             raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; nothing was sent") from error
+        if self._sent is not None:
+            self._sent()
         return _Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout)
 
 

@@ -44,13 +44,14 @@ def reply(system: str, messages: Sequence[Message], tools: set[str]) -> ModelSai
     """Return what the offline model answers: first a call of a tool where one helps, then a text about its result."""
     asked = next((message.text for message in reversed(messages) if isinstance(message, UserSaid)), "")
     asked = asked.encode("utf-8", "replace").decode()  # half of a pair, which no JSON takes
+    speaker, asked = _split_speaker(asked)
     words = _GERMAN if _is_german(asked) else _ENGLISH
     if messages and isinstance(messages[-1], ToolsAnswered):
         return ModelSaid(_about(messages[-1].answers, asked, system, words))
     fact = fact_in(asked)
     if fact is not None:
         saver = next((name for name in ("update_memory", "save_memory") if name in tools), None)
-        return ModelSaid(words.no_saving) if saver is None else _calling((saver, {"content": as_note(fact)}))
+        return ModelSaid(words.no_saving) if saver is None else _calling((saver, {"content": as_note(fact, speaker)}))
     if not is_question(asked):
         return ModelSaid(_beyond(system, words))
     if "search_memory" not in tools:
@@ -59,6 +60,15 @@ def reply(system: str, messages: Sequence[Message], tools: set[str]) -> ModelSai
     return _calling(
         *(("search_memory", {"query": query, "scope": scope, "limit": 8}) for scope in ("notes", "entries", "turns"))
     )
+
+
+def _split_speaker(text: str) -> tuple[str, str]:
+    """Return who speaks and what is said: a message of somebody else than `user` begins with `[name]: `."""
+    found = _SPEAKER.match(text)
+    return (found[1], text[found.end() :]) if found else ("User", text)
+
+
+_SPEAKER: Final = re.compile(r"\[([^\[\]\n]{1,80})\]: ")
 
 
 def _calling(*calls: tuple[str, Mapping[str, object]]) -> ModelSaid:
@@ -167,7 +177,7 @@ _ADVERBS: Final = _words_of("always never usually often really also only general
 _SHORT: Final = {"i'm": "is", "i've": "has"}
 
 
-def as_note(fact: Fact) -> str:
+def as_note(fact: Fact, speaker: str = "User") -> str:
     """Return the fact as a note that is understood without the conversation.
 
     In the third person where that is safe, as `User prefers dark mode`; else in the user's own words, said to be that.
@@ -175,18 +185,18 @@ def as_note(fact: Fact) -> str:
     words = fact.words.strip()
     if not fact.is_english:
         words = re.sub(r"^dass\s+", "", words, flags=re.IGNORECASE)
-        return f'Der Nutzer sagte: "{words}"'
+        return f'{"Der Nutzer" if speaker == "User" else speaker} sagte: "{words}"'
     words = re.sub(r"^(?:that|this)\b[:,]?\s+", "", words, flags=re.IGNORECASE) or words
     if not _PERSONS.search(words) and not words.lower().startswith("to "):
         return words[0].upper() + words[1:]
-    return _third_person(words) or f'User said: "{words}"'
+    return _third_person(words, speaker) or f'{speaker} said: "{words}"'
 
 
-def _third_person(words: str) -> str | None:
+def _third_person(words: str, speaker: str) -> str | None:
     first, _, rest = words.partition(" ")
     first = first.lower().replace("’", "'")
     if first == "my" and rest and not _PERSONS.search(rest):
-        return f"User's {rest}"
+        return f"{speaker}'s {rest}"
     if first in _SHORT:
         said = [_SHORT[first]]
     elif first == "i":
@@ -203,7 +213,7 @@ def _third_person(words: str) -> str | None:
     rest = re.sub(r"\bmy\b", "their", rest)
     if not rest.strip(" .!") or _PERSONS.search(rest):
         return None
-    return " ".join(["User", *said, rest])
+    return " ".join([speaker, *said, rest])
 
 
 # ------------------------------------------------------------------------------------------------------ what is asked

@@ -11,14 +11,19 @@ import orjson
 from pydantic import BaseModel
 
 from honeybadger_agent import wire
+from honeybadger_agent.chat_wire import TURN_TYPES, StreamLine
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schemas() -> Mapping[str, bytes]:
-    """Return file name -> bytes: the envelope, the reply, and payload and result of every request type."""
-    models: dict[str, type[BaseModel]] = {"envelope.json": wire.Request, "reply.json": wire.Reply}
-    for kind in wire.REQUEST_TYPES.values():
+    """Return file name -> bytes: the envelope, the reply, a line of a stream; payload and result of every type."""
+    models: dict[str, type[BaseModel]] = {
+        "envelope.json": wire.Request,
+        "reply.json": wire.Reply,
+        "stream_line.json": StreamLine,
+    }
+    for kind in (*wire.REQUEST_TYPES.values(), *TURN_TYPES.values()):
         models[f"{kind.name}.payload.json"] = kind.payload
         models[f"{kind.name}.result.json"] = kind.result
     return {name: _dump({"$schema": DIALECT, **model.model_json_schema()}) for name, model in sorted(models.items())}

@@ -22,9 +22,10 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_host import __version__
+from honeybadger_host.agents import Agents
 from honeybadger_host.clock import Ages, WallClock
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
-from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.handlers import Desk, Rooms, build_table
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.ipc.box import Box, Spool
 from honeybadger_host.ipc.door import Door, Limits
@@ -40,6 +41,7 @@ from honeybadger_host.memory.projections import Projections, Settled
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
+from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters, Throttle, resident_bytes, write_status
 from honeybadger_host.senders import SenderList
 from honeybadger_host.settings import Metrics as MetricsSettings
@@ -67,6 +69,8 @@ _MOST_ENTRY_FOLDERS = 1024
 """Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison."""
 _TRIM_EVERY_SECONDS = 1.0
 _MOST_SHOWN = 20
+_GRACE_OF_TURNS = 0.8
+"""Of the grace time; the rest is for what their answers still have to go through."""
 _NEAR = 0.8
 
 
@@ -89,6 +93,8 @@ class Host:
     door: Door
     counters: Counters
     senders: SenderList | None
+    agents: Agents
+    models: Models
     metrics: Metrics | None
     ages: Ages
     started: float
@@ -150,11 +156,13 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
             sessions = _open_sessions(home, settings, journal, projections, conversations)
             whole_files = WholeFiles(home, [shelves, sessions])
             senders = SenderList(home) if settings.ipc.closed else None
+            agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
             shares = Shares(**settings.limits.model_dump())
             spool = Spool(
                 home / "data" / "ipc",
                 home / "data" / "dead",
                 senders=None if senders is None else senders.current,
+                agents=lambda: agents.current,
                 keeps_secrets=settings.security.secrets == "off",
                 dead_max_bytes=settings.ipc.dead_max_bytes,
                 shares=shares,
@@ -183,6 +191,13 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                         index=index,
                         journal=journal.path,
                     ),
+                    Desk(
+                        home,
+                        agents,
+                        models.open,
+                        is_ours=lambda group, agent: _is_ours(senders, group, agent),
+                        look_into=lambda folder: door.look_into(folder),
+                    ),
                 ),
                 Limits(
                     batch_requests=settings.ipc.batch_requests,
@@ -190,10 +205,13 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                     unfinished_seconds=settings.ipc.unfinished_seconds,
                     full_disk_seconds=settings.ipc.full_disk_seconds,
                     queries_at_once=settings.ipc.queries_at_once,
+                    turns_at_once=settings.turns.at_once,
+                    turn_attempts=settings.turns.attempts,
                     log_requests=settings.log.requests,
                 ),
                 counters,
                 _open_limiter(journal, shares),
+                forbids=agents.forbids,
                 passed=passed,
             )
             metrics = _open_metrics(home, settings)
@@ -219,6 +237,8 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         door,
         counters,
         senders,
+        agents,
+        models,
         metrics,
         ages,
         time.monotonic(),
@@ -232,6 +252,11 @@ def embedder_of(settings: Settings) -> Embedder | None:
     from honeybadger_host.memory.embedding import open_embedder  # with numpy
 
     return open_embedder(settings.recall.vectors)
+
+
+def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:
+    """Return whether the host may write into a sender's box: in closed mode it may be another user's."""
+    return senders is None or senders.current.get((group, agent)) in (None, os.geteuid())
 
 
 def _open_sessions(
@@ -345,6 +370,7 @@ async def _live(host: Host) -> None:
     loop = asyncio.get_running_loop()
     wake_scheduled = False
     home = f"{host.home}/"
+    ipc = f"{home}data/ipc/"
 
     def woken() -> None:
         nonlocal wake_scheduled
@@ -359,6 +385,8 @@ async def _live(host: Host) -> None:
             host.door.hint(None)
         elif folder.endswith("/requests"):
             host.door.hint(folder.removesuffix("/requests"))
+        elif folder.endswith("/turns") and folder.startswith(ipc):
+            host.door.hint(folder)
         else:
             file = f"{folder.removeprefix(home)}/{name}"
             host.files.drop(file)
@@ -397,8 +425,17 @@ async def _live(host: Host) -> None:
                         log.info("host.stopping", signal=signal.Signals(number).name)
                         break
                     notify("STOPPING=1")
+                    lanes, seconds = host.door.lanes, host.settings.life.grace_seconds
+                    lanes.stop()
+                    with anyio.move_on_after(seconds * _GRACE_OF_TURNS) as grace:  # their tools need the road
+                        await lanes.ended.wait()
+                    if grace.cancelled_caught:
+                        log.warning(
+                            "turns.grace_over", turns=lanes.running, now_what="the next start goes on with them"
+                        )
+                        lanes.cancel()
                     host.door.stop()
-                    with anyio.move_on_after(host.settings.life.grace_seconds) as grace:
+                    with anyio.move_on_after(seconds * (1 - _GRACE_OF_TURNS)) as grace:
                         await host.door.ended.wait()
                     if grace.cancelled_caught:
                         log.warning("host.grace_over", now_what="what was not answered is met again at the next start")
@@ -408,7 +445,7 @@ async def _live(host: Host) -> None:
 
 async def _sweep(host: Host, watcher: Watcher) -> None:
     """Look into all boxes at regular moments, whatever the events say; keep the watches up."""
-    watch_at = 0.0
+    watch_at = agents_at = 0.0
     is_ready = False
     pings = watchdog_seconds()
     ping_at = 0.0
@@ -420,6 +457,9 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
                     host.spool.senders = host.senders.current
             except SettingsError as error:
                 log.error("senders.refused", error=str(error))
+        if now >= agents_at:
+            agents_at = now + _WATCH_EVERY_SECONDS
+            await anyio.to_thread.run_sync(host.agents.refresh)
         if host.settings.ipc.watch and (now >= watch_at or not watcher.is_alive()):
             watch_at = now + _WATCH_EVERY_SECONDS
             await anyio.to_thread.run_sync(_watch, host, watcher, now)
@@ -439,7 +479,7 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
 
 def _watch(host: Host, watcher: Watcher, now: float) -> None:
     """Watch every box and every group's folder."""
-    folders = {box.requests: False for box in list(host.spool.boxes.values())}
+    folders = {one.requests: False for box in list(host.spool.boxes.values()) for one in box.both}
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
     folders |= {str(host.home / folder): True for folder in host.index.folders[:_MOST_ENTRY_FOLDERS]}
@@ -620,9 +660,16 @@ def status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
         "boxes": len(boxes),
-        "boxes_refused": [f"{box.group}/{box.sender}: {box.complaint}" for box in boxes if box.complaint],
+        "boxes_refused": [
+            f"{box.group}/{box.sender}: {one.complaint}" for box in boxes for one in box.both if one.complaint
+        ],
         "pending": host.spool.pending,
-        "stuck": sum(len(box.stuck) for box in boxes),
+        "stuck": sum(len(one.stuck) for box in boxes for one in box.both),
+        "turns": {
+            "running": host.door.lanes.running,
+            "waiting": sum(one.pending for box in boxes for one in box.both[1:]),
+        },
+        "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
         "requests": {"total": counters.total, "by_outcome": outcomes, "by_type": types},
         "requests_per_second": round(counters.rate(now), 2),
         "latency": counters.latency(),
@@ -701,9 +748,9 @@ def numbers(host: Host, watcher: Watcher) -> Numbers:
         projected_seq=host.journal.projected_seq,
         files_behind=len(host.projections.behind),
         boxes=len(boxes),
-        boxes_refused=sum(box.complaint is not None for box in boxes),
+        boxes_refused=sum(one.complaint is not None for box in boxes for one in box.both),
         pending=host.spool.pending,
-        stuck=sum(len(box.stuck) for box in boxes),
+        stuck=sum(len(one.stuck) for box in boxes for one in box.both),
         sessions=len(host.conversations),
         cache_bytes=host.files.cached_bytes,
         sweeps=host.door.sweeps,

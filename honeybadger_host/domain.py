@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -29,6 +29,24 @@ class Asked:
     request_id: str
     session: str
     payload: Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who an agent is, for its context (HB5, AM5).
+
+    Args:
+        text: what its entry says; empty when it is no agent of this home.
+        source: where that stands.
+        files: more of it, people's Markdown in the order shown, below the home folder or absolute; each may be missing.
+    """
+
+    text: str
+    source: str
+    files: tuple[str, ...] = ()
+
+
+NOBODY: Final = Identity("", "")
 
 
 @dataclass(frozen=True)
@@ -187,4 +205,35 @@ class QueryHandler:
     answer: Callable[[Asked, datetime], Mapping[str, Any]]
 
 
-Handler: TypeAlias = ChangeHandler | QueryHandler
+@dataclass(frozen=True, slots=True)
+class TurnUnderWay:
+    """A turn of an agent, while it runs.
+
+    Args:
+        name: unlike that of any other turn; of request ids' characters, at most 80.
+        attempt: 2 and more after an end of the host cut it short.
+        steps: what was kept by attempts before, oldest first.
+        keep: makes one more step durable, a line of JSON. Raises WorldFailed, StorageFailed.
+        show: passes a line of JSON on to who waits for the answer; lost when that is impossible.
+    """
+
+    name: str
+    attempt: int
+    steps: Sequence[bytes]
+    keep: Callable[[bytes], Awaitable[None]]
+    show: Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnHandler:
+    """Runs an agent's turn, which takes its time.
+
+    Args:
+        run: (asked, turn) -> what decides the changes it ends with; on the event loop; raises `wire.Refusal`,
+            WorldFailed.
+    """
+
+    run: Callable[[Asked, TurnUnderWay], Awaitable[ChangeHandler]]
+
+
+Handler: TypeAlias = ChangeHandler | QueryHandler | TurnHandler

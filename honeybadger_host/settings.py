@@ -26,8 +26,9 @@ TokenCounter: TypeAlias = Literal["estimate", "o200k"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
 _PREFIX: Final = "HONEYBADGER_"
-_NOT_SETTINGS: Final = ("HOME", "GROUP", "SENDER", "SESSION", "BOX")
-"""Variables of the clients, and the home folder itself, that share the prefix."""
+_NOT_SETTINGS: Final = ("HOME", "GROUP", "SENDER", "SESSION", "BOX", "MODEL_API_KEY")
+"""Variables of the clients, the home folder itself, and a key, that share the prefix."""
+_KEY_CREDENTIAL: Final = "model_api_key"
 
 
 class _Section(BaseModel):
@@ -234,6 +235,40 @@ class Security(_Section):
     )
 
 
+class Model(_Section):
+    """The model that answers turns. Its key is no setting: see docs/models.md."""
+
+    name: str = Field(
+        "offline",
+        min_length=1,
+        description="offline: a built-in that only remembers and recalls; openai:NAME, anthropic:NAME, ollama:NAME "
+        "need the extra honeybadger-host[llm]; scripted:FILE for tests.",
+    )
+    base_url: str = Field(
+        "", description="Where the model is served, for any server that speaks like OpenAI; empty: the provider's own."
+    )
+    timeout_seconds: float = Field(
+        120, gt=0, le=3600, description="Seconds without a sign from the model after which it is given up."
+    )
+    retries: int = Field(2, ge=0, le=10, description="How often it is asked again after a failure that may pass.")
+    max_output_tokens: int = Field(4096, ge=1, description="Tokens of one answer of the model.")
+
+
+class Turns(_Section):
+    """Turns of agents: what waits in turns/."""
+
+    agent: str = Field(
+        "assistant",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$",
+        description="Agent that answers when none is asked for; it needs no file in config/agents/.",
+    )
+    at_once: int = Field(4, ge=1, le=256, description="Turns that run at the same time; of a group it is always one.")
+    steps: int = Field(12, ge=1, le=1000, description="How often the model may be asked in one turn.")
+    total_tokens: int = Field(0, ge=0, description="Tokens in and out, over the steps of a turn; 0: no limit.")
+    seconds: float = Field(300, ge=0, description="Seconds after which a turn asks its model no more; 0: no limit.")
+    attempts: int = Field(3, ge=1, le=100, description="How often a turn is begun that an end of the host cuts short.")
+
+
 class Log(_Section):
     """What the daemon prints, on standard error."""
 
@@ -280,6 +315,8 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     tokens: Tokens = Tokens()
     security: Security = Security()
+    model: Model = Model()
+    turns: Turns = Turns()
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()
@@ -361,6 +398,26 @@ def user_folders() -> tuple[Path, Path]:
     home = Path.home()
     config = os.environ.get("XDG_CONFIG_HOME", "")
     return home, Path(config) if config.startswith("/") else home / ".config"
+
+
+def model_key(provider: str) -> tuple[str, str]:
+    """Return the key for a provider of models, and where it came from; both empty when there is none.
+
+    A file that systemd gives (`LoadCredential=model_api_key:FILE`), else `HONEYBADGER_MODEL_API_KEY`, else the variable
+    the provider's own tools read, as `OPENAI_API_KEY`. Raises SettingsError: the file is there and cannot be read.
+    """
+    if folder := os.environ.get("CREDENTIALS_DIRECTORY"):
+        path = Path(folder) / _KEY_CREDENTIAL
+        try:
+            return path.read_text().strip(), f"credential {_KEY_CREDENTIAL}"
+        except FileNotFoundError:
+            pass
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"{path} cannot be read: {error}") from None
+    for variable in (f"{_PREFIX}MODEL_API_KEY", f"{provider.upper()}_API_KEY"):
+        if key := os.environ.get(variable, "").strip():
+            return key, variable
+    return "", ""
 
 
 def notify_socket() -> str | None:

@@ -258,15 +258,30 @@ class RawSender:
 
     def make(self) -> RawSender:
         """Make the folders a client makes."""
-        for name in ("tmp", "requests", "replies"):
+        for name in ("tmp", "requests", "replies", "turns"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
         return self
 
-    def drop(self, stem: str, data: bytes) -> None:
-        """Write and rename into `requests/`."""
+    @property
+    def turns(self) -> Path:
+        return self.root / "turns"
+
+    def drop(self, stem: str, data: bytes, box: str = "requests") -> None:
+        """Write and rename into `requests/`, or into `turns/`."""
         temporary = self.root / "tmp" / f"{stem}.tmp"
         temporary.write_bytes(data)
-        temporary.rename(self.requests / f"{stem}.json")
+        temporary.rename(self.root / box / f"{stem}.json")
+
+    def say(self, stem: str, content: str, **members: Any) -> None:
+        """Drop a message for the group's agent; `members` go into the payload."""
+        self.drop(stem, request(stem, "chat", payload={"content": content, **members}), "turns")
+
+    def chat(self, stem: str, content: str, timeout: float = 20.0, **members: Any) -> dict[str, Any]:
+        """Say something and wait for the reply, and for the message to be taken."""
+        self.say(stem, content, **members)
+        value = self.reply(stem, timeout)
+        self.wait_until_taken(stem, box="turns")
+        return value
 
     def note(self, stem: str, content: str) -> None:
         """Drop a note."""
@@ -294,9 +309,9 @@ class RawSender:
         self.wait_until_taken(stem)
         return value
 
-    def wait_until_taken(self, stem: str, timeout: float = 10.0) -> None:
+    def wait_until_taken(self, stem: str, timeout: float = 10.0, box: str = "requests") -> None:
         """Wait until the host has removed the request."""
-        path = self.requests / f"{stem}.json"
+        path = self.root / box / f"{stem}.json"
         wait_for(lambda: not os.path.lexists(path), timeout, what=f"{path} removed")
 
     def reason(self, stem: str) -> dict[str, Any]:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from honeybadger_host.domain import Handler
-from honeybadger_host.handlers import conversation, editing, entries, host, listing, notes, search, sessions, undo
+from honeybadger_agent.model import Model
+from honeybadger_agent.orchestrator import TurnLimits
+from honeybadger_host.agents import Agents
+from honeybadger_host.domain import NOBODY, Handler, TurnHandler
+from honeybadger_host.handlers import (
+    conversation,
+    editing,
+    entries,
+    host,
+    listing,
+    notes,
+    search,
+    sessions,
+    turns,
+    undo,
+)
 from honeybadger_host.handlers.recalling import Recaller
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.handlers.working import WorkingRoom, inventory_of, working_table
@@ -39,8 +53,23 @@ class Rooms:
     journal: Path
 
 
-def build_table(settings: Settings, rooms: Rooms) -> Mapping[str, Handler]:
-    """Return the handler of every request type the host serves."""
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What agents' turns are made with; see `turns.TurnRoom`."""
+
+    home: Path
+    agents: Agents
+    open_model: Callable[[str | None], Awaitable[Model]]
+    is_ours: Callable[[str, str], bool]
+    look_into: Callable[[str], None]
+
+
+def build_table(settings: Settings, rooms: Rooms, desk: Desk | None = None) -> Mapping[str, Handler]:
+    """Return the handler of every request type the host serves.
+
+    Args:
+        desk: None: nobody is an agent of this home, and no turns are run.
+    """
     history_budget = settings.history.budget_tokens
     max_note_chars = settings.memory.max_note_chars
     screen = Screen(settings.security.secrets)
@@ -55,6 +84,7 @@ def build_table(settings: Settings, rooms: Rooms) -> Mapping[str, Handler]:
             rooms.conversations,
             inventory_of(rooms.shelves, settings.working),
             Recaller(rooms.index, settings.recall, history_budget),
+            (lambda sender: NOBODY) if desk is None else desk.agents.identity_of,
             default_budget_tokens=settings.context.budget_tokens,
         ),
         "save_memory": notes.at_most(
@@ -66,8 +96,8 @@ def build_table(settings: Settings, rooms: Rooms) -> Mapping[str, Handler]:
             max_note_chars, editing.edit_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.named)
         ),
         "delete_memory": entries.delete_memory(rooms.entry_files, rooms.whole_files),
-        "list_memory_categories": entries.list_memory_categories(rooms.entry_files),
         "list_memory_entries": listing.list_memory_entries(rooms.entry_files, rooms.index),
+        "list_memory_categories": entries.list_memory_categories(rooms.entry_files),
         "search_memory": search.search_memory(rooms.index, settings.recall),
         **working_table(WorkingRoom(rooms.shelves, rooms.whole_files, settings.working), screen),
         "undo": undo.undo(rooms.journal, rooms.whole_files),
@@ -76,4 +106,22 @@ def build_table(settings: Settings, rooms: Rooms) -> Mapping[str, Handler]:
         "compact_session": sessions.compact_session(rooms.sessions),
         "delete_session": sessions.delete_session(rooms.sessions),
         "list_sessions": sessions.list_sessions(rooms.sessions),
+        **({} if desk is None else {"chat": _chat(settings, rooms, desk, screen)}),
     }
+
+
+def _chat(settings: Settings, rooms: Rooms, desk: Desk, screen: Screen) -> TurnHandler:
+    limits = TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds)
+    return turns.chat(
+        turns.TurnRoom(
+            home=desk.home,
+            agents=desk.agents,
+            open_model=desk.open_model,
+            is_ours=desk.is_ours,
+            look_into=desk.look_into,
+            conversations=rooms.conversations,
+            documents=rooms.sessions,
+            screen=screen,
+            limits=limits,
+        )
+    )

@@ -11,9 +11,11 @@ import structlog
 from honeybadger_agent.wire import AppendTurn, GetContext, GetHistory, Refusal
 from honeybadger_host.domain import (
     GLOBAL_GROUP_FILE,
+    NOBODY,
     ROOT_GLOBAL_FILE,
     Asked,
     ChangeHandler,
+    Identity,
     Outcome,
     QueryHandler,
     Turn,
@@ -34,8 +36,8 @@ from honeybadger_host.text import estimate_tokens, is_blank, neutralise, one_lin
 log = structlog.get_logger()
 
 
-def append_turn(conversations: Conversations, documents: Sessions, screen: Screen) -> ChangeHandler:
-    """Return the handler of `append_turn`; a turn that brings the session's document over a limit compacts it."""
+def prepare_turn(conversations: Conversations, documents: Sessions) -> Callable[[Asked], None]:
+    """Return what loads a session before turns are added to it."""
 
     def prepare(asked: Asked) -> None:
         conversations.load(asked.group, asked.session)
@@ -44,13 +46,19 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
         except WorldFailed as error:  # a turn does not need the document: it is in the log, whatever became of that
             log.warning("session.passed_over", group=asked.group, session=asked.session, error=str(error))
 
+    return prepare
+
+
+def append_turn(conversations: Conversations, documents: Sessions, screen: Screen) -> ChangeHandler:
+    """Return the handler of `append_turn`; a turn that brings the session's document over a limit compacts it."""
+
     def decide(asked: Asked, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, AppendTurn)  # noqa: S101  the table pairs type and payload
         if is_blank(neutralise(payload.content).text):
             raise Refusal("invalid", "payload.content is blank: nothing was appended", field="payload.content")
         screen.session(asked)
-        speaker = _speaker(payload, asked.sender)
+        speaker = speaker_of(payload.sender, asked.sender if payload.role == "assistant" else payload.role)
         content, changed = screen.text(asked, "payload.content", payload.content)
         turn = Turn(
             number=conversations.next_number(asked.group, asked.session),
@@ -68,9 +76,9 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
         result: dict[str, Any] = {"turn": turn.number, "token_count": turn.token_count}
         if changed:
             result["neutralised"] = changed
-        return Outcome(result, (change, *documents.after_turn(change, now)))
+        return Outcome(result, (change, *documents.after_turns([change], now)))
 
-    return ChangeHandler(decide, prepare)
+    return ChangeHandler(decide, prepare_turn(conversations, documents))
 
 
 def get_history(conversations: Conversations, *, default_budget_tokens: int) -> QueryHandler:
@@ -103,6 +111,7 @@ def load_parts(
     message: str | None,
     recalled: Recalled,
     working: Inventory | None = None,
+    identity: Identity = NOBODY,
 ) -> Parts:
     """Read what a context is made of; a file that cannot be served is part of the answer, not an error."""
 
@@ -116,6 +125,10 @@ def load_parts(
     global_files = [(file, read(files.read, file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)]
     return Parts(
         group=group,
+        identity=[
+            *([GroupText(identity.source, identity.text)] if identity.text else []),
+            *(found for file in identity.files if (found := read(files.read, file)) is not None),
+        ],
         persona=read(files.persona, group),
         memory=read(files.memory, group),
         summary=read(files.summary, group),
@@ -134,10 +147,15 @@ def get_context(
     conversations: Conversations,
     inventory: InventoryOf,
     recaller: Recaller,
+    identity_of: Callable[[str], Identity],
     *,
     default_budget_tokens: int,
 ) -> QueryHandler:
-    """Return the handler of `get_context`."""
+    """Return the handler of `get_context`.
+
+    Args:
+        identity_of: sender -> who it is, when it is an agent of this home.
+    """
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload = asked.payload
@@ -147,7 +165,16 @@ def get_context(
         recalled = recaller.recall(asked.group, asked.session, payload.message, turns, now)
         working = inventory(asked.group, asked.session, now)
         context = build_context(
-            load_parts(files, turns, asked.group, asked.session, payload.message, recalled, working),
+            load_parts(
+                files,
+                turns,
+                asked.group,
+                asked.session,
+                payload.message,
+                recalled,
+                working,
+                identity_of(asked.sender),
+            ),
             budget_tokens=budget,
             history_budget_tokens=recaller.history_budget_tokens,
             recall_budget_tokens=recaller.settings.budget_tokens,
@@ -175,11 +202,11 @@ def get_context(
     return QueryHandler(answer)
 
 
-def _speaker(payload: AppendTurn, folder: str) -> str:
+def speaker_of(sender: str | None, default: str) -> str:
     """Return the name shown for a turn. Raises Refusal: it could forge another speaker's line."""
-    if payload.sender is None:
-        return folder if payload.role == "assistant" else payload.role
-    name = one_line(payload.sender)
+    if sender is None:
+        return default
+    name = one_line(sender)
     if name.changed or is_blank(name.text) or "[" in name.text or "]" in name.text:
         raise Refusal("invalid", "payload.sender must be one visible line without [ and ]", field="payload.sender")
     return name.text

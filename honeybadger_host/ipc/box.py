@@ -17,7 +17,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from typing import Final
 import orjson
 import structlog
 
-from honeybadger_agent.mailbox import NAME, OPERATOR, REPLIES, REQUESTS, TMP
+from honeybadger_agent.mailbox import NAME, OPERATOR, REPLIES, REQUESTS, TMP, TURNS
 from honeybadger_host.files import Incoming, Signature, make_folders, open_folder, read_incoming
 from honeybadger_host.ipc.dead_room import DeadRoom
 from honeybadger_host.ipc.limits import Shares
@@ -51,6 +51,8 @@ _SLICES_REMEMBERED: Final = 512
 _MOST_OPEN: Final = 128
 """Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
 _SUFFIX: Final = ".json"
+STREAM: Final = ".stream"
+"""What a turn's answer is called while it is being written."""
 
 _MOST_BURIED_BYTES: Final = 1024 * 1024
 """Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand."""
@@ -62,6 +64,13 @@ _FUTURE_SECONDS: Final = 60.0
 """The clocks of two machines on one file system may differ by less."""
 TMP_KEPT_SECONDS: Final = 86_400.0
 _NO_LIMITS: Final = Shares()
+_TURNS: Final = f"/{TURNS}"
+"""No name of a group ends with it."""
+
+
+def turns_queue(group: str) -> str:
+    """Return what the queue of a group's turns is called; that of its requests is called as the group."""
+    return group + _TURNS
 
 
 class Unchanged:
@@ -145,10 +154,28 @@ class Box:
     room_bytes: float = 0
     replies: int = 0
     reply_bytes: int = 0
+    folder: str = REQUESTS
+    """Where its files lie: `requests/`, or `turns/` of the box that is its `front`."""
+    front: Box | None = None
+    turns: Box | None = None
+
+    def __post_init__(self) -> None:
+        if self.front is None:
+            self.turns = Box(self.group, self.sender, self.path, self.uid, folder=TURNS, front=self)
 
     @property
     def requests(self) -> str:
-        return f"{self.path}/{REQUESTS}"
+        return f"{self.path}/{self.folder}"
+
+    @property
+    def queue(self) -> str:
+        """The queue its files wait in: the requests of a group, or its turns."""
+        return self.group if self.front is None else turns_queue(self.group)
+
+    @property
+    def both(self) -> tuple[Box, ...]:
+        """The box and that of its turns."""
+        return (self,) if self.turns is None else (self, self.turns)
 
     @property
     def pending(self) -> int:
@@ -180,19 +207,31 @@ class OpenBox:
             fd = os.open(temporary, flags, 0o600, dir_fd=self.replies_fd)
         try:
             written = os.write(fd, data)
-            if self.box.uid is not None and self.box.uid != os.geteuid():
-                try:
-                    os.fchown(fd, self.box.uid, -1)  # a host that serves other users' boxes writes for them
-                except PermissionError:
-                    os.fchmod(fd, 0o644)  # without the right to give it away; its folder lets nobody else in
+            _give(fd, self.box.uid)
         finally:
             os.close(fd)
         if written != len(data):
             os.unlink(temporary, dir_fd=self.replies_fd)
             raise OSError(28, "no space for the whole reply")
         os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
-        self.box.replies += 1
-        self.box.reply_bytes += written
+        front = self.box.front or self.box
+        front.replies += 1
+        front.reply_bytes += written
+
+    def open_stream(self, stem: str) -> int:
+        """Return a descriptor of a new `replies/<stem>.stream`; what has that name goes. Raises OSError."""
+        name = f"{stem}{STREAM}"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.replies_fd)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(name, flags, 0o600, dir_fd=self.replies_fd)
+        _give(fd, self.box.uid)
+        return fd
+
+    def remove_stream(self, stem: str) -> None:
+        """Remove what `open_stream` made; the expiry of replies takes what cannot be removed."""
+        with contextlib.suppress(OSError):
+            os.unlink(f"{stem}{STREAM}", dir_fd=self.replies_fd)
 
     def look(self, name: str) -> Signature | None:
         """Return what has this name among the requests now, None when nothing has."""
@@ -251,6 +290,7 @@ class Spool:
     Args:
         ipc: the folder `data/ipc`.
         senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
+        agents: ids of the agents the host speaks as: in closed mode, too, it serves its own boxes for them.
         keeps_secrets: dead letters keep what looks like a credential.
         dead_max_bytes: above it the oldest dead letters go; see `DeadRoom`.
         shares: what may wait in a box, and lie in its replies.
@@ -263,6 +303,7 @@ class Spool:
         dead: Path,
         *,
         senders: Mapping[tuple[str, str], int | None] | None,
+        agents: Callable[[], Container[str]] = tuple,
         keeps_secrets: bool = False,
         dead_max_bytes: int = 1 << 30,
         shares: Shares = _NO_LIMITS,
@@ -275,6 +316,7 @@ class Spool:
         self._ipc = str(ipc)
         self._dead = dead
         self.senders = senders
+        self._agents = agents
         self.boxes: dict[str, Box] = {}
         self._queues: dict[str, list[tuple[str, Box]]] = {}
         self._long: dict[Box, None] = {}
@@ -298,37 +340,44 @@ class Spool:
         for unchanged, _ in self._listings.values():
             unchanged.forget()
         for box in self.boxes.values():
-            box.empty.forget()
+            for one in box.both:
+                one.empty.forget()
 
     def discover(self) -> None:
         """Find boxes that came and forget those that went."""
         groups = self._names_in(self._ipc)
         listings = [self._names_in(f"{self._ipc}/{group}") for group in groups]
-        seen = [groups, *listings, self.senders]
+        agents = self._agents()
+        seen = [groups, *listings, self.senders, agents]
         if len(seen) == len(self._seen) and all(map(operator.is_, seen, self._seen)):
             return  # the same lists as last time
         self._seen = seen
         found: dict[str, tuple[str, str]] = {}
         for group, senders in zip(groups, listings, strict=True):
             for sender in senders:
-                if self.senders is not None and sender != OPERATOR and (group, sender) not in self.senders:
+                if self.senders is not None and not self._is_known(group, sender, agents):
                     self._ignore(f"{group}/{sender}", "the host runs closed and does not know this sender")
                     continue
                 found[f"{self._ipc}/{group}/{sender}"] = (group, sender)
         for path in [path for path in self.boxes if path not in found]:
-            box = self.boxes.pop(path)
-            self._long.pop(box, None)
-            if box.queued:
-                self._queues[box.group] = [item for item in self._queues[box.group] if item[1] is not box]
+            for box in self.boxes.pop(path).both:
+                self._long.pop(box, None)
+                if box.queued:
+                    self._queues[box.queue] = [item for item in self._queues[box.queue] if item[1] is not box]
         for path, (group, sender) in found.items():
             if sender == OPERATOR:
                 uid: int | None = os.geteuid()  # in both modes: nobody else is the operator
             else:
-                uid = None if self.senders is None else self.senders[group, sender]
+                uid = None if self.senders is None else self.senders.get((group, sender), os.geteuid())
             if path not in self.boxes:
                 self.boxes[path] = Box(group, sender, path, uid)
                 log.info("box.found", group=group, sender=sender)
-            self.boxes[path].uid = uid
+            for box in self.boxes[path].both:
+                box.uid = uid
+
+    def _is_known(self, group: str, sender: str, agents: Container[str]) -> bool:
+        """Return whether a sender is served in closed mode."""
+        return sender == OPERATOR or (group, sender) in (self.senders or ()) or sender in agents
 
     def scan(self, box: Box, now: float) -> None:
         """List a box and queue what is new, in the order of names within its group; a long listing only begins."""
@@ -347,7 +396,7 @@ class Spool:
         except FileNotFoundError:
             return
         except OSError as error:
-            self.complain(box, f"requests/ is a link, or cannot be listed: {_what_now(error)}")
+            self.complain(box, f"{box.folder}/ is a link, or cannot be listed: {_what_now(error)}")
             return
         if not names:
             box.empty.listed(status, now)
@@ -431,17 +480,27 @@ class Spool:
         else:
             box.room_files -= len(fresh)
         box.queued.update(fresh)
-        queue = self._queues.setdefault(box.group, [])
+        queue = self._queues.setdefault(box.queue, [])
         queue += [(name, box) for name in fresh]
         queue.sort(key=_by_name, reverse=True)  # the next one is the last
 
-    def take(self, most: int, *, except_groups: Collection[str] = ()) -> list[tuple[str, Box]]:
+    def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Box]]:
         """Take up to `most` requests, every group that waits getting its turn; in order within a group.
+
+        Args:
+            except_groups: queues that are passed over; see `Box.queue`.
+            most_turns: how many turns may be among them, one of a group.
 
         Of two slices one is of those groups that have few requests, alone, as long as there are any: they do not wait
         for what others have in the same slice. While such groups come, the slices of the others are short.
         """
         groups = [group for group, queue in self._queues.items() if queue and group not in except_groups]
+        if most_turns < len(groups):
+            turns = [group for group in groups if group.endswith(_TURNS)]
+            if len(turns) > most_turns:
+                start = self._turn % len(turns)
+                passed_over = {*(turns[start:] + turns[:start])[most_turns:]}
+                groups = [group for group in groups if group not in passed_over]
         taken: list[tuple[str, Box]] = []
         if not groups:
             return taken
@@ -462,7 +521,7 @@ class Spool:
         start = self._turn % len(groups)
         groups = groups[start:] + groups[:start]
         boxes: set[Box] = set()
-        room = dict.fromkeys(groups, room_of_a_group)
+        room = {group: 1 if group.endswith(_TURNS) else room_of_a_group for group in groups}
         while groups and len(taken) < most:
             share = max(1, (most - len(taken)) // len(groups))
             for group in groups:
@@ -487,7 +546,7 @@ class Spool:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.complain(box, f"requests/ or replies/ is a link, or not ours to open: {_what_now(error)}")
+            self.complain(box, f"{box.folder}/ or replies/ is a link, or not ours to open: {_what_now(error)}")
             return None
         box.complaint = None
         return opened
@@ -553,7 +612,7 @@ class Spool:
 
     def retry_stuck(self) -> None:
         """Try again to remove what could not be removed."""
-        for box in list(self.boxes.values()):
+        for box in [one for found in list(self.boxes.values()) for one in found.both]:
             if box.stuck and (opened := self.open(box)) is not None:
                 self._look_at_stuck(box)
                 try:
@@ -744,7 +803,7 @@ def _open_folders(box: Box) -> OpenBox:
     """Open the folders of a box, none of them through a link. Raises OSError."""
     folder = open_folder(box.path)
     try:
-        requests = open_folder(REQUESTS, within=folder)
+        requests = open_folder(box.folder, within=folder)
         try:
             try:
                 replies = open_folder(REPLIES, within=folder)
@@ -778,6 +837,15 @@ def _write_new(path: Path, data: bytes) -> None:
         raise
     finally:
         os.close(fd)
+
+
+def _give(fd: int, uid: int | None) -> None:
+    """Let the owner of a box read what the host writes for it."""
+    if uid is not None and uid != os.geteuid():
+        try:
+            os.fchown(fd, uid, -1)  # a host that serves other users' boxes writes for them
+        except PermissionError:
+            os.fchmod(fd, 0o644)  # without the right to give it away; its folder lets nobody else in
 
 
 @contextlib.contextmanager

@@ -8,11 +8,13 @@ Three stages, each for a slice of requests, fair over the groups:
 
 One stage at a time: two threads that make short system calls side by side spend more on handing the interpreter to each
 other than they gain (9,500 requests/s with the stages overlapped, 12,000 without). Queries run beside the road, on
-threads of their own, after the changes that came before them in their group are written.
+threads of their own, after the changes that came before them in their group are written. A turn runs beside it, too;
+what it ends with is decided and written with a later slice.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import hashlib
@@ -29,7 +31,8 @@ import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
-from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID
+from honeybadger_agent.chat_wire import TURN_TYPES
+from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID, TURNS
 from honeybadger_agent.wire import NotARequest, Refusal
 from honeybadger_host.domain import (
     Asked,
@@ -40,13 +43,15 @@ from honeybadger_host.domain import (
     Handler,
     QueryHandler,
     TurnAdded,
+    TurnHandler,
 )
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files import Changing, NotRegular, Signature
 from honeybadger_host.ipc.box import Box, OpenBox, Spool, printable
+from honeybadger_host.ipc.lanes import CutShort, Lanes
 from honeybadger_host.ipc.limits import REMEMBERED, Limiter, LimitName
 from honeybadger_host.memory.conversation import Conversations
-from honeybadger_host.memory.journal import Journal, Receipt, Row
+from honeybadger_host.memory.journal import Journal, Receipt, Row, TurnKey
 from honeybadger_host.memory.projections import Batch, Projections
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.whole_files import WholeFiles, row_offset
@@ -78,6 +83,8 @@ class Letter:
         refusal: set as soon as somebody knows that it cannot be served.
         signature: of the file that was read, or of what could not be.
         dead_reason: its bytes go to the dead letters, for this reason.
+        has_run: it is a turn, and that is over.
+        is_cut_short: it is a turn that is not tried again.
         is_over: it waits behind more than its box may hold, and was not read.
         notes: how many it was counted for.
         reply: the bytes of the answer.
@@ -99,6 +106,8 @@ class Letter:
     receipt: tuple[bytes, bytes] | None = None
     refusal: Refusal | None = None
     dead_reason: str | None = None
+    has_run: bool = False
+    is_cut_short: bool = False
     is_over: bool = False
     notes: int = 0
     changes: Sequence[Change] = ()
@@ -107,8 +116,13 @@ class Letter:
     outcome: str = "ok"
 
     @property
+    def is_turn(self) -> bool:
+        """Whether it came through `turns/`."""
+        return self.box.front is not None
+
+    @property
     def is_decided(self) -> bool:
-        """Whether its answer is known; only a query's is not."""
+        """Whether its answer is known; a query's is not, nor that of a turn that has not run."""
         return bool(self.reply) or self.refusal is not None
 
 
@@ -118,6 +132,8 @@ class Slice:
 
     letters: list[Letter]
     opened: dict[Box, OpenBox] = field(default_factory=dict)
+    lost: list[Letter] = field(default_factory=list)
+    """Turns that ran and whose box cannot be opened any more: nobody waits for them there."""
 
     def close(self) -> None:
         for opened in self.opened.values():
@@ -133,6 +149,8 @@ class Limits:
     unfinished_seconds: float
     full_disk_seconds: float
     queries_at_once: int
+    turns_at_once: int
+    turn_attempts: int
     log_requests: bool
 
 
@@ -141,6 +159,7 @@ class Door:
 
     Args:
         handlers: request type -> handler.
+        forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
         now: the wall clock, aware, UTC.
         clock: monotonic seconds.
         passed: called with the name of each point of the road, for tests that stop there.
@@ -159,6 +178,7 @@ class Door:
         counters: Counters,
         limiter: Limiter,
         *,
+        forbids: Callable[[str, str], str | None] = lambda sender, type_name: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
         passed: Callable[[str], None] = lambda point: None,
@@ -170,6 +190,7 @@ class Door:
         self._whole_files = whole_files
         self._sessions = sessions
         self._handlers = handlers
+        self._forbids = forbids
         self._limits = limits
         self._counters = counters
         self.limiter = limiter
@@ -180,10 +201,16 @@ class Door:
         self._home = f"{journal.path.parent.parent}/"
         self._hinted: dict[str, None] = {}
         self._all_hinted = True
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._event = anyio.Event()
         self._reader_slot = anyio.CapacityLimiter(1)
         self.writer_slot = anyio.CapacityLimiter(1)
         """Held by whoever writes to the journal or the projections."""
+        self.lanes = Lanes(
+            spool, journal, self.writer_slot, at_once=limits.turns_at_once, attempts=limits.turn_attempts
+        )
+        self._come_back: list[Letter] = []
+        """Turns that ran and are to be decided."""
         self._request_log = RequestLog(is_on=limits.log_requests)
         self._throttle = Throttle(_SAY_AGAIN_SECONDS)
         self._query_slots = anyio.CapacityLimiter(limits.queries_at_once)
@@ -207,6 +234,12 @@ class Door:
         """Make the road look at what was hinted. Event loop."""
         self._event.set()
 
+    def look_into(self, box_path: str) -> None:
+        """Hint and wake. Any thread, while it runs."""
+        self.hint(box_path)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.wake)
+
     def stop(self) -> None:
         """Take nothing more; `run` returns when what was taken is written and answered."""
         self._stopping.set()
@@ -214,6 +247,7 @@ class Door:
 
     async def run(self) -> None:
         """Serve until `stop`."""
+        self._loop = asyncio.get_running_loop()
         async with anyio.create_task_group() as tasks:
             while not self._stopping.is_set():
                 await self._event.wait()
@@ -241,8 +275,14 @@ class Door:
                     self._give_back(received)
             finally:
                 received.close()
-            for letter in received.letters:
-                if not letter.is_decided:
+            for letter in [*received.letters, *received.lost]:
+                if letter.is_turn and letter.has_run:
+                    self.lanes.leave(letter.box.group)
+                elif letter.is_decided:
+                    continue
+                elif letter.is_turn:
+                    tasks.start_soon(self._run_turn, letter, self.lanes.enter(letter.box.group))
+                else:
                     self._queries[letter.box.group] += 1
                     tasks.start_soon(self._answer, letter)
 
@@ -251,37 +291,48 @@ class Door:
     def _receive(self) -> Slice | None:
         """Look into the boxes that were hinted and take a slice of what waits, read and parsed; None: nothing waits."""
         now = self._clock()
+        hinted: list[Box] = []
+        while self._hinted:
+            try:
+                path, _ = self._hinted.popitem()
+            except KeyError:
+                break
+            known = self._spool.boxes
+            if (box := known.get(path) or known.get(path.removesuffix(f"/{TURNS}"))) is not None:
+                hinted.append(box)
+            elif path:
+                self._all_hinted = True  # a box that is not known yet
         if self._all_hinted:
             self._all_hinted = False
-            self._hinted.clear()
             if self.sweeps % _DISTRUST_EVERY == 0:
                 self._spool.distrust()
             self._spool.discover()
-            boxes = list(self._spool.boxes.values())
+            hinted = list(self._spool.boxes.values())
             self.sweeps += 1
-        else:
-            boxes = []
-            while self._hinted:
-                try:
-                    path, _ = self._hinted.popitem()
-                except KeyError:
-                    break
-                if (box := self._spool.boxes.get(path)) is not None:
-                    boxes.append(box)
-                elif path:
-                    self._all_hinted = True  # a box that is not known yet
-        for box in boxes:
-            self._spool.scan(box, now)
+        for box in hinted:
+            for one in box.both:
+                self._spool.scan(one, now)
         busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES}
         has_more = self._spool.go_on(now)
-        taken = self._spool.take(self._limits.batch_requests, except_groups=busy)
-        if not taken:
+        taken = self._spool.take(
+            self._limits.batch_requests, except_groups={*busy, *self.lanes.busy}, most_turns=self.lanes.room
+        )
+        come_back, self._come_back = self._come_back, []
+        if not taken and not come_back:
             if has_more:
                 return Slice([])
             self._sessions.write_out()
             return None
         received = Slice([])
         try:
+            for turn in come_back:
+                if turn.box not in received.opened:
+                    if (opened := self._spool.open(turn.box)) is None:
+                        turn.box.inflight.discard(turn.name)
+                        received.lost.append(turn)
+                        continue
+                    received.opened[turn.box] = opened
+                received.letters.append(turn)
             for name, box in taken:
                 if box not in received.opened:
                     opened = self._spool.open(box)
@@ -386,7 +437,8 @@ class Door:
         """Bytes become an `Asked`: who asks is where the file lay. Raises NotARequest, Refusal."""
         assert letter.data is not None  # noqa: S101  it was read
         request = wire.parse_request(letter.data, letter.stem)
-        letter.type = request.type if request.type in wire.REQUEST_TYPES else "unknown"
+        types, others = (TURN_TYPES, wire.REQUEST_TYPES) if letter.is_turn else (wire.REQUEST_TYPES, TURN_TYPES)
+        letter.type = request.type if request.type in types else "unknown"
         box = letter.box
         if box.group == GLOBAL_GROUP:
             raise Refusal(
@@ -396,7 +448,12 @@ class Door:
             raise Refusal("forbidden", f"group must be {box.group!r}: you are where you write", field="group")
         if request.sender is not None and request.sender != box.sender:
             raise Refusal("forbidden", f"sender must be {box.sender!r}: you are where you write", field="sender")
-        payload = wire.parse_payload(request)
+        if request.type in others:
+            where, place = ("requests", TURNS) if letter.is_turn else (TURNS, "requests")
+            raise Refusal("invalid", f"type {request.type} belongs into {where}/, this is {place}/", field="type")
+        if (why := self._forbids(box.sender, request.type)) is not None:
+            raise Refusal("forbidden", why, field="type")
+        payload = wire.parse_payload(request, types)
         handler = self._handlers.get(request.type)
         if handler is None:
             raise Refusal("invalid", f"type {request.type} is not served by this host", field="type")
@@ -421,7 +478,7 @@ class Door:
     def _look_up_receipts(self, letters: Sequence[Letter]) -> None:
         by_box: defaultdict[Box, list[Letter]] = defaultdict(list)
         for letter in letters:
-            if letter.refusal is None and isinstance(letter.handler, ChangeHandler):
+            if letter.refusal is None and isinstance(letter.handler, ChangeHandler | TurnHandler):
                 by_box[letter.box].append(letter)
         for box, asking in by_box.items():
             done = self._journal.receipts_of(box.group, box.sender, [letter.stem for letter in asking])
@@ -453,7 +510,7 @@ class Door:
                     letter.refusal = Refusal(
                         "conflict", "another request of this sender had this id: use a new id", field="id"
                     )
-            elif self._is_over(letter):
+            elif not letter.has_run and self._is_over(letter):
                 pass
             elif letter.refusal is None and isinstance(letter.handler, ChangeHandler) and letter.asked is not None:
                 try:
@@ -541,6 +598,7 @@ class Door:
         at = self._journal.last_at = max(self._journal.last_at, time.time_ns() // 1_000_000)
         rows: list[Row] = []
         receipts: list[Receipt] = []
+        ended: list[TurnKey] = []
         foreseen = [change for letter in letters for change in letter.changes if isinstance(change, TurnAdded)]
         written: list[TurnAdded] = []
         spoiled: dict[str, WorldFailed] = {}
@@ -568,9 +626,11 @@ class Door:
                         written.append(change)
                     rows.append(Row(seq, at, group, sender, request, change.row_kind, change.file, offset, change.data))
                 receipts.append(Receipt(last, at, group, sender, request, letter.digest, letter.reply))
+                if letter.is_turn:
+                    ended.append(TurnKey(group, sender, request))
             self._passed("placed")
             try:
-                self._commit(rows, receipts)
+                self._commit(rows, receipts, ended)
             except WorldFailed as error:
                 for letter in letters:
                     if letter.refusal is None:
@@ -583,13 +643,13 @@ class Door:
             batch.close()
             self._conversations.settle(foreseen, written)
 
-    def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt]) -> None:
+    def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
         """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""
         if not rows:
             return
         while True:
             try:
-                self._journal.commit(rows, receipts)
+                self._journal.commit(rows, receipts, ended)
             except WorldFailed as error:
                 now = self._clock()
                 if self._full_since is None:
@@ -632,6 +692,10 @@ class Door:
             self._wait_for(box, letter.name, letter.first_seen, self._clock() + pause)
             return
         self._passed("replied")
+        if letter.is_turn:
+            opened.remove_stream(letter.stem)
+        if letter.is_cut_short:
+            self._journal.forget_turn(TurnKey(box.group, box.sender, letter.stem))  # asked again it begins anew
         opened.remove(letter.name, letter.signature)
         box.inflight.discard(letter.name)
         self._passed("unlinked")
@@ -660,6 +724,36 @@ class Door:
         at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
         why = redact_line(letter.dead_reason or "")
         self._spool.bury(letter.box, letter.name, data, why, at, size=size, owner=letter.owner)
+
+    # -------------------------------------------------------------------------------------------------------- turns
+
+    async def _run_turn(self, letter: Letter, scope: anyio.CancelScope) -> None:
+        """Run one turn, whose lane is taken, and let the road go on with it. Cancelled it stays in its box."""
+        asked, handler = letter.asked, letter.handler
+        assert isinstance(handler, TurnHandler)  # noqa: S101  changes were answered before
+        assert asked is not None  # noqa: S101  else it was refused
+        with scope:
+            try:
+                letter.handler = await self.lanes.run(letter.box, asked, letter.digest, handler)
+            except Refusal as refusal:
+                letter.refusal = refusal
+            except WorldFailed as error:
+                self._world(letter, error)
+            except CutShort as error:
+                letter.is_cut_short = True
+                letter.dead_reason = str(error)
+                letter.refusal = Refusal("internal", f"{error}: it is kept in data/dead/, report it")
+            except StorageFailed:
+                raise
+            except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+                self._bug(letter, error)
+            letter.has_run = True
+            self._come_back.append(letter)
+            self.wake()
+        if not letter.has_run:
+            log.info("turn.interrupted", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
+            letter.box.inflight.discard(letter.name)
+            self.lanes.leave(letter.box.group)
 
     # ------------------------------------------------------------------------------------------------------ queries
 

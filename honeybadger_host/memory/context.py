@@ -35,6 +35,7 @@ class Parts:
     """What a context is made of, loaded.
 
     Args:
+        identity: who the asker is, in the order shown; nothing when it is no agent of this home.
         global_files: read by every group, in the order shown.
         turns: the window of the conversation, oldest first.
         turns_file: where the conversation is kept.
@@ -55,6 +56,7 @@ class Parts:
     working: Inventory | None = None
     recalled: Sequence[Recollection] = ()
     not_recalled: str | None = None
+    identity: Sequence[GroupText | FileProblem] = ()
 
 
 @dataclass(slots=True)
@@ -122,9 +124,9 @@ def build_context(
 ) -> Context:
     """Return the context; the same arguments give the same bytes.
 
-    Persona, global context and the message are never cut. What they leave is shared by memory, recent conversation,
-    what was recalled, summary and working memory: each gets what it needs, and when that is too much, a share of the
-    room, what one leaves going to the others.
+    Identity, persona, global context and the message are never cut. What they leave is shared by memory, recent
+    conversation, what was recalled, summary and working memory: each gets what it needs, and when that is too much, a
+    share of the room, what one leaves going to the others.
 
     Args:
         budget_tokens: for system text and message together, see `estimate_tokens`; 0 means no limit.
@@ -134,6 +136,7 @@ def build_context(
     """
     head = f"Group: {parts.group}\n"
     fixed = [
+        *(_whole("## Your Identity", loaded.file, loaded) for loaded in parts.identity),
         *(_whole("## Global Context", file, loaded) for file, loaded in parts.global_files),
         _whole("## Group Context", f"groups/{parts.group}/CLAUDE.md", parts.persona),
     ]

@@ -24,7 +24,7 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 log = structlog.get_logger()
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 SYNCHRONOUS: Final = "FULL"
 _LONGEST_WAL_BYTES: Final = 64 * 1024 * 1024
 _IDENTICAL_WITHIN: Final = 3_600_000
@@ -35,6 +35,16 @@ _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
     file TEXT PRIMARY KEY,
     first_seq INTEGER NOT NULL    -- the oldest of them
+) WITHOUT ROWID;
+"""
+_TURNS: Final = """
+CREATE TABLE turns (              -- turns of agents that were begun and are not answered
+    grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    digest BLOB NOT NULL,         -- SHA-256 of the request's bytes
+    seq INTEGER NOT NULL,         -- the last change when it was begun first
+    attempts INTEGER NOT NULL,    -- how often it was begun and neither answered nor given up in order
+    steps BLOB NOT NULL,          -- what the model answered so far, JSON lines
+    PRIMARY KEY (grp, sender, request)
 ) WITHOUT ROWID;
 """
 _SCHEMA: Final = f"""
@@ -58,8 +68,11 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}"""
-_FORWARD: Final = {1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'"}  # noqa: S608  constants
+{_MARKS}{_TURNS}"""
+_FORWARD: Final = {
+    1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
+    2: _TURNS,
+}
 """Schema version -> what makes the next one of it."""
 
 
@@ -87,6 +100,26 @@ class Receipt(NamedTuple):
     request: str
     digest: bytes
     reply: bytes
+
+
+class TurnKey(NamedTuple):
+    """Which turn; the key of `turns`."""
+
+    group: str
+    sender: str
+    request: str
+
+
+class BegunTurn(NamedTuple):
+    """What is known of a turn that begins.
+
+    Args:
+        attempts: how often it was begun before and cut short by an end of the host, this time included.
+        steps: what the model answered before that, as given to `keep_step`.
+    """
+
+    attempts: int
+    steps: Sequence[bytes]
 
 
 class Marks(NamedTuple):
@@ -129,8 +162,8 @@ class Glance(NamedTuple):
 
 @dataclass(slots=True)
 class Journal:
-    """The open journal. `commit`, `mark_projected`, `prune_receipts` and `checkpoint` are called by one thread at a
-    time; `receipts_of` by one other; both may run at once.
+    """The open journal. What writes (`commit`, the turns, `mark_projected`, `prune_receipts`, `checkpoint`) is called
+    by one thread at a time; `receipts_of` by one other; both may run at once.
 
     Args:
         next_seq: number for the next change; owned by the event loop.
@@ -231,9 +264,11 @@ class Journal:
         finally:
             self._writer.close()
 
-    def commit(self, changes: Sequence[Row], receipts: Sequence[Receipt]) -> None:
+    def commit(self, changes: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey] = ()) -> None:
         """Make changes and receipts durable, all or none.
 
+        Args:
+            ended: turns that are answered by this.
         Raises:
             WorldFailed: no space; nothing was written, the same call may succeed later.
             StorageFailed: the disk failed; nothing more may be acknowledged.
@@ -241,6 +276,8 @@ class Journal:
         with self._transaction() as connection:
             connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
             connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
+            if ended:
+                connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
         self.committed_seq = changes[-1].seq
         for receipt in receipts:
             key = (receipt.group, receipt.sender)
@@ -359,10 +396,54 @@ class Journal:
         return None if row is None or row[0].endswith(REMOVED) else row[1]
 
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
-        """Forget at most `most` receipts of changes up to `up_to`, the oldest first; return how many."""
+        """Forget at most `most` receipts of changes up to `up_to`, the oldest first, and turns begun before; return how
+        many receipts."""
         oldest = "SELECT seq FROM receipts WHERE seq <= ? ORDER BY seq LIMIT ?"
         with self._transaction() as connection:
+            connection.execute("DELETE FROM turns WHERE seq <= ?", (up_to,))
             return connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", (up_to, most)).rowcount  # noqa: S608  a constant
+
+    def begin_turn(self, turn: TurnKey, digest: bytes) -> BegunTurn:
+        """Count the beginning of a turn; return what an attempt before left. Raises as `commit`.
+
+        Args:
+            digest: SHA-256 of the request; what was kept for other bytes under the same id is forgotten.
+        """
+        with self._transaction() as connection:
+            row = connection.execute(
+                "SELECT attempts, steps FROM turns WHERE grp=? AND sender=? AND request=? AND digest=?", (*turn, digest)
+            ).fetchone()
+            attempts, steps = (row[0] + 1, row[1]) if row else (1, b"")
+            if row is None:
+                connection.execute(
+                    "INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,1,x'')", (*turn, digest, self.committed_seq)
+                )
+            else:
+                connection.execute(
+                    "UPDATE turns SET attempts = ? WHERE grp=? AND sender=? AND request=?", (attempts, *turn)
+                )
+        return BegunTurn(attempts, steps.splitlines())
+
+    def keep_step(self, turn: TurnKey, step: bytes) -> None:
+        """Keep one more answer of the model, one line of JSON, before its tools run. Raises as `commit`."""
+        with self._transaction() as connection:
+            connection.execute(
+                "UPDATE turns SET steps = CAST(steps || ? AS BLOB) WHERE grp=? AND sender=? AND request=?",
+                (step + b"\n", *turn),
+            )
+
+    def give_up_turn(self, turn: TurnKey) -> None:
+        """Count no attempt of a turn that ended in order without an answer; asked again it goes on. Raises as `commit`.
+
+        What an attempt did stays done: its steps are kept as long as a receipt would be.
+        """
+        with self._transaction() as connection:
+            connection.execute("UPDATE turns SET attempts = 0 WHERE grp=? AND sender=? AND request=?", turn)
+
+    def forget_turn(self, turn: TurnKey) -> None:
+        """Forget a turn that nobody will try again. Raises as `commit`."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", turn)
 
     def kept_ages(self) -> list[float]:
         """Return what `keep_ages` kept, nothing when it never did."""

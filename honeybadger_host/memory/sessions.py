@@ -214,12 +214,18 @@ class Sessions:
         self._decided[file] = (working, data, document)
         return FileWritten(group, "session", file, data, working.data, turns_file(group, session))
 
-    def after_turn(self, change: TurnAdded, now: datetime) -> tuple[FileWritten, ...]:
-        """Return what follows from one more turn: the document, compacted, when it is over a limit; else nothing."""
+    def after_turns(self, changes: Sequence[TurnAdded], now: datetime) -> tuple[FileWritten, ...]:
+        """Return what follows from more turns of a session: the document, compacted, when it is over a limit.
+
+        Args:
+            changes: one at least, all of one session.
+        """
+        change = changes[-1]
         working = self._working.get((change.group, change.session))
-        if working is None or not self.limits.are_passed(working.entries + 1, working.tokens + change.turn.token_count):
+        tokens = sum(added.turn.token_count for added in changes)
+        if working is None or not self.limits.are_passed(working.entries + len(changes), working.tokens + tokens):
             return ()
-        document = with_turns(working.base, [*working.behind, change.turn])
+        document = with_turns(working.base, [*working.behind, *(added.turn for added in changes)])
         compacted = compact(document, now, self.limits)
         log.info(
             "session.compacted",

@@ -243,3 +243,10 @@ def test_no_text_costs_more_than_its_length(text: str) -> None:
 
 def test_a_question_needs_a_word() -> None:
     assert not is_question("?!")
+
+
+def test_what_somebody_else_asks_to_remember_is_a_note_about_them() -> None:
+    said = reply("", [UserSaid("[Ann]: Remember that I prefer tea")], {"update_memory"})
+    assert orjson.loads(said.calls[0].arguments) == {"content": "Ann prefers tea"}
+    said = reply("", [UserSaid("[Ann]: merk dir, dass ich Tee mag")], {"update_memory"})
+    assert orjson.loads(said.calls[0].arguments) == {"content": 'Ann sagte: "ich Tee mag"'}

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import wire
+from honeybadger_agent.chat_wire import TURN_TYPES
 from honeybadger_agent.schemas import DIALECT, schemas, write_schemas
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schemas"
@@ -33,8 +34,8 @@ def test_the_bytes_do_not_depend_on_the_process(tmp_path: Path) -> None:
 
 
 def test_envelope_reply_and_both_sides_of_every_type_are_there() -> None:
-    expected = {"envelope.json", "reply.json"}
-    for name in wire.REQUEST_TYPES:
+    expected = {"envelope.json", "reply.json", "stream_line.json"}
+    for name in (*wire.REQUEST_TYPES, *TURN_TYPES):
         expected |= {f"{name}.payload.json", f"{name}.result.json"}
     assert set(schemas()) == expected
 
@@ -48,7 +49,7 @@ def test_a_schema_is_an_object_in_the_dialect_it_names(name: str) -> None:
     assert schema["type"] == "object"
 
 
-@pytest.mark.parametrize("name", wire.REQUEST_TYPES)
+@pytest.mark.parametrize("name", [*wire.REQUEST_TYPES, *TURN_TYPES])
 def test_a_payload_is_closed_and_a_result_may_grow(name: str) -> None:
     assert orjson.loads(schemas()[f"{name}.payload.json"])["additionalProperties"] is False
     result = orjson.loads(schemas()[f"{name}.result.json"])

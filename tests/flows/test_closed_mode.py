@@ -142,7 +142,7 @@ IN_A_BOX: Final = {
     "list its requests": "os.listdir(box / 'requests')",
     "list its replies": "os.listdir(box / 'replies')",
     "list the group": "os.listdir(box.parent)",
-    "read a request": "(box / 'turns' / 'waiting.json').read_bytes()",
+    "read a request": "(box / 'turns' / 'waiting').read_bytes()",
     "read a draft": "(box / 'tmp' / 'draft').read_bytes()",
     "read a reply": "(box / 'replies' / 'r.json').read_bytes()",
     "look at a reply": "(box / 'replies' / 'r.json').stat()",
@@ -152,9 +152,9 @@ IN_A_BOX: Final = {
     "change a draft": "(box / 'tmp' / 'draft').open('ab').write(b'x')",
     "change a reply": "(box / 'replies' / 'r.json').open('r+b').write(b'x')",
     "rename a draft": "(box / 'tmp' / 'draft').rename(box / 'tmp' / 'renamed')",
-    "rename a request": "(box / 'turns' / 'waiting.json').rename(box / 'turns' / 'renamed.json')",
+    "rename a request": "(box / 'turns' / 'waiting').rename(box / 'turns' / 'renamed')",
     "link a draft": "os.link(box / 'tmp' / 'linked', mine / 'tmp' / 'linked')",
-    "remove a request": "(box / 'turns' / 'second.json').unlink()",
+    "remove a request": "(box / 'turns' / 'second').unlink()",
     "remove a reply": "(box / 'replies' / 'second.json').unlink()",
     "remove a draft": "(box / 'tmp' / 'second').unlink()",
     "make a link there": "(box / 'requests' / '.link').symlink_to('/etc/passwd')",
@@ -227,7 +227,7 @@ def _fill(place: Place) -> None:
     _drop(place.bob, "turn", request("turn", "append_turn", payload={"role": "user", "content": SECRET}), BOB)
     assert place.bob.reply("turn")["ok"] is True
     for name in (
-        *("turns/waiting.json", "turns/second.json", "replies/r.json", "replies/second.json"),
+        *("turns/waiting", "turns/second", "replies/r.json", "replies/second.json"),
         *("tmp/draft", "tmp/second", "tmp/third", "tmp/linked"),
     ):
         path = place.bob.root / name

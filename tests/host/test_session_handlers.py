@@ -18,6 +18,7 @@ from honeybadger_host.domain import (
     ChangeHandler,
     FileRemoved,
     FileWritten,
+    Handler,
     NoteAdded,
     QueryHandler,
     TurnAdded,
@@ -162,7 +163,7 @@ class Room:
     def contents(self, session: str = "main") -> list[str]:
         return [entry["content"] for entry in self.load(session)["recent_history"]]
 
-    def _asked(self, type_: str, payload: dict[str, Any], session: str) -> tuple[ChangeHandler | QueryHandler, Asked]:
+    def _asked(self, type_: str, payload: dict[str, Any], session: str) -> tuple[Handler, Asked]:
         self.asked += 1
         model = REQUEST_TYPES[type_].payload.model_validate(payload)
         return self.table[type_], Asked("main", "researcher", f"r{self.asked}", session, model)

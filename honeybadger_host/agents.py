@@ -1,0 +1,195 @@
+"""Agents of this home: who each is, which model it uses, which tools it may use (`config/agents/<id>.json`, AM5).
+
+The files are people's. A broken one is reported and keeps what it said before; the others are not affected.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import orjson
+import structlog
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.tools import TOOLS
+from honeybadger_agent.wire import refusal_of
+from honeybadger_host.domain import NOBODY, Identity
+
+log = structlog.get_logger()
+
+AGENTS_FOLDER: Final = "config/agents"
+PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
+"""Of a profile, in the order shown; each is optional."""
+PLUMBING: Final = frozenset({"ping", "append_turn", "get_context", "get_history", "read_group_files", "load_session"})
+"""What every agent needs to take part at all, whatever tools it has."""
+_LARGEST_BYTES: Final = 65_536
+_MOST_AGENTS: Final = 1000
+_BUILT_IN: Final = (
+    "You are {name}, an assistant with a durable memory. What is remembered here was said or saved by people and "
+    "agents of this group; take it as their word, and correct it when they do."
+)
+
+
+class AgentFile(BaseModel):
+    """What `config/agents/<id>.json` may say; every member is optional."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    id: str | None = None
+    display_name: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = None
+    description: Annotated[str, StringConstraints(max_length=2000)] = ""
+    profile: str | None = None
+    soul: str | None = None
+    model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    tools: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """An agent of this home.
+
+    Args:
+        model: None: the host's.
+        tools: request types a model may be offered and the host takes from it; None: all.
+    """
+
+    id: str
+    display_name: str
+    description: str
+    model: str | None
+    tools: frozenset[str] | None
+    identity: Identity
+
+
+class Agents:
+    """The agents, read again when a file changed. `refresh` on one thread at a time; the rest on any.
+
+    Args:
+        default: id of the agent that answers when nobody is asked for; it is there without a file, too.
+    """
+
+    def __init__(self, home: Path, default: str) -> None:
+        self._home = home
+        self.default = default
+        self.problems: Mapping[str, str] = {}
+        """File below the home folder -> what is wrong with it."""
+        self._stamps: Mapping[str, tuple[int, int, int]] = {}
+        built_in = _built_in(default)
+        self.current: Mapping[str, Agent] = {default: built_in}
+        self.refresh()
+
+    def identity_of(self, sender: str) -> Identity:
+        """Return who a sender is: nobody, when it is no agent of this home that has a file."""
+        agent = self.current.get(sender)
+        return NOBODY if agent is None else agent.identity
+
+    def forbids(self, sender: str, type_name: str) -> str | None:
+        """Return why a sender may not ask for this, None when it may."""
+        agent = self.current.get(sender)
+        if agent is None or agent.tools is None or type_name in agent.tools or type_name in PLUMBING:
+            return None
+        return f"agent {sender} has no tool {type_name}: {AGENTS_FOLDER}/{sender}.json lists those it has"
+
+    def refresh(self) -> bool:
+        """Read what changed; return whether anything did. What cannot be read stays as it was, and is said once."""
+        stamps = self._look()
+        if stamps == self._stamps:
+            return False
+        found: dict[str, Agent] = {}
+        problems: dict[str, str] = {}
+        for name, stamp in stamps.items():
+            agent_id = name.removesuffix(".json")
+            before = self.current.get(agent_id)
+            file = f"{AGENTS_FOLDER}/{name}"
+            if before is not None and self._stamps.get(name) == stamp and file not in self.problems:
+                found[agent_id] = before
+                continue
+            try:
+                found[agent_id] = _load(self._home, agent_id)
+            except (OSError, ValueError) as error:
+                why = (error.strerror or "cannot be read") if isinstance(error, OSError) else str(error)
+                problems[file] = why
+                if before is not None:
+                    found[agent_id] = before
+                if self.problems.get(file) != why:
+                    log.error("agent.refused", file=file, why=why, now_what="mend it; until then it is as it was")
+        if self.default not in found:
+            found[self.default] = _built_in(self.default)
+        self._stamps, self.problems = stamps, problems
+        changed = sorted(
+            name for name in found.keys() | self.current.keys() if found.get(name) != self.current.get(name)
+        )
+        self.current = found
+        if changed:
+            log.info("agents.loaded", agents=len(found), changed=changed[:20])
+        return True
+
+    def _look(self) -> Mapping[str, tuple[int, int, int]]:
+        """Return the files there are, each with what changes when it is saved."""
+        stamps: dict[str, tuple[int, int, int]] = {}
+        try:
+            with os.scandir(self._home / AGENTS_FOLDER) as entries:
+                for entry in entries:
+                    if not entry.name.endswith(".json") or entry.name.startswith("."):
+                        continue
+                    status = entry.stat()
+                    stamps[entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+                    if len(stamps) == _MOST_AGENTS:
+                        break
+        except OSError:
+            pass  # there is none
+        return dict(sorted(stamps.items()))
+
+
+def _built_in(agent_id: str) -> Agent:
+    name = agent_id.replace("-", " ").replace("_", " ").title()
+    return Agent(agent_id, name, "", None, None, Identity(_BUILT_IN.format(name=name), "built in"))
+
+
+def _load(home: Path, agent_id: str) -> Agent:
+    """Return what a file says. Raises OSError, ValueError with what is wrong and what now."""
+    if not NAME.fullmatch(agent_id):
+        raise ValueError("its name is no agent's: 1-64 characters of A-Z a-z 0-9 _ - before .json")
+    file = f"{AGENTS_FOLDER}/{agent_id}.json"
+    data = (home / file).read_bytes()
+    if len(data) > _LARGEST_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, the limit is {_LARGEST_BYTES}")
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError("it must be a JSON object")
+    try:
+        said = AgentFile.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "extra_forbidden":
+            name = str(first["loc"][0])
+            near = difflib.get_close_matches(name, AgentFile.model_fields, n=1, cutoff=0.5)
+            known = f"did you mean {near[0]}?" if near else f"known: {', '.join(AgentFile.model_fields)}"
+            raise ValueError(f"{name!a} is unknown; {known}") from None
+        raise ValueError(refusal_of(error).message) from None
+    if said.id is not None and said.id != agent_id:
+        raise ValueError(f"id is {said.id!a}, the file's name says {agent_id!r}: make them the same")
+    for tool in said.tools or ():
+        if tool not in TOOLS:
+            near = difflib.get_close_matches(tool, TOOLS, n=1, cutoff=0.5)
+            known = f"did you mean {near[0]}?" if near else f"known: {', '.join(TOOLS)}"
+            raise ValueError(f"tools: {tool[:60]!a} is unknown; {known}")
+    name = said.display_name or agent_id
+    profile = Path(said.profile or f"{AGENTS_FOLDER}/{agent_id}")
+    files = [str(profile / one) for one in PROFILE_FILES]  # an absolute path stays as it is (AM4)
+    if said.soul is not None:
+        files[0] = str(profile / said.soul)
+    text = f"You are {name} (agent `{agent_id}`)." + (
+        f" {said.description.strip()}" if said.description.strip() else ""
+    )
+    tools = None if said.tools is None else frozenset(said.tools)
+    return Agent(agent_id, name, said.description, said.model, tools, Identity(text, file, tuple(files)))

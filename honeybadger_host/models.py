@@ -1,0 +1,60 @@
+"""The models that answer turns: opened when the first turn needs them, with the key that the environment has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from honeybadger_agent.model import Model, ModelFailed
+from honeybadger_host.errors import SettingsError
+from honeybadger_host.settings import Model as Settings
+from honeybadger_host.settings import model_key
+
+
+class Models:
+    """Opens each model once. Event loop."""
+
+    def __init__(self, home: Path, settings: Settings) -> None:
+        self._home = home
+        self._settings = settings
+        self._models: dict[str, Model] = {}
+        self._lock = anyio.Lock()
+
+    async def open(self, name: str | None) -> Model:
+        """Return a model by its name, None: the host's own. Raises ModelFailed."""
+        name = name or self._settings.name
+        async with self._lock:
+            if (model := self._models.get(name)) is None:
+                model = self._models[name] = await anyio.to_thread.run_sync(self._opened, name)
+            return model
+
+    async def aclose(self) -> None:
+        """Close what was opened."""
+        for model in self._models.values():
+            await model.aclose()
+
+    def _opened(self, name: str) -> Model:
+        """Open a model; a provider's library takes seconds to import, so not on the loop."""
+        from honeybadger_agent.models import ModelSettings, open_model
+
+        ours = self._settings
+        kind, _, rest = name.partition(":")
+        if kind == "scripted":
+            return open_model(f"scripted:{self._home / rest}", ModelSettings())
+        try:
+            key, _ = model_key(kind)
+        except SettingsError as error:
+            raise ModelFailed(str(error), is_passing=False) from None
+        is_own = kind == ours.name.partition(":")[0]  # another provider is not served at the same address
+        return open_model(
+            name,
+            ModelSettings(
+                base_url=ours.base_url if is_own else "",
+                api_key=key,
+                timeout_seconds=ours.timeout_seconds,
+                retries=ours.retries,
+                max_output_tokens=ours.max_output_tokens,
+            ),
+        )

@@ -1,0 +1,157 @@
+"""Agents of a home: who they are, what they may use, and that people may edit them while the host runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.flows.test_turns import HELLO, REMEMBER, said, script
+from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+
+
+def agent(home: Path, name: str, **members: Any) -> None:
+    """Save an agent's file as an editor does."""
+    folder = home / "config" / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f".{name}.new"
+    temporary.write_text(json.dumps(members))
+    temporary.rename(folder / f"{name}.json")
+
+
+def profile(home: Path, name: str, **texts: str) -> None:
+    folder = home / "config" / "agents" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, text in texts.items():
+        (folder / f"{part}.md").write_text(text)
+
+
+@pytest.fixture
+def host(make_host: HostFactory, home: Path) -> HostProcess:
+    return make_host(script(home, REMEMBER, HELLO) | {"life.status_seconds": 0.1}).start()
+
+
+def status(host: HostProcess) -> dict[str, Any]:
+    value = json.loads((host.home / "data" / "status.json").read_bytes())
+    assert isinstance(value, dict)
+    return value
+
+
+def context_of(home: Path, sender: str) -> dict[str, Any]:
+    asker = RawSender(home, sender=sender).make()
+    result = asker.ask("c", request("c", "get_context"))["result"]
+    (asker.replies / "c.json").unlink()
+    assert isinstance(result, dict)
+    return result
+
+
+def test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes_from(
+    home: Path, host: HostProcess
+) -> None:
+    agent(home, "keeper", display_name="Bee Keeper", description="Knows bees.")
+    profile(home, "keeper", soul="You hum.\n", style="Short sentences.\n")
+    (home / "groups" / "main" / "CLAUDE.md").write_text("A family.\n")
+    wait_for(lambda: "Bee Keeper" in context_of(home, "keeper")["system"])
+    context = context_of(home, "keeper")
+    assert context["system"].startswith(
+        "Group: main\n\n## Your Identity\nYou are Bee Keeper (agent `keeper`). Knows bees.\n\nYou hum.\n\n"
+        "Short sentences.\n\n## Group Context\nA family.\n"
+    )
+    sources = [row["source"] for row in context["sections"] if row["title"] == "## Your Identity"]
+    assert sources == ["config/agents/keeper.json", "config/agents/keeper/soul.md", "config/agents/keeper/style.md"]
+    assert "## Your Identity" not in context_of(home, "researcher")["system"]
+
+
+def test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once(home: Path, host: HostProcess, tmp_path: Path) -> None:
+    soul = tmp_path / "soul.txt"
+    soul.write_text("You sing.\n")
+    agent(home, "keeper", soul=str(soul), profile="config/shared")
+    (home / "config" / "shared").mkdir()
+    (home / "config" / "shared" / "directives.md").write_text("Never lie.\n")
+    wait_for(lambda: "You sing.\n\nNever lie." in context_of(home, "keeper")["system"])
+    soul.write_text("You whisper.\n")
+    assert "You whisper.\n\nNever lie." in context_of(home, "keeper")["system"]
+
+
+def test_only_the_tools_listed_are_offered_and_taken(home: Path, host: HostProcess, stranger: RawSender) -> None:
+    agent(home, "reader", tools=["search_memory"])
+    reader = RawSender(home, sender="reader").make()
+
+    def is_forbidden() -> bool:
+        reply = reader.ask("n", request("n", content="a note"))
+        (reader.replies / "n.json").unlink()
+        return not reply["ok"]
+
+    wait_for(is_forbidden)
+    before = reader.memory_text()
+    assert_refused(reader.ask("m", request("m", content="another")), "forbidden", says="config/agents/reader.json")
+    assert reader.ask("s", request("s", "search_memory", payload={"query": "tea"}))["ok"]
+    assert reader.ask("t", request("t", "append_turn", payload={"role": "assistant", "content": "hi"}))["ok"]
+    result = stranger.chat("a1", "remember", agent="reader")["result"]
+    assert [(tool["name"], tool["ok"]) for tool in result["tools"]] == [("update_memory", False)]
+    assert reader.memory_text() == before
+    assert stranger.ask("n", request("n", content="mine"))["ok"]  # others are not affected
+
+
+def test_a_broken_file_is_reported_and_leaves_the_agent_as_it_was_and_the_others(
+    home: Path, host: HostProcess, stranger: RawSender
+) -> None:
+    agent(home, "good", display_name="Good")
+    agent(home, "keeper", display_name="Bee Keeper")
+    wait_for(lambda: "Bee Keeper" in context_of(home, "keeper")["system"])
+    agent(home, "keeper", display_nam="Wasp Keeper")
+
+    def problem() -> str:
+        return str(status(host)["agents"]["refused"].get("config/agents/keeper.json", ""))
+
+    wait_for(lambda: "did you mean display_name?" in problem())
+    assert "Bee Keeper" in context_of(home, "keeper")["system"]
+    assert "You are Good" in context_of(home, "good")["system"]
+    agent(home, "keeper", display_name="Wasp Keeper")
+    wait_for(lambda: "Wasp Keeper" in context_of(home, "keeper")["system"])
+    wait_for(lambda: not problem())
+    (home / "config" / "agents" / "keeper.json").unlink()
+    wait_for(lambda: "Keeper" not in context_of(home, "keeper")["system"])
+    assert_refused(stranger.chat("a1", "hello", agent="keeper"), "not_found", says="assistant, good")
+
+
+BROKEN = {
+    b"{": "it is not JSON",
+    b"[]": "it must be a JSON object",
+    b'{"id": "other"}': "make them the same",
+    b'{"tools": ["serch_memory"]}': "did you mean search_memory?",
+    b'{"tools": "all"}': "tools must be an array",
+    b'{"display_name": ""}': "display_name is empty",
+}
+
+
+@pytest.mark.parametrize("data", BROKEN)
+def test_what_is_wrong_with_a_file_is_said(home: Path, make_host: HostFactory, data: bytes) -> None:
+    folder = home / "config" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "keeper.json").write_bytes(data)
+    host = make_host({"life.status_seconds": 0.1}).start()
+    wait_for((home / "data" / "status.json").exists)
+    assert BROKEN[data] in status(host)["agents"]["refused"]["config/agents/keeper.json"]
+    (line,) = [line for line in host.log_lines() if line["event"] == "agent.refused"]
+    assert BROKEN[data] in line["why"]
+
+
+def test_an_agent_may_have_a_model_of_its_own(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
+    settings = script(home, HELLO)
+    (home / "other.json").write_text(json.dumps({"turns": [{"answers": [{"text": "From the other model."}]}]}))
+    agent(home, "keeper", model="scripted:other.json")
+    agent(home, "lost", model="scripted:missing.json")
+    make_host(settings).start()
+    result = stranger.chat("a1", "hello", agent="keeper")["result"]
+    assert (result["content"], result["model"], result["agent"]) == (
+        "From the other model.",
+        "scripted:other.json",
+        "keeper",
+    )
+    assert stranger.chat("a2", "hello")["result"]["content"] == "Hello to you."
+    assert_refused(stranger.chat("a3", "hello", agent="lost"), "unavailable", says="missing.json")
+    assert [speaker for role, speaker, _ in said(stranger) if role == "assistant"] == ["keeper", "assistant"]

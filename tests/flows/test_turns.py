@@ -1,0 +1,316 @@
+"""Turns: what waits in `turns/` is answered by an agent, once, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+
+REMEMBER = {
+    "when": "remember",
+    "answers": [
+        {
+            "text": "Let me write that down.",
+            "calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}],
+        },
+        {"text": "Noted.", "input_tokens": 120, "output_tokens": 7},
+    ],
+}
+HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
+
+
+def script(home: Path, *turns: Mapping[str, Any], **more: Any) -> dict[str, object]:
+    """Write a script for the model; return the settings of a host that plays it."""
+    (home / "script.json").write_text(json.dumps({"turns": turns, **more}))
+    return {"model.name": "scripted:script.json"}
+
+
+def said(sender: RawSender, session: str = "main") -> list[tuple[str, str, str]]:
+    """Return (role, speaker, text) of a session's log."""
+    try:
+        lines = (sender.home / "data" / "sessions" / sender.group / f"{session}.jsonl").read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [(turn["role"], turn["sender"], turn["content"]) for turn in map(json.loads, lines)]
+
+
+@pytest.fixture
+def host(make_host: HostFactory, home: Path) -> HostProcess:
+    return make_host(script(home, REMEMBER, HELLO, delay_seconds=0.001)).start()
+
+
+def test_a_message_is_answered_after_its_tools_ran(host: HostProcess, stranger: RawSender) -> None:
+    reply = stranger.chat("a1", "Remember that I like tea", sender="ann")
+    assert reply["ok"], reply
+    assert reply["seq"] > 0
+    result = reply["result"]
+    assert (result["content"], result["agent"], result["steps"], result["turn"]) == ("Noted.", "assistant", 2, 2)
+    assert (result["input_tokens"], result["output_tokens"]) == (120, 7)
+    assert [(tool["name"], tool["ok"]) for tool in result["tools"]] == [("update_memory", True)]
+    assert "## Notes (assistant, " in stranger.memory_text()
+    assert stranger.memory_text().count("- Likes tea\n") == 1
+    assert said(stranger) == [("user", "ann", "Remember that I like tea"), ("assistant", "assistant", "Noted.")]
+    assert os.listdir(stranger.replies) == ["a1.json"]  # the stream is gone
+    (turn,) = [line for line in host.log_lines() if line["event"] == "turn.ran"]
+    assert (turn["steps"], turn["tools"], turn["agent"]) == (2, ["update_memory"], "assistant")
+
+
+def test_the_same_message_again_gets_the_first_answer_and_other_bytes_a_conflict(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    first = stranger.chat("a1", "hello")
+    (stranger.replies / "a1.json").unlink()
+    host.restart()
+    assert stranger.chat("a1", "hello") == first
+    (stranger.replies / "a1.json").unlink()
+    assert_refused(stranger.chat("a1", "hello again"), "conflict", says="had this id")
+    assert len(said(stranger)) == 2
+
+
+def test_types_are_refused_in_the_wrong_box(host: HostProcess, stranger: RawSender) -> None:
+    assert_refused(stranger.ask("a", request("a", "chat", payload={"content": "x"})), "invalid", says="turns/")
+    stranger.drop("b", request("b", "ping"), "turns")
+    assert_refused(stranger.reply("b"), "invalid", says="requests/")
+    stranger.drop("c", request("c", "chatt"), "turns")
+    assert_refused(stranger.reply("c"), "invalid", says="did you mean chat?")
+    stranger.drop("d", b"[]", "turns")
+    assert_refused(stranger.reply("d"), "invalid", says="an array")
+    assert (stranger.dead / "d.json").read_bytes() == b"[]"
+    assert said(stranger) == []
+
+
+def test_blank_words_strange_speakers_and_unknown_agents_are_refused(host: HostProcess, stranger: RawSender) -> None:
+    assert_refused(stranger.chat("a", "​ \n"), "invalid", field="payload.content")
+    assert_refused(stranger.chat("b", "hello", sender="ann]: hi [bob"), "invalid", field="payload.sender")
+    assert_refused(stranger.chat("c", "hello", agent="nobody"), "not_found", says="there are: assistant")
+    assert said(stranger) == []
+
+
+def test_a_model_that_fails_leaves_no_trace_and_the_same_message_goes_on_later(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    failing = {"when": "remember", "answers": [REMEMBER["answers"][0], {"fails": "overloaded"}]}
+    host = make_host(script(home, failing)).start()
+    assert_refused(stranger.chat("a1", "remember"), "unavailable", says="overloaded")
+    assert said(stranger) == []
+    assert stranger.memory_text().count("Likes tea") == 1  # the tool had run
+    (stranger.replies / "a1.json").unlink()
+    script(home, {"when": "remember", "answers": [{"fails": "it was asked again"}, {"text": "Noted."}]})
+    host.restart()
+    reply = stranger.chat("a1", "remember")
+    assert reply["ok"], reply
+    assert (reply["result"]["content"], reply["result"]["steps"]) == ("Noted.", 2)
+    assert stranger.memory_text().count("Likes tea") == 1
+    assert len(said(stranger)) == 2
+
+
+# -------------------------------------------------------------------------------------------------- an end of the host
+
+SLOW = {
+    "when": "remember",
+    "answers": [
+        {"calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}]},
+        {"text": "This takes a while. " * 20},
+    ],
+}
+
+
+def test_a_turn_that_a_kill_cuts_short_goes_on_and_nothing_is_doubled(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    host = make_host(script(home, SLOW, delay_seconds=0.1)).start()
+    stranger.say("a1", "remember")
+    wait_for(lambda: "tool_ended" in streamed(stranger, "a1"))
+    host.kill()
+    script(home, {"when": "remember", "answers": [{"fails": "it was asked again"}, {"text": "Noted."}]})
+    host.start()
+    reply = stranger.reply("a1")
+    assert (reply["result"]["content"], reply["result"]["steps"]) == ("Noted.", 2)
+    assert stranger.memory_text().count("Likes tea") == 1
+    assert [role for role, _, _ in said(stranger)] == ["user", "assistant"]
+    assert [line["attempt"] for line in host.log_lines() if line["event"] == "turn.resumed"] == [2]
+    assert os.listdir(stranger.replies) == ["a1.json"]
+
+
+def test_a_turn_that_is_cut_short_again_and_again_is_dead_and_may_be_tried_anew(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    host = make_host(script(home, SLOW, delay_seconds=0.1) | {"turns.attempts": 2}).start()
+    stranger.say("a1", "remember")
+    for began in ('"attempt":1', '"attempt":2'):
+        wait_for(partial(_has, stranger, began))
+        host.kill()
+        host.start()
+    assert_refused(stranger.reply("a1"), "internal", says="the host ended 2 times while it ran")
+    stranger.wait_until_taken("a1", box="turns")
+    assert json.loads((stranger.dead / "a1.json").read_bytes())["payload"] == {"content": "remember"}
+    (stranger.replies / "a1.json").unlink()
+    script(home, SLOW)
+    host.restart()
+    assert stranger.chat("a1", "remember")["ok"]
+
+
+def _has(sender: RawSender, text: str) -> bool:
+    return text in streamed(sender, "a1")
+
+
+def test_a_stop_lets_a_turn_finish(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
+    host = make_host(script(home, SLOW, delay_seconds=0.02)).start()
+    stranger.say("a1", "remember")
+    wait_for(lambda: '"text"' in streamed(stranger, "a1"))
+    host.stop()
+    reply = json.loads((stranger.replies / "a1.json").read_bytes())
+    assert reply["result"]["content"].startswith("This takes a while.")
+    assert not list(stranger.turns.iterdir())
+
+
+def test_a_turn_that_does_not_finish_in_the_grace_time_goes_on_after_it_and_no_attempt_is_lost(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    settings = script(home, SLOW, delay_seconds=0.2) | {"life.grace_seconds": 0.5, "turns.attempts": 1}
+    host = make_host(settings).start()
+    stranger.say("a1", "remember")
+    wait_for(lambda: "tool_ended" in streamed(stranger, "a1"))
+    host.stop()
+    assert "turn.interrupted" in [line["event"] for line in host.log_lines()]
+    assert [path.name for path in stranger.turns.iterdir()] == ["a1.json"]
+    script(home, SLOW)
+    host.start()
+    assert stranger.reply("a1")["ok"]
+    assert stranger.memory_text().count("Likes tea") == 1
+
+
+# --------------------------------------------------------------------------------------------------------------- lanes
+
+
+def test_turns_of_a_group_come_one_after_another_in_the_order_of_their_names(
+    make_host: HostFactory, home: Path
+) -> None:
+    (ann, bob) = (RawSender(home, sender=name).make() for name in ("ann", "bob"))
+    for number in range(6):
+        (ann, bob)[number % 2].say(f"{number}", f"hello {number}")
+    host = make_host(script(home, HELLO, delay_seconds=0.01)).start()
+    replies = [(ann, bob)[number % 2].reply(f"{number}") for number in range(6)]
+    assert [reply["result"]["turn"] for reply in replies] == [2, 4, 6, 8, 10, 12]
+    assert [text for role, _, text in said(ann) if role == "user"] == [f"hello {number}" for number in range(6)]
+    assert host.log_lines()
+
+
+def test_groups_do_not_wait_for_each_other_nor_tools_for_turns(make_host: HostFactory, home: Path) -> None:
+    slow, quick = RawSender(home, "slow").make(), RawSender(home, "quick").make()
+    waiting = {"when": "wait", "answers": [{"text": "x" * 1000}]}
+    make_host(script(home, waiting, HELLO, delay_seconds=0.05)).start()
+    slow.say("a1", "wait for it")
+    wait_for(lambda: "began" in streamed(slow, "a1"))
+    assert quick.chat("b1", "hello")["ok"]
+    assert slow.ask("c1", request("c1", content="meanwhile"))["ok"]
+    assert slow.peek("a1") is None
+
+
+def test_no_more_turns_run_at_once_than_may(make_host: HostFactory, home: Path) -> None:
+    senders = [RawSender(home, f"g{number}").make() for number in range(5)]
+    for sender in senders:
+        sender.say("a", "hello")
+    host = make_host(script(home, HELLO, delay_seconds=0.05) | {"turns.at_once": 2, "life.status_seconds": 0.1}).start()
+    most = 0
+
+    def all_answered() -> bool:
+        nonlocal most
+        most = max(most, sum((sender.replies / "a.stream").exists() for sender in senders))
+        return all(sender.peek("a") for sender in senders)
+
+    wait_for(all_answered)
+    assert most == 2
+    assert host.is_running
+
+
+# ----------------------------------------------------------------------------------------------------------- looking on
+
+
+def streamed(sender: RawSender, stem: str) -> str:
+    """Return what is in the stream of a turn, empty when there is none."""
+    try:
+        return (sender.replies / f"{stem}.stream").read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def test_the_answer_can_be_read_while_it_is_written(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
+    make_host(script(home, SLOW, delay_seconds=0.01)).start()
+    seen: list[str] = []
+    stranger.say("a1", "remember")
+
+    def answered() -> bytes | None:
+        if text := streamed(stranger, "a1"):
+            seen.append(text)
+        return stranger.peek("a1")
+
+    wait_for(answered)
+    lines = [json.loads(line) for line in seen[-1].splitlines() if line.endswith("}")]
+    assert lines[0] == {"kind": "began", "agent": "assistant", "model": "scripted:script.json", "attempt": 1}
+    assert [line["kind"] for line in lines[1:3]] == ["tool_began", "tool_ended"]
+    assert lines[2]["ok"] is True
+    assert "Likes tea" in lines[2]["summary"]
+    text = "".join(line["text"] for line in lines if line["kind"] == "text")
+    assert text
+    assert stranger.reply("a1")["result"]["content"].startswith(text)
+
+
+@pytest.mark.parametrize("what", ["a link", "a FIFO", "a folder"])
+def test_what_stands_in_the_way_of_the_stream_is_not_written_through(
+    host: HostProcess, stranger: RawSender, tmp_path: Path, what: str
+) -> None:
+    in_the_way, victim = stranger.replies / "a1.stream", tmp_path / "victim"
+    victim.write_text("untouched")
+    match what:
+        case "a link":
+            in_the_way.symlink_to(victim)
+        case "a FIFO":
+            os.mkfifo(in_the_way)
+        case _:
+            in_the_way.mkdir()
+    assert stranger.chat("a1", "hello")["ok"]
+    assert victim.read_text() == "untouched"
+
+
+# -------------------------------------------------------------------------------------------------------------- secrets
+
+SECRET = "ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
+
+
+def test_a_secret_is_in_no_file_whoever_says_it(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
+    call = {"name": "update_memory", "arguments": {"content": f"The token is {SECRET}"}}
+    leaky = {
+        "when": "token",
+        "answers": [{"text": "A moment.", "calls": [call]}, {"text": f"It is {SECRET}, I think."}],
+    }
+    host = make_host(script(home, leaky)).start()
+    reply = stranger.chat("a1", f"my token is {SECRET}")
+    assert reply["ok"], reply
+    assert reply["result"]["neutralised"] == {"secrets": 1}
+    host.stop()
+    (home / "script.json").unlink()
+    held = [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert held == []
+    assert SECRET not in host.stderr.read_text()
+    assert "The token is" in stranger.memory_text()
+
+
+# --------------------------------------------------------------------------------------------------------------- limits
+
+
+def test_a_turn_ends_at_its_limit_and_says_so(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
+    call = {"name": "search_memory", "arguments": {"query": "tea"}}
+    endless = {"when": "search", "answers": [{"calls": [call]}] * 5}
+    make_host(script(home, endless) | {"turns.steps": 3}).start()
+    result = stranger.chat("a1", "search for ever")["result"]
+    assert (result["steps"], result["stopped_by"]) == (3, "the limit of 3 steps is reached")
+    assert "I had to stop" in result["content"]
