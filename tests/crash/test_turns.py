@@ -1,0 +1,78 @@
+"""SIGKILL at the n-th call that changes the disk, while a turn runs on a model that never says the same again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.home import make_home
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Child, Kill, Nursery, is_up
+from tests.hosting import RawSender
+
+STRIDE: Final = 1 if IS_LONG else 17
+WHAT: Final = ("tea", "coffee")
+SETTINGS: Final = {"model.name": "scripted:script.json", "turns.attempts": 50}
+
+
+def write_script(home: Path, run: int) -> None:
+    """Give the model other words than it had before."""
+    answers = [
+        {"calls": [{"name": "update_memory", "arguments": {"content": f"Likes {what}, said in run {run}"}}]}
+        for what in WHAT
+    ]
+    turns = [{"answers": [*answers, {"text": f"Noted in run {run}."}]}]
+    (home / "script.json").write_text(json.dumps({"turns": turns}))
+
+
+def attend(sender: RawSender, host: Child) -> bool:
+    """Wait until a host dies, or has answered and stopped when asked to; return whether it was killed."""
+    deadline = time.monotonic() + 30
+    is_stopping = False
+    while (code := host.poll()) is None:
+        is_answered = sender.peek("a1") is not None and not list(sender.turns.iterdir())
+        if is_answered and not is_stopping and is_up(host, sender.home):
+            is_stopping = True
+            host.signal(signal.SIGTERM)
+        assert time.monotonic() < deadline, host.tail()
+        time.sleep(0.001)
+    assert code in (0, -signal.SIGKILL), host.tail()
+    return code != 0
+
+
+def test_killed_at_a_call_and_again_a_turn_is_done_once(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
+    kills = 0
+    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
+        home = tmp_path / f"at-{at}"
+        make_home(home)
+        sender = RawSender(home).make()
+        sender.say("a1", "Remember what I drink")
+        runs = 0
+        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 150), "after"), None):
+            runs += 1
+            write_script(home, runs)
+            if not attend(sender, nursery.start(home, SETTINGS, kill=kill)):
+                break
+            kills += 1
+        check(sender, f"killed at {at}")
+        if runs == 1:
+            break
+    assert kills >= 10
+
+
+def check(sender: RawSender, where: str) -> None:
+    reply = json.loads(sender.peek("a1") or b"{}")
+    assert reply["ok"], f"{where}: {reply}"
+    assert [tool["ok"] for tool in reply["result"]["tools"]] == [True, True], f"{where}: {reply}"  # no conflict
+    notes = sender.memory_text()
+    for what in WHAT:
+        assert len(re.findall(f"- Likes {what}, said in run", notes)) == 1, f"{where}: {notes}"
+    log = (sender.home / "data" / "sessions" / "main" / "main.jsonl").read_text().splitlines()
+    turns = [(turn["role"], turn["content"]) for turn in map(json.loads, log)]
+    assert turns == [("user", "Remember what I drink"), ("assistant", reply["result"]["content"])], f"{where}: {turns}"
