@@ -33,7 +33,7 @@ class ModelSettings:
     retries: int = 2
     max_output_tokens: int = 4096
     temperature: float | None = None
-    key_name: str = "HONEYBADGER_MODEL__API_KEY"
+    key_name: str = "HONEYBADGER_MODEL_API_KEY"
 
     @property
     def key(self) -> str:

@@ -40,19 +40,20 @@ class Models:
         from honeybadger_agent.models import ModelSettings, open_model
 
         ours = self._settings
-        kind, _, rest = name.partition(":")
-        if kind == "scripted":
-            return open_model(f"scripted:{self._home / rest}", ModelSettings())
+        provider, _, rest = name.partition(":")
+        if provider == "scripted":
+            return open_model(f"scripted:{self._home / rest}")
+        is_own = provider == ours.name.partition(":")[0]
         try:
-            key, _ = model_key(kind)
+            key, key_name = model_key(provider, is_own=is_own)
         except SettingsError as error:
             raise ModelFailed(str(error), is_passing=False) from None
-        is_own = kind == ours.name.partition(":")[0]  # another provider is not served at the same address
         return open_model(
             name,
             ModelSettings(
                 base_url=ours.base_url if is_own else "",
                 api_key=key,
+                key_name=key_name,
                 timeout_seconds=ours.timeout_seconds,
                 retries=ours.retries,
                 max_output_tokens=ours.max_output_tokens,

@@ -26,9 +26,11 @@ TokenCounter: TypeAlias = Literal["estimate", "o200k"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
 _PREFIX: Final = "HONEYBADGER_"
-_NOT_SETTINGS: Final = ("HOME", "GROUP", "SENDER", "SESSION", "BOX", "MODEL_API_KEY")
-"""Variables of the clients, the home folder itself, and a key, that share the prefix."""
-_KEY_CREDENTIAL: Final = "model_api_key"
+_NOT_SETTINGS: Final = (
+    *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
+    *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
+)
+"""Variables of the clients, the home folder itself, and keys, that share the prefix."""
 
 
 class _Section(BaseModel):
@@ -400,24 +402,30 @@ def user_folders() -> tuple[Path, Path]:
     return home, Path(config) if config.startswith("/") else home / ".config"
 
 
-def model_key(provider: str) -> tuple[str, str]:
-    """Return the key for a provider of models, and where it came from; both empty when there is none.
+def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
+    """Return the key for a provider of models, empty when there is none, and what a person sets it with.
 
-    A file that systemd gives (`LoadCredential=model_api_key:FILE`), else `HONEYBADGER_MODEL_API_KEY`, else the variable
-    the provider's own tools read, as `OPENAI_API_KEY`. Raises SettingsError: the file is there and cannot be read.
+    `HONEYBADGER_OPENAI_API_KEY` in the environment, or a credential of systemd (`LoadCredential=openai_api_key:FILE`);
+    for the provider of `model.name` also `HONEYBADGER_MODEL_API_KEY` and `model_api_key`. No variable of other programs is
+    read: what is in it may be somebody else's.
+
+    Args:
+        is_own: it is the provider of `model.name`: a key goes to nobody else.
+    Raises SettingsError: a credential is there and cannot be read.
     """
-    if folder := os.environ.get("CREDENTIALS_DIRECTORY"):
-        path = Path(folder) / _KEY_CREDENTIAL
-        try:
-            return path.read_text().strip(), f"credential {_KEY_CREDENTIAL}"
-        except FileNotFoundError:
-            pass
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path} cannot be read: {error}") from None
-    for variable in (f"{_PREFIX}MODEL_API_KEY", f"{provider.upper()}_API_KEY"):
-        if key := os.environ.get(variable, "").strip():
-            return key, variable
-    return "", ""
+    names = [f"{provider}_api_key", *(["model_api_key"] if is_own else [])]
+    for name in names:
+        if key := os.environ.get(f"{_PREFIX}{name.upper()}", "").strip():
+            return key, f"{_PREFIX}{name.upper()}"
+        if folder := os.environ.get("CREDENTIALS_DIRECTORY"):
+            path = Path(folder) / name
+            try:
+                return path.read_text().strip(), f"the credential {name}"
+            except FileNotFoundError:
+                pass
+            except (OSError, UnicodeDecodeError) as error:
+                raise SettingsError(f"{path} cannot be read: {error}") from None
+    return "", f"{_PREFIX}{names[-1].upper()}"
 
 
 def notify_socket() -> str | None:

@@ -44,7 +44,7 @@ def test_a_name_that_is_none_says_which_there_are(name: str, says: str) -> None:
 
 @pytest.mark.parametrize("name", ["openai:gpt-5-mini", "anthropic:claude-sonnet-5"])
 def test_the_providers_own_address_needs_a_key_and_another_one_does_not(name: str) -> None:
-    with pytest.raises(ModelFailed, match="needs a key: set HONEYBADGER_MODEL__API_KEY"):
+    with pytest.raises(ModelFailed, match="needs a key: set HONEYBADGER_MODEL_API_KEY"):
         open_model(name)
     with pytest.raises(ModelFailed, match="needs a key: set THE_KEY"):
         open_model(name, ModelSettings(key_name="THE_KEY"))

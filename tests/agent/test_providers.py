@@ -219,8 +219,8 @@ async def test_several_answers_may_be_under_way_at_once(protocol: Protocol) -> N
 @pytest.mark.parametrize(
     ("answer", "says", "is_passing"),
     [
-        (refusal(401, f"Incorrect API key: {KEY}"), "refused the key: set HONEYBADGER_MODEL__API_KEY", False),
-        (refusal(403, "not in your region"), "refused the key: set HONEYBADGER_MODEL__API_KEY; it says: not in", False),
+        (refusal(401, f"Incorrect API key: {KEY}"), "refused the key: set HONEYBADGER_MODEL_API_KEY", False),
+        (refusal(403, "not in your region"), "refused the key: set HONEYBADGER_MODEL_API_KEY; it says: not in", False),
         (refusal(404, "no such model"), "has no such model: check its name, and base_url", False),
         (refusal(429, "slow down"), "is asked too often: again later; it says: slow down (asked 3 times)", True),
         (
