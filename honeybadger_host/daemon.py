@@ -489,7 +489,7 @@ def _watch(host: Host, watcher: Watcher, now: float) -> None:
 async def _index(host: Host) -> None:
     """Read in the background what the search does not know yet; look for changes nobody told of."""
     limiter = anyio.CapacityLimiter(1)
-    has_failed = False
+    has_failed = is_warm = False
     while True:
         try:
             count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
@@ -499,6 +499,8 @@ async def _index(host: Host) -> None:
                 await anyio.lowlevel.checkpoint()
             if count:
                 log.info("index.finished", files=count)
+            while not is_warm:  # once: what leaves memory later makes room for what is searched
+                is_warm = not await anyio.to_thread.run_sync(host.index.warm, limiter=limiter)
             has_failed = False
         except WorldFailed as error:
             host.counters.note_error(str(error))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from honeybadger_host.memory.analyzer import document_terms, length_in_words
-from honeybadger_host.memory.corpus import Document
+from honeybadger_host.memory.documents import Document
 
 
 @dataclass(frozen=True, slots=True)

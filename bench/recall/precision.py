@@ -12,7 +12,8 @@ from bench.recall.cases import Conversation, Question, Turn
 from bench.recall.measures import mean, measure
 from bench.recall.systems import System
 from honeybadger_host.memory.analyzer import entry_terms, length_in_words
-from honeybadger_host.memory.corpus import Corpus, Document
+from honeybadger_host.memory.corpus import Corpus
+from honeybadger_host.memory.documents import Document
 from honeybadger_host.memory.recall import Floor, search
 
 FILES = ("beliefs.seed.json", "retrieval.cases.json")

@@ -16,7 +16,8 @@ from datetime import UTC, datetime
 
 from bench.recall.synthetic import vocabulary
 from honeybadger_host.memory.analyzer import document_terms, length_in_words
-from honeybadger_host.memory.corpus import Corpus, Document
+from honeybadger_host.memory.corpus import Corpus
+from honeybadger_host.memory.documents import Document
 from honeybadger_host.memory.recall import search
 
 HEAD = "| system | analyse s | build s | memory MiB | search ms p50 | p99 | insert to found ms p50 | p99 |\n|---" + (

@@ -13,9 +13,9 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.search import earned, parameters_of
 from honeybadger_host.memory.budget import format_history
+from honeybadger_host.memory.documents import Kind
 from honeybadger_host.memory.index import Found, Index
 from honeybadger_host.memory.recollection import Recollection, State, in_view
-from honeybadger_host.memory.sources import Kind
 from honeybadger_host.settings import Recall
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.memory.documents import Kind
 from honeybadger_host.memory.index import Found, Index
-from honeybadger_host.memory.sources import Kind
 from honeybadger_host.settings import Recall
 
 if TYPE_CHECKING:

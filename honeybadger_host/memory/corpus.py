@@ -9,23 +9,21 @@ Sources: docs/decisions/017-recall.md.
 
 from __future__ import annotations
 
-import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from honeybadger_host.memory.analyzer import QUESTION_MARK, TIME_TERMS, is_number
+from honeybadger_host.memory.documents import KINDS, Document
 from honeybadger_host.memory.vectors import Vectors
 
-Kind: TypeAlias = Literal["entry", "note", "history", "turn"]
-KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn")
 TURN: Final = KINDS.index("turn")
 Ints: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -48,35 +46,6 @@ _SLICE: Final = 2_000
 """Documents sorted at once: 5 ms, for which nobody else runs."""
 _NO_ROWS: Final = array("I")
 _Scalar = TypeVar("_Scalar", bound=np.generic)
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Something that can be recalled.
-
-    Args:
-        number: its row in the index, unique in the group; turns of one session stand in the order of their numbers.
-        key: what the group calls it: an entry's id, a turn's number, a note's hash.
-        terms: what `document_terms` or `entry_terms` returned.
-        length: words, see `analyzer.length_in_words`.
-        session: of a turn; else empty.
-        author: who wrote it, as shown; empty when unknown.
-        role: of a turn (`user`, `assistant`, ...); else empty.
-        at: seconds of the epoch, UTC; NaN when unknown.
-        category: of an entry; else empty.
-    """
-
-    number: int
-    kind: Kind
-    key: str
-    terms: Sequence[str]
-    length: int
-    session: str = ""
-    author: str = ""
-    role: str = ""
-    at: float = math.nan
-    category: str = ""
-    tags: tuple[str, ...] = field(default=())
 
 
 class Names:

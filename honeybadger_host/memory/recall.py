@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from honeybadger_host.memory.analyzer import Query, analyse_query
-from honeybadger_host.memory.corpus import KINDS, Corpus, Floats, Kind, view
+from honeybadger_host.memory.corpus import Corpus, Floats, view
+from honeybadger_host.memory.documents import KINDS, Kind
 from honeybadger_host.memory.scoring import Hit, Parameters, Scoring
 
 

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from honeybadger_host.memory.analyzer import Query, QueryTerm, document_terms, is_cjk, names_in
 from honeybadger_host.memory.corpus import (
     ASKS,
-    KINDS,
     SAYS_NUMBER,
     SAYS_TIME,
     TF_BITS,
@@ -30,11 +29,11 @@ from honeybadger_host.memory.corpus import (
     TURN,
     Corpus,
     Floats,
-    Kind,
     Layout,
     view,
 )
 from honeybadger_host.memory.dates import dates_said
+from honeybadger_host.memory.documents import KINDS, Kind
 from honeybadger_host.memory.spelling import guesses
 
 Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "number", "statement", "vector"]

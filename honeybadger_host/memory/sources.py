@@ -16,16 +16,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import MEMORY
 from honeybadger_host.files import BOM, Signature, kind_of
 from honeybadger_host.memory.conversation import parse_turn
+from honeybadger_host.memory.documents import Kind
 from honeybadger_host.memory.entries import normalise, parse_entry
 from honeybadger_host.memory.notes import parse_notes
-
-Kind: TypeAlias = Literal["entry", "note", "history", "turn"]
 
 HISTORY: Final = "HISTORY.md"
 _SIGNED: Final = re.compile(r"## (?P<section>.*) \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")
@@ -159,7 +158,7 @@ def read_source(
         OSError: the world failed.
     """
     try:
-        fd = os.open(home / file, _OPEN)
+        fd = os.open(f"{home}/{file}", _OPEN)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from honeybadger_host.memory import corpus as corpus_module
 from honeybadger_host.memory.analyzer import document_terms, length_in_words
-from honeybadger_host.memory.corpus import Corpus, Document, Kind
+from honeybadger_host.memory.corpus import Corpus
+from honeybadger_host.memory.documents import Document, Kind
 from honeybadger_host.memory.recall import search
 from honeybadger_host.memory.scoring import Hit
 

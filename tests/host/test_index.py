@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.domain import Turn
+from honeybadger_host.memory import index as index_module
 from honeybadger_host.memory.conversation import dump_turn
 from honeybadger_host.memory.corpus import Corpus
 from honeybadger_host.memory.entries import normalise
@@ -227,7 +228,29 @@ def make_it_old(path: Path) -> None:
     db.close()
 
 
-@pytest.mark.parametrize("spoil", [spoil_with_garbage, spoil_a_page, make_it_old, Path.unlink])
+def make_it_of_the_schema_before(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as db:
+        db.executescript("""
+            CREATE TABLE sources (file TEXT PRIMARY KEY, grp TEXT NOT NULL) WITHOUT ROWID;
+            CREATE TABLE docs (id INTEGER PRIMARY KEY, grp TEXT NOT NULL, terms TEXT NOT NULL);
+            CREATE TABLE vectors (doc INTEGER PRIMARY KEY); CREATE TABLE recalled (grp TEXT PRIMARY KEY);
+            INSERT INTO docs VALUES (1, 'main', 'badger number');
+            PRAGMA user_version = 3001;
+            """)
+    db.close()
+
+
+def take_its_terms(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM terms")
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [spoil_with_garbage, spoil_a_page, make_it_old, make_it_of_the_schema_before, take_its_terms, Path.unlink],
+)
 def test_an_index_that_is_damaged_old_or_gone_is_built_anew(world: World, spoil: Callable[[Path], None]) -> None:
     for number in range(50):
         world.entry(f"e{number}", f"badger number {number}, " + "padding " * 20)
@@ -318,6 +341,59 @@ def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(world: 
     world.index.note_recalled("main", "s", ["d"], 9, oldest=4)
     assert world.index.recalled("main", "s") == {"b": 5, "d": 9}
     assert world.index.recalled("main", "main") == {}
+
+
+def test_a_log_longer_than_a_slice_is_read_to_its_end(world: World) -> None:
+    world.turns("main", *(f"badger {'padding ' * 100}" for _ in range(1000)), "a weasel at the end")
+    assert world.find("weasel") == ["main#1001"]
+    assert world.index.documents == 1001
+    world.turns("main", "another weasel", first=1002)
+    assert world.find("weasel") == ["main#1001", "main#1002"]
+
+
+def test_a_group_in_memory_is_told_of_what_is_read_in_the_background(world: World) -> None:
+    world.entry("e", "weasel")
+    assert world.find("weasel") == ["e"]
+    for number in range(5000):
+        world.put(f"groups/main/memory/general/e{number}.json", f'{{"content": "badger {number}"}}', touch=False)
+    world.index.touch_folder("groups/main/memory/general")
+    assert world.index.search("main", len) == (1, False)
+    before = world.index.resident_bytes
+    while world.index.work():
+        pass
+    assert world.index.resident_bytes > before  # without a search
+    assert world.index.search("main", len) == (5001, True)
+    world.restart()
+    assert world.index.search("main", len) == (5001, True)
+    assert {"e", "e4999"} <= set(world.find("badger 4999 weasel"))
+
+
+def test_the_large_groups_used_last_are_loaded_before_anybody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_WORTH_WARMING", 3)
+    world = World(tmp_path)
+    for age, group in enumerate(("newest", "older", "small")):
+        for number in range(4 if group != "small" else 2):
+            file = world.entry(f"e{number}", "badger " * 20, group)
+            os.utime(tmp_path / file, ns=(0, 10**18 - age * 10**12))
+    world.index.compare_all()
+    while world.index.work():
+        pass
+    assert world.index.resident_bytes == 0
+    assert world.index.warm()
+    one = world.index.resident_bytes
+    world.find("badger", "newest")
+    assert world.index.resident_bytes == one  # that one was there
+    assert world.index.warm()
+    assert world.index.resident_bytes > one
+    assert not world.index.warm()
+    world.index.close()
+    small = Index(tmp_path, tmp_path / INDEX_FILE, max_note_bytes=1000, max_memory_bytes=one)
+    small.compare_all()
+    assert small.warm()
+    assert not small.warm()  # the other half is for what is searched
+    small.close()
 
 
 def test_an_operator_searches_beside_a_host_without_touching_its_index(world: World) -> None:

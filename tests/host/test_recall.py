@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from honeybadger_host.memory.analyzer import document_terms, entry_terms, length_in_words
-from honeybadger_host.memory.corpus import Corpus, Document
+from honeybadger_host.memory.corpus import Corpus
+from honeybadger_host.memory.documents import Document
 from honeybadger_host.memory.recall import Filters, Floor, search
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)

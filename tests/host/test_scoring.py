@@ -20,7 +20,8 @@ from honeybadger_host.memory.analyzer import (
     document_terms,
     length_in_words,
 )
-from honeybadger_host.memory.corpus import AROUND_TURNS, AROUND_WORDS, Corpus, Document
+from honeybadger_host.memory.corpus import AROUND_TURNS, AROUND_WORDS, Corpus
+from honeybadger_host.memory.documents import Document
 from honeybadger_host.memory.recall import search
 from honeybadger_host.memory.scoring import SESSION_B, SESSION_K1, WEIGHTS, Parameters
 from honeybadger_host.memory.spelling import guesses

@@ -122,9 +122,9 @@ def test_explaining_a_context_keeps_nothing(room: Room) -> None:
 
 def test_a_context_is_there_when_the_index_cannot_be_used(room: Room) -> None:
     put(room, "e1", "The badger lives in Chicago")
-    room.index._db.execute("PRAGMA query_only = ON")  # as on a disk that is full or read-only
+    room.index._db.rows("PRAGMA query_only = ON")  # as on a disk that is full or read-only
     context = room.ask("get_context", message="Where does the badger live?")
     (why,) = [row["why"] for row in context["sections"] if row["title"] == "Recalled from long-term memory"]
     assert "the search index cannot be used" in why
-    room.index._db.execute("PRAGMA query_only = OFF")
+    room.index._db.rows("PRAGMA query_only = OFF")
     assert "[e1]" in room.ask("get_context", message="Where does the badger live?")["system"]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.memory.analyzer import document_terms, length_in_words
-from honeybadger_host.memory.corpus import Corpus, Document
+from honeybadger_host.memory.corpus import Corpus
+from honeybadger_host.memory.documents import Document
 from honeybadger_host.memory.recall import Filters, Floor, search
 from honeybadger_host.memory.scoring import Hit
 from honeybadger_host.memory.vectors import UNRELATED_COUNT, Vectors, standing_out

@@ -1,0 +1,40 @@
+"""What can be recalled: the kinds of it, and one of them as the ranking takes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+Kind: TypeAlias = Literal["entry", "note", "history", "turn"]
+KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Something that can be recalled.
+
+    Args:
+        number: its row in the index, unique in the group; turns of one session stand in the order of their numbers.
+        key: what the group calls it: an entry's id, a turn's number, a note's hash.
+        terms: what `document_terms` or `entry_terms` returned.
+        length: words, see `analyzer.length_in_words`.
+        session: of a turn; else empty.
+        author: who wrote it, as shown; empty when unknown.
+        role: of a turn (`user`, `assistant`, ...); else empty.
+        at: seconds of the epoch, UTC; NaN when unknown.
+        category: of an entry; else empty.
+    """
+
+    number: int
+    kind: Kind
+    key: str
+    terms: Sequence[str]
+    length: int
+    session: str = ""
+    author: str = ""
+    role: str = ""
+    at: float = math.nan
+    category: str = ""
+    tags: tuple[str, ...] = field(default=())
