@@ -76,8 +76,24 @@ ROWS: Final[dict[str, list[str]]] = {
     "HB7 one formatter for every history": [
         "host/test_budget.py::test_a_history_is_a_suffix_within_its_budget_and_never_without_the_newest",
     ],
+    "HB8 remember, MEMORY.md has it, a later session answers from it": [
+        "flows/test_seeds_story.py::test_what_is_to_be_remembered_is_in_memory_md_and_a_new_session_knows_it",
+    ],
     "HB9 fifty long messages, one more: cut to about 8000 tokens in the debug log": [
+        "flows/test_seeds_story.py::test_after_fifty_long_messages_one_more_is_answered_from_about_8000_tokens",
         "host/test_handlers.py::test_after_fifty_long_messages_and_one_more_the_debug_log_shows_the_cut_to_about_8000",
+    ],
+    "HB10 agents with identity, model and tools; turns queued per group": [
+        "flows/test_agents.py::test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes_from",
+        "flows/test_agents.py::test_only_the_tools_listed_are_offered_and_taken",
+        "flows/test_agents.py::test_an_agent_may_have_a_model_of_its_own",
+        "flows/test_turns.py::test_turns_of_a_group_come_one_after_another_in_the_order_of_their_names",
+    ],
+    "AM4 an absolute path as it is, else under the profile, else under home": [
+        "flows/test_agents.py::test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once",
+    ],
+    "AM5 soul.md, directives.md, style.md form the identity": [
+        "flows/test_agents.py::test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes_from",
     ],
     "AM1 at most 50 turns, idle sessions leave memory, snapshots, unknown is empty": [
         "host/test_conversation.py::test_the_window_moves_and_the_log_is_kept_whole",
@@ -303,7 +319,8 @@ def test_every_requirement_has_its_tests(row: str) -> None:
 
 
 def test_no_row_of_this_issue_is_left_out() -> None:
-    asked = {"HB1", "HB2", "HB3", "HB4", "HB5", "HB6", "HB7", "HB9", "AM1", "AB5", "AB6"}
+    asked = {"HB1", "HB2", "HB3", "HB4", "HB5", "HB6", "HB7", "HB8", "HB9", "AM1", "AB5", "AB6"}
+    asked |= {"HB10", "AM4", "AM5"}
     asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB11", "RB12", "AM2", "AM3", "AM6"}
     asked |= {"CM1", "CM2", "CM3", "CM4", "CM5", "CM6"}
     assert {row.split()[0] for row in ROWS} == asked
