@@ -37,4 +37,8 @@ class ModelSettings:
 
     @property
     def key(self) -> str:
+        """The key itself, without the line end that a file of it has."""
+        return self._given().strip()
+
+    def _given(self) -> str:
         return self.api_key if isinstance(self.api_key, str) else self.api_key.get_secret_value()

@@ -50,10 +50,12 @@ _log = logging.getLogger(__name__)
 def open_provider(provider: str, model: str, settings: ModelSettings) -> ProviderModel:
     """Return a model of `openai`, `anthropic` or `ollama`; nothing is contacted.
 
-    Raises ModelFailed: the address is none, or the provider's own address needs a key.
+    Raises ModelFailed: the address or the key is none, or the provider's own address needs one.
     """
     name = f"{provider}:{model}"
     base_url = _checked_url(name, settings.base_url or DEFAULT_URLS[provider])
+    if not (settings.key.isascii() and settings.key.isprintable()):
+        raise ModelFailed(f"{name}: {settings.key_name} has characters that no key has; set it anew", is_passing=False)
     if not settings.key and base_url == DEFAULT_URLS[provider] and provider != "ollama":
         raise ModelFailed(f"{name} needs a key: set {settings.key_name}", is_passing=False)
     client = _client(base_url, settings)
@@ -314,7 +316,7 @@ class ProviderModel:
                 why = f"what {at} sent broke off, or is no answer that can be read: is base_url right?"
                 return _Failure(f"{why}{said}", is_passing=True)
             case _:
-                _log.warning("model %s: no answer could be read: %s", self.name, type(error).__name__)
+                _log.debug("model %s: no answer could be read", self.name, exc_info=error)
                 why = f"what came back from {at} is no answer that can be read: is base_url right? "
                 return _Failure(f"{why}({type(error).__name__}{said})", is_passing=True)
 

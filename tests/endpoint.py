@@ -64,7 +64,7 @@ class Endpoint:
     url: str
     asked: list[Asked] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
-    """Set when a client closed a connection that hangs."""
+    """Set when a client closed a connection before its answer was whole."""
 
 
 @contextlib.contextmanager
@@ -118,8 +118,10 @@ def served(answering: Answering) -> Iterator[Endpoint]:
                 super().finish()
 
         def handle(self) -> None:
-            with contextlib.suppress(ConnectionError, ValueError):
+            try:
                 super().handle()
+            except (ConnectionError, ValueError):  # it went while it was answered
+                endpoint.gone.set()
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
