@@ -66,7 +66,7 @@ def test_an_address_that_is_none_or_holds_a_secret_is_refused_without_showing_it
 
 @pytest.mark.parametrize("key", ["sk-1\nsk-2", "schlüssel", "sk\x00"])
 def test_a_key_that_no_header_takes_is_refused_without_showing_it(key: str) -> None:
-    with pytest.raises(ModelFailed, match="HONEYBADGER_MODEL__API_KEY has characters that no key has") as failed:
+    with pytest.raises(ModelFailed, match="HONEYBADGER_MODEL_API_KEY has characters that no key has") as failed:
         open_model("openai:gpt-5-mini", ModelSettings(api_key=key))
     assert key not in str(failed.value)
 
