@@ -98,7 +98,7 @@ class Agents:
 
     def refresh(self) -> bool:
         """Read what changed; return whether anything did. What cannot be read stays as it was, and is said once."""
-        stamps = self._look()
+        stamps = agent_files(self._home)
         if stamps == self._stamps:
             return False
         found: dict[str, Agent] = {}
@@ -110,11 +110,11 @@ class Agents:
             if before is not None and self._stamps.get(name) == stamp and file not in self.problems:
                 found[agent_id] = before
                 continue
-            try:
-                found[agent_id] = _load(self._home, agent_id)
-            except (OSError, ValueError) as error:
-                why = (error.strerror or "cannot be read") if isinstance(error, OSError) else str(error)
-                problems[file] = why
+            agent = load_agent(self._home, agent_id)
+            if isinstance(agent, Agent):
+                found[agent_id] = agent
+            else:
+                why = problems[file] = agent
                 if before is not None:
                     found[agent_id] = before
                 if self.problems.get(file) != why:
@@ -130,21 +130,32 @@ class Agents:
             log.info("agents.loaded", agents=len(found), changed=changed[:20])
         return True
 
-    def _look(self) -> Mapping[str, tuple[int, int, int]]:
-        """Return the files there are, each with what changes when it is saved."""
-        stamps: dict[str, tuple[int, int, int]] = {}
-        try:
-            with os.scandir(self._home / AGENTS_FOLDER) as entries:
-                for entry in entries:
-                    if not entry.name.endswith(".json") or entry.name.startswith("."):
-                        continue
-                    status = entry.stat()
-                    stamps[entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
-                    if len(stamps) == _MOST_AGENTS:
-                        break
-        except OSError:
-            pass  # there is none
-        return dict(sorted(stamps.items()))
+
+def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
+    """Return the names of the files there are, each with what changes when it is saved."""
+    stamps: dict[str, tuple[int, int, int]] = {}
+    try:
+        with os.scandir(home / AGENTS_FOLDER) as entries:
+            for entry in entries:
+                if not entry.name.endswith(".json") or entry.name.startswith("."):
+                    continue
+                status = entry.stat()
+                stamps[entry.name] = (status.st_mtime_ns, status.st_size, status.st_ino)
+                if len(stamps) == _MOST_AGENTS:
+                    break
+    except OSError:
+        pass  # there is none
+    return dict(sorted(stamps.items()))
+
+
+def load_agent(home: Path, agent_id: str) -> Agent | str:
+    """Return what the file of an agent says, or what is wrong with it and what now."""
+    try:
+        return _load(home, agent_id)
+    except OSError as error:
+        return error.strerror or "cannot be read"
+    except ValueError as error:
+        return str(error)
 
 
 def _built_in(agent_id: str) -> Agent:

@@ -162,12 +162,15 @@ def context(
     home: Home = None,
     session: Annotated[str, typer.Option(help="The conversation.")] = "main",
     message: Annotated[str | None, typer.Option(help="What the user says now.")] = None,
+    agent: Annotated[str | None, typer.Option(help="The agent, by its id in config/agents/.")] = None,
     budget: Annotated[int | None, typer.Option(help="Estimated tokens; 0 means no limit.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Print why each part is in or out, not the text.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the context an agent of the group would get now, or explain it. Works with and without a running host."""
     from honeybadger_agent.mailbox import NAME, SESSION
+    from honeybadger_host.agents import Agents
+    from honeybadger_host.domain import NOBODY
     from honeybadger_host.handlers.conversation import load_parts
     from honeybadger_host.handlers.recalling import Recaller
     from honeybadger_host.handlers.working import inventory_of
@@ -197,10 +200,14 @@ def context(
     )
     working = inventory_of(Shelves(folder), settings.working)(group, session, datetime.now(UTC))
     recaller = Recaller(_index_of(folder, settings, group), settings.recall, settings.history.budget_tokens)
+    agents = Agents(folder, settings.turns.agent)
+    if agent is not None and agent not in agents.current:
+        raise NotFound(f"{folder} has no agent {agent!r}: {', '.join(sorted(agents.current))}")
+    identity = NOBODY if agent is None else agents.identity_of(agent)
     turns = conversations.load(group, session).turns
     recalled = recaller.recall(group, session, message, turns, datetime.now(UTC), keeps=False)
     built = build_context(
-        load_parts(files, turns, group, session, message, recalled, working),
+        load_parts(files, turns, group, session, message, recalled, working, identity),
         budget_tokens=settings.context.budget_tokens if budget is None else budget,
         history_budget_tokens=settings.history.budget_tokens,
         recall_budget_tokens=settings.recall.budget_tokens,
@@ -565,6 +572,11 @@ def _print_status(folder: Path, status_: dict[str, Any]) -> None:
     print(f"journal   at {journal['seq']}, in the files up to {journal['projected_seq']}")
     for file in status_["files_behind"]:
         print(f"          cannot be written now: {file}")
+    if "turns" in status_:  # else the host is older than this command
+        turns, agents = status_["turns"], status_["agents"]
+        print(f"agents    {len(agents['known'])}, {turns['running']} turns run, {turns['waiting']} wait")
+        for file, why in agents["refused"].items():
+            print(f"          as it was before: {file}: {why}")
     index = status_["index"]
     waits = f", {index['waiting']} files are still to be read" if index["waiting"] else ""
     if index["without_vector"]:

@@ -19,6 +19,7 @@ import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_host import service
+from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
 from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, SettingsError, WorldFailed
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, check_home, is_served, read_holder
@@ -27,7 +28,7 @@ from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.whole_files import read_whole
 from honeybadger_host.observe import STATUS_FILE
 from honeybadger_host.senders import load_senders
-from honeybadger_host.settings import load_settings, user_folders
+from honeybadger_host.settings import Settings, load_settings, model_key, user_folders
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -431,6 +432,54 @@ def units(home: Path) -> Iterator[Finding]:
                 )
 
 
+def agents(home: Path) -> Iterator[Finding]:
+    """The files of agents, and whether their models can be asked: nobody is."""
+    try:
+        loaded = load_settings(home).settings
+    except SettingsError:  # said above
+        return
+    models = {loaded.model.name: "model.name"}
+    files = [name.removesuffix(".json") for name in agent_files(home)]
+    for agent_id in files:
+        agent = load_agent(home, agent_id)
+        if isinstance(agent, str):
+            yield Finding(
+                "agents", "warning", f"{AGENTS_FOLDER}/{agent_id}.json: {agent}", "mend it; it counts at once"
+            )
+        elif agent.model is not None:
+            models.setdefault(agent.model, f"agent {agent_id}")
+    yield Finding("agents", "ok", f"{loaded.turns.agent} answers; {len(files)} files in {AGENTS_FOLDER}/")
+    for name, wanted_by in models.items():
+        yield _model(home, name, wanted_by, loaded)
+
+
+def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
+    provider, _, rest = name.partition(":")
+    is_own = provider == loaded.model.name.partition(":")[0]
+    what = f"{name} ({wanted_by})"
+    match provider, bool(rest):
+        case "offline", False:
+            return Finding(
+                "model", "ok", f"{what}: remembers and recalls, and is no language model; see docs/models.md"
+            )
+        case "scripted", True:
+            if (home / rest).is_file():
+                return Finding("model", "ok", what)
+            return Finding("model", "problem", f"{what}: there is no such file", "correct the name")
+        case (("openai" | "anthropic" | "ollama"), True):
+            if find_spec("pydantic_ai") is None:
+                advice = "pip install 'honeybadger-host[llm]'"
+                return Finding("model", "problem", f"{what} needs pydantic-ai, which is not installed", advice)
+            key, key_name = model_key(provider, is_own=is_own)
+            if not key and provider != "ollama" and not (is_own and loaded.model.base_url):
+                return Finding(
+                    "model", "warning", f"{what} has no key in this environment", f"set {key_name} for the host"
+                )
+            return Finding("model", "ok", what)
+        case _:
+            return Finding("model", "problem", f"{what} is no model", "see docs/models.md")
+
+
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     python_and_sqlite,
     home_folder,
@@ -449,6 +498,7 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     running,
     dead_letters,
     metrics,
+    agents,
     units,
 )
 

@@ -201,9 +201,12 @@ class Counters:
     _milliseconds: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def answered(self, type_: str, outcome: str, seconds: float) -> None:
+    def answered(self, type_: str, outcome: str, seconds: float | None) -> None:
+        """Count an answer; `seconds` is None where it waited for a model, which says nothing about the host."""
         with self._lock:
             self.requests[type_, outcome] += 1
+            if seconds is None:
+                return
             self.seconds[bisect_left(SECONDS_BOUNDS, seconds)] += 1
             self.seconds_sum += seconds
         self._milliseconds.append(seconds * 1000)

@@ -700,7 +700,7 @@ class Door:
         box.inflight.discard(letter.name)
         self._passed("unlinked")
         seconds = self._clock() - letter.received
-        self._counters.answered(letter.type, letter.outcome, seconds)
+        self._counters.answered(letter.type, letter.outcome, None if letter.is_turn else seconds)
         self._request_log.add(
             group=box.group,
             sender=box.sender,

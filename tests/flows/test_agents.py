@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import HostFactory
 from tests.flows.test_turns import HELLO, REMEMBER, said, script
-from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 
 def agent(home: Path, name: str, **members: Any) -> None:
@@ -155,3 +155,36 @@ def test_an_agent_may_have_a_model_of_its_own(make_host: HostFactory, home: Path
     assert stranger.chat("a2", "hello")["result"]["content"] == "Hello to you."
     assert_refused(stranger.chat("a3", "hello", agent="lost"), "unavailable", says="missing.json")
     assert [speaker for role, speaker, _ in said(stranger) if role == "assistant"] == ["keeper", "assistant"]
+
+
+# ------------------------------------------------------------------------------------------------------- the operator's
+
+
+def test_the_operator_sees_agents_and_turns_and_what_is_wrong_with_them(home: Path, host: HostProcess) -> None:
+    agent(home, "keeper", display_nam="Bee Keeper")
+    agent(home, "oracle", display_name="Oracle", description="Knows it.", model="opnai:gpt")
+    wait_for(lambda: "config/agents/keeper.json" in status(host)["agents"]["refused"])
+    shown = run_cli("status", home=home)
+    assert "agents    2, 0 turns run, 0 wait" in shown.stdout
+    assert "as it was before: config/agents/keeper.json: 'display_nam' is unknown" in shown.stdout
+    examined = run_cli("doctor", home=home).stdout
+    assert "agents: config/agents/keeper.json: 'display_nam' is unknown; did you mean display_name?" in examined
+    assert "problem   model: opnai:gpt (agent oracle) is no model" in examined
+    context = run_cli("context", "main", "--agent", "oracle", home=home)
+    assert "## Your Identity\nYou are Oracle (agent `oracle`). Knows it.\n" in context.stdout
+    assert run_cli("context", "main", "--agent", "nobody", home=home).returncode == 9
+
+
+MODELS = {
+    "offline": "ok        model: offline (model.name): remembers and recalls",
+    "scripted:missing.json": "problem   model: scripted:missing.json (model.name): there is no such file",
+    "openai:gpt": "warning   model: openai:gpt (model.name) has no key in this environment",
+    "ollama:llama": "ok        model: ollama:llama (model.name)",
+    "gpt": "problem   model: gpt (model.name) is no model",
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_doctor_says_whether_a_model_can_be_asked(home: Path, name: str) -> None:
+    (home / "config" / "honeybadger.toml").write_text(f'[model]\nname = "{name}"\n')
+    assert MODELS[name] in run_cli("doctor", home=home).stdout
