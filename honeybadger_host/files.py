@@ -10,7 +10,9 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,6 +23,8 @@ _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 BOM: Final = b"\xef\xbb\xbf"
 """Some editors put it before UTF-8. The codec `utf-8-sig` is a file that Python may be unable to open just then."""
+_TEMPORARY: Final = re.compile(r"\.(?P<name>.+)\.(?P<pid>[1-9][0-9]{0,8})\.tmp")
+"""What `replace` writes to; the process that does it holds the home, or is a command."""
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
@@ -201,6 +205,38 @@ def replace(path: Path, data: bytes, *, mode: int = FILE_MODE, is_durable: bool 
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def remove_leftovers(folder: Path, names: Collection[str]) -> list[str]:
+    """Remove what `replace` of files with these names left when its process was killed; return what went.
+
+    Only what is named just so, is a regular file of ours, and belongs to a process that runs no more. For a start: this
+    process must not be replacing any of them.
+    """
+    removed: list[str] = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            left = _TEMPORARY.fullmatch(entry.name)
+            if left is None or left["name"] not in names or _is_another_running(int(left["pid"])):
+                continue
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                    os.unlink(entry.path)
+                    removed.append(entry.name)
+    return removed
+
+
+def _is_another_running(pid: int) -> bool:
+    if pid == os.getpid():
+        return False  # in a container every start may have the same number
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def sync_folder(path: Path) -> None:

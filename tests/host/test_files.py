@@ -26,6 +26,7 @@ from honeybadger_host.files import (
     open_folder,
     open_to_append,
     read_incoming,
+    remove_leftovers,
     replace,
     try_lock,
 )
@@ -321,6 +322,45 @@ def test_a_replace_does_not_follow_a_link(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- locking
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from honeybadger_host import files
+os.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+files.replace(Path(sys.argv[1]), b"half a replacement")
+"""
+
+
+def _leave(path: Path) -> Path:
+    """Have a process killed in the middle of replacing a file; return what it left."""
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)])
+    assert process.wait(60) == -signal.SIGKILL
+    return path.with_name(f".{path.name}.{process.pid}.tmp")
+
+
+def test_what_a_killed_process_left_of_replacing_a_file_goes_and_nothing_else(tmp_path: Path) -> None:
+    left = _leave(tmp_path / "a.json")
+    assert left.read_bytes() == b"half a replacement"
+    of_this_process = left.with_name(f".a.json.{os.getpid()}.tmp")  # in a container every start may have its number
+    of_this_process.write_bytes(b"an earlier one")
+    dead = left.name.split(".")[-2]
+    others = [f".b.json.{dead}.tmp", ".a.json.tmp", f"a.json.{dead}.tmp", f".a.json.{dead}.tmp~", ".a.json.0.tmp"]
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
+        others += [f".a.json.{running.pid}.tmp", f".a.json.{os.getppid()}.tmp"]
+        for name in others:
+            (tmp_path / name).write_bytes(b"a person's, or in use")
+        (tmp_path / "a.json").write_bytes(b"whole")
+        before = {entry.name for entry in tmp_path.iterdir()}
+        assert sorted(remove_leftovers(tmp_path, {"a.json"})) == sorted([left.name, of_this_process.name])
+        running.communicate(b"\n")
+    assert {entry.name for entry in tmp_path.iterdir()} == before - {left.name, of_this_process.name}
+    (tmp_path / f".a.json.{running.pid}.tmp").unlink()  # it runs no more
+    left.mkdir()
+    of_this_process.symlink_to(tmp_path / "a.json")
+    assert remove_leftovers(tmp_path, {"a.json"}) == []
+    assert remove_leftovers(tmp_path / "missing", {"a.json"}) == []
 
 
 def test_one_lock_at_a_time_and_none_that_is_stale(tmp_path: Path) -> None:

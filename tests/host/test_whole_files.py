@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -134,6 +136,21 @@ def commit(journal: Journal, projections: Projections, rows: Sequence[Row], *, i
     if is_written:
         batch.project(rows, 0.0)
     batch.close()
+
+
+def test_what_a_kill_left_of_replacing_a_file_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    journal = Journal.open(tmp_path / "data" / "journal.db")
+    projections = Projections(tmp_path, settle_seconds=2.0, count_projected=journal.count_projected)
+    commit(journal, projections, rows_of([None, b"one", b"two"]), is_written=False)
+    file = tmp_path / FILE
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        left, kept = (file.with_name(f".{name}.{gone.pid}.tmp") for name in (file.name, "other.json"))
+    put(left, b"tw")
+    put(kept, b"of no file that was being written")
+    projections.recover(journal.unprojected(), 0.0)
+    assert held(file) == b"two"
+    assert (left.exists(), kept.exists()) == (False, True)
 
 
 @pytest.mark.parametrize("is_written", [True, False])
