@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ from honeybadger_host import __version__
 from honeybadger_host.agents import Agents
 from honeybadger_host.clock import Ages, WallClock
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
+from honeybadger_host.files import remove_leftovers
 from honeybadger_host.handlers import Desk, Rooms, build_table
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.ipc.box import Box, Spool
@@ -42,7 +44,7 @@ from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.models import Models
-from honeybadger_host.observe import Counters, Throttle, resident_bytes, write_status
+from honeybadger_host.observe import STATUS_FILE, Counters, Throttle, resident_bytes, write_status
 from honeybadger_host.senders import SenderList
 from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
@@ -56,6 +58,8 @@ if TYPE_CHECKING:  # needs an extra
 
 log = structlog.get_logger()
 
+SWITCH_SECONDS = 0.001
+"""How long a thread computes while others wait for Python's lock; 5 ms, the default, are several slices of the road."""
 CHECKPOINT_SECONDS = 1.0
 EMBED_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
@@ -65,6 +69,8 @@ _DAY_SECONDS = 86_400.0
 _KEEP_AGES_SECONDS = 600.0
 """How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
 _SWEPT_AT_ONCE = 64
+_SETTLED_AT_ONCE = 512
+"""Changes: about 1 ms, for which the road waits."""
 _MOST_ENTRY_FOLDERS = 1024
 """Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison."""
 _TRIM_EVERY_SECONDS = 1.0
@@ -145,6 +151,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 changed=changed,
             )
             _recover(journal, projections)
+            remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
             conversations = Conversations(
                 home,
                 window_turns=settings.conversation.window_turns,
@@ -335,6 +342,7 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536) if hard > 0 else 65_536, hard))
     os.umask(0o077)
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)  # a slice is a few thousand young objects without cycles: looking costs 5 %
     host = build(home, settings, passed=passed)
@@ -400,6 +408,7 @@ async def _live(host: Host) -> None:
                 loop.call_soon_threadsafe(woken)
 
     with contextlib.closing(Watcher(hint)) as watcher:  # closed behind the tasks: one may be adding watches on a thread
+        host.spool.listen = watcher.listen
         async with anyio.create_task_group() as tasks:
             signals = anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT)
             with signals as received:
@@ -479,7 +488,8 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
 
 def _watch(host: Host, watcher: Watcher, now: float) -> None:
     """Watch every box and every group's folder."""
-    folders = {one.requests: False for box in list(host.spool.boxes.values()) for one in box.both}
+    boxes = list(host.spool.boxes.values())
+    folders = dict.fromkeys((one.requests for box in boxes for one in box.both), False)
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
     folders |= {str(host.home / folder): True for folder in host.index.folders[:_MOST_ENTRY_FOLDERS]}
@@ -546,15 +556,21 @@ async def _checkpoint(host: Host) -> None:
             continue
         seen = journal.committed_seq
         try:
-            # `settle` and `mark_projected` share the writer's place; the fsync between them keeps nobody waiting
-            (paths, unsettled), last = await anyio.to_thread.run_sync(_settle, host, limiter=host.door.writer_slot)
+            # `settle` and `mark_projected` share the writer's place, which they take for a moment only; the fsync
+            # between them and the checkpoint behind them keep nobody waiting
+            has_more = True
+            while has_more:
+                (paths, unsettled), last, has_more = await anyio.to_thread.run_sync(
+                    _settle, host, limiter=host.door.writer_slot
+                )
             if paths:
                 is_unmarked = True
                 await anyio.to_thread.run_sync(host.projections.sync, paths)
             if is_unmarked:
                 await anyio.to_thread.run_sync(journal.mark_projected, last, unsettled, limiter=host.door.writer_slot)
                 is_unmarked = False
-            await anyio.to_thread.run_sync(journal.checkpoint, limiter=host.door.writer_slot)
+            if await anyio.to_thread.run_sync(journal.checkpoint):
+                await anyio.to_thread.run_sync(journal.begin_wal, limiter=host.door.writer_slot)
             is_waiting = False
         except WorldFailed as error:  # a full disk: the next round tries again, and recovery would, too
             host.counters.note_error(str(error))
@@ -563,9 +579,11 @@ async def _checkpoint(host: Host) -> None:
                 log.error("journal.waiting", error=str(error))
 
 
-def _settle(host: Host) -> tuple[Settled, int]:
-    """Return what is settled of all changes up to a seq, and that seq."""
-    return host.projections.settle(time.monotonic()), host.journal.committed_seq
+def _settle(host: Host) -> tuple[Settled, int, bool]:
+    """Return what is settled of all changes up to a seq, that seq, and whether more is due."""
+    now = time.monotonic()
+    settled = host.projections.settle(now, most=_SETTLED_AT_ONCE)
+    return settled, host.journal.committed_seq, host.projections.is_due(now)
 
 
 async def _trim(host: Host) -> None:

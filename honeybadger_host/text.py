@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 _ODD_BREAK: Final = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufff9-\ufffb\ufffe\uffff]")
@@ -42,8 +41,7 @@ _UNDERLINE: Final = re.compile(r"[ \t]*(?:>[ \t]*)*(?=(?:=+|-+)[ \t]*$)")
 _RULE: Final = re.compile(r"(?:-[ \t]*){2,}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Neutral:
+class Neutral(NamedTuple):
     """Text that forges nothing.
 
     Args:
@@ -89,8 +87,7 @@ def one_line(text: str) -> Neutral:
     return Neutral(" ".join(part.strip() for part in parts).strip(), changed)
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedNote:
+class RenderedNote(NamedTuple):
     """The bytes of a note and what was changed in it."""
 
     data: bytes
@@ -114,14 +111,17 @@ def render_note(content: str, section: str, agent: str, at: datetime) -> Rendere
     if is_blank(body.text) or is_blank(heading.text):
         raise ValueError("blank")
     lines, escaped = _item_lines(body.text.strip("\n"))
-    changed: Counter[str] = Counter()
-    for part in (body.changed, heading.changed, escaped):
-        if part:
-            changed.update(part)
-    # half the price of strftime, and the year has four digits on all libcs
-    minute = at.astimezone(UTC).isoformat(" ", "minutes")[:16]
-    text = f"\n## {heading.text} ({agent}, {minute})\n- " + "\n  ".join(lines) + "\n"
+    changed: dict[str, int] = {}
+    if body.changed or heading.changed or escaped:
+        changed = dict(Counter(body.changed) + Counter(heading.changed) + Counter(escaped))
+    text = f"\n## {heading.text} ({agent}, {_minute(at)})\n- " + "\n  ".join(lines) + "\n"
     return RenderedNote(text.encode(), heading.text, changed)
+
+
+@lru_cache(maxsize=64)
+def _minute(at: datetime) -> str:
+    """All notes of a slice have the same moment."""
+    return at.astimezone(UTC).isoformat(" ", "minutes")[:16]  # unlike strftime with four digits of the year everywhere
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,8 @@
 """File events as wake-ups: a hint where to look, never the truth.
 
 The door scans; an event only makes it scan sooner. Every folder has a flat watch of its own: a recursive one dies
-with three system calls of whoever may write below it (docs/decisions/003-watching.md).
+with three system calls of whoever may write below it (docs/decisions/003-watching.md). A box says only once that
+something came, until it is looked into: so a flood costs one event for each look, not one for each file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import errno
 import functools
 import os
 import stat
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -51,12 +53,15 @@ class _Backend(Protocol):
 
     dropped: set[str]
 
-    def add(self, path: str, hint: Callable[[str], None], *, removals: bool) -> Any:
+    def add(self, path: str, hint: Callable[[str], None], *, every: bool) -> Any:
         """Watch one folder, flat; `hint` gets the name of the file, or an empty string. Raises OSError.
 
         Args:
-            removals: tell of files that go, too.
+            every: tell of all files that come, change or go; else of the first arrival after each `listen`, or more.
         """
+
+    def listen(self, token: Any) -> None:
+        """Tell of the next arrival again. Raises OSError."""
 
     def remove(self, path: str, token: Any) -> None: ...
 
@@ -68,7 +73,8 @@ class _Backend(Protocol):
 class Watcher:
     """Watches folders, each by a flat watch, and comes back when its threads died.
 
-    `ensure` is called with every sweep, by one thread at a time. Hints arrive on a thread of watchdog's.
+    `ensure` is called with every sweep, by one thread at a time, `listen` by another. Hints arrive on a thread of
+    watchdog's.
 
     Args:
         hint: called with the watched folder and the file's name; both are empty when events were lost. Never raises.
@@ -78,6 +84,8 @@ class Watcher:
         self._hint = hint
         self._backend: _Backend | None = None
         self._watched: dict[str, tuple[_Identity, Any]] = {}
+        self._lock = threading.Lock()
+        """Held to begin or end a watch."""
         self._failed_until = 0.0
         self._refused: dict[str, tuple[_Identity, float]] = {}
         self.rebuilds = 0
@@ -88,7 +96,7 @@ class Watcher:
         """Watch exactly these folders; one that was replaced is watched anew, dead threads are replaced.
 
         Args:
-            folders: path -> whether to tell of files that go, too (the door need not hear of its own unlinks).
+            folders: path -> whether to tell of everything in it; else only that something came, once for each `listen`.
             now: monotonic seconds.
         """
         if self._backend is not None and not self._backend.is_alive():
@@ -112,7 +120,7 @@ class Watcher:
             del self._refused[folder]
         dropped = self._backend.dropped
         failed = 0
-        for folder, removals in folders.items():
+        for folder, every in folders.items():
             identity = _identity(folder)
             watched = self._watched.get(folder)
             if watched is not None and watched[0] == identity and folder not in dropped:
@@ -126,7 +134,9 @@ class Watcher:
                 failed += 1
                 continue
             try:
-                token = self._backend.add(folder, functools.partial(self._hint, folder), removals=removals)
+                with self._lock:
+                    token = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
+                    self._watched[folder] = (identity, token)
             except OSError as error:
                 failed += 1
                 if error.errno in _LIMITS:
@@ -136,24 +146,35 @@ class Watcher:
                 log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
                 continue
             self._refused.pop(folder, None)
-            self._watched[folder] = (identity, token)
             self._hint(folder, "")  # what came before the watch
         self.unwatched = failed
+
+    def listen(self, folder: str) -> None:
+        """Tell of the next arrival in this folder: to be called before a look into it, which finds what came so far."""
+        with self._lock:
+            watched = self._watched.get(folder)
+            if watched is not None and self._backend is not None:
+                try:
+                    self._backend.listen(watched[1])
+                except OSError:
+                    self._backend.dropped.add(folder)  # `ensure` watches it anew, or says why that is impossible
 
     def is_alive(self) -> bool:
         return self._backend is not None and self._backend.is_alive()
 
     def close(self) -> None:
-        if self._backend is not None:
-            self._backend.close()
-            self._backend = None
-        self._watched.clear()
+        with self._lock:
+            backend, self._backend = self._backend, None
+            self._watched.clear()
+        if backend is not None:
+            backend.close()
 
     def _remove(self, folder: str) -> None:
-        _, token = self._watched.pop(folder)
-        if self._backend is not None:
-            with contextlib.suppress(OSError, KeyError):
-                self._backend.remove(folder, token)
+        with self._lock:
+            _, token = self._watched.pop(folder)
+            if self._backend is not None:
+                with contextlib.suppress(OSError, KeyError):
+                    self._backend.remove(folder, token)
 
 
 if HAS_INOTIFY:
@@ -167,20 +188,41 @@ if HAS_INOTIFY:
     _REMOVALS: Final = InotifyConstants.IN_DELETE | InotifyConstants.IN_MOVED_FROM
 
     class _Callback:
-        """What InotifyFD calls for one folder; an exception in here would end its thread."""
+        """What InotifyFD calls for one folder; an exception in here would end its thread.
 
-        def __init__(self, backend: _InotifyBackend, path: str, hint: Callable[[str], None]) -> None:
+        Attributes:
+            wd: of the watch; -1 while another begins.
+            is_spent: the kernel told of an arrival and ended the watch.
+            is_doubtful: whether it did so is not known.
+        """
+
+        def __init__(self, backend: _InotifyBackend, path: str, hint: Callable[[str], None], *, every: bool) -> None:
             self._backend = backend
-            self._path = path
+            self.path = path
             self._hint = hint
+            self.every = every
+            self.wd: WatchDescriptor = WatchDescriptor(-1)
+            self.is_spent = not every
+            self.is_doubtful = False
+
+        @property
+        def mask(self) -> Mask:
+            return Mask(_ARRIVALS | _REMOVALS if self.every else _ARRIVALS | InotifyConstants.IN_ONESHOT)
 
         def on_event(self, event: InotifyEvent) -> None:
-            self._hint(os.fsdecode(event.name) if event.name else "")
+            if self.every:
+                self._hint(os.fsdecode(event.name) if event.name else "")
+            else:
+                self.is_spent = True  # before the hint: who is woken by it listens again
+                self._hint("")
 
         def on_watch_deleted(self, wd: WatchDescriptor) -> None:
-            self._backend.dropped.add(self._path)
+            if wd == self.wd and not self.is_spent:
+                self._backend.dropped.add(self.path)
 
         def on_queue_overflow(self) -> None:
+            if not self.every:
+                self.is_doubtful = self.is_spent = True  # what was lost may have been its one event
             self._backend.overflowed()
 
     class _InotifyBackend:
@@ -197,21 +239,38 @@ if HAS_INOTIFY:
             self._reader.daemon = True
             self._reader.start()
 
-        def add(self, path: str, hint: Callable[[str], None], *, removals: bool) -> Any:
-            callback = _Callback(self, path, hint)
+        def add(self, path: str, hint: Callable[[str], None], *, every: bool) -> Any:
+            callback = _Callback(self, path, hint, every=every)
             self.dropped.discard(path)
-            mask = Mask(_ARRIVALS | _REMOVALS if removals else _ARRIVALS)
-            wd = self._reader.add_callback(os.fsencode(path), mask, callback, CallbackId(id(callback)))
-            if wd == -1:  # watchdog swallows EACCES
-                raise PermissionError(f"cannot watch {path}")
-            return (wd, callback)
+            self._begin(callback)
+            return callback
+
+        def listen(self, token: Any) -> None:
+            callback: _Callback = token
+            if not callback.is_spent:
+                return
+            if callback.is_doubtful:
+                callback.is_doubtful = False
+                self._end(callback)
+            self._begin(callback)
 
         def remove(self, path: str, token: Any) -> None:
-            wd, callback = token
             if path in self.dropped:
                 self.dropped.discard(path)
                 return
-            self._reader.remove_callbacks([(wd, CallbackId(id(callback)))])
+            self._end(token)
+
+        def _begin(self, callback: _Callback) -> None:
+            callback.wd = WatchDescriptor(-1)
+            callback.is_spent = False  # before the watch begins: its event may come at once
+            name = os.fsencode(callback.path)
+            wd = self._reader.add_callback(name, callback.mask, callback, CallbackId(id(callback)))
+            if wd == -1:  # watchdog swallows EACCES
+                raise PermissionError(f"cannot watch {callback.path}")
+            callback.wd = wd
+
+        def _end(self, callback: _Callback) -> None:
+            self._reader.remove_callbacks([(callback.wd, CallbackId(id(callback)))])
 
         def is_alive(self) -> bool:
             return self._reader.is_alive()
@@ -233,12 +292,15 @@ class _ObserverBackend:
         self._observer.daemon = True
         self._observer.start()
 
-    def add(self, path: str, hint: Callable[[str], None], *, removals: bool) -> Any:
+    def add(self, path: str, hint: Callable[[str], None], *, every: bool) -> Any:
         class Handler(FileSystemEventHandler):
             def on_any_event(self, event: FileSystemEvent) -> None:
                 hint(os.path.basename(os.fsdecode(event.dest_path or event.src_path)))
 
         return self._observer.schedule(Handler(), path, recursive=False)
+
+    def listen(self, token: Any) -> None:
+        """It never stops telling."""
 
     def remove(self, path: str, token: Any) -> None:
         self._observer.unschedule(token)

@@ -311,12 +311,13 @@ class Door:
             self.sweeps += 1
         for box in hinted:
             for one in box.both:
-                self._spool.scan(one, now)
+                if not self._spool.scan(one, now):
+                    self._hinted[box.path] = None
         busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES}
-        has_more = self._spool.go_on(now)
         taken = self._spool.take(
             self._limits.batch_requests, except_groups={*busy, *self.lanes.busy}, most_turns=self.lanes.room
         )
+        has_more = not self._spool.few_were_first and self._spool.go_on(now)  # those few do not wait for others' names
         come_back, self._come_back = self._come_back, []
         if not taken and not come_back:
             if has_more:
@@ -546,6 +547,8 @@ class Door:
         return True
 
     def _is_over_notes(self, letter: Letter, changes: Sequence[Change], now: datetime) -> bool:
+        if not self.limiter.shares.notes_per_day:
+            return False
         letter.notes = sum(change.row_kind in REMEMBERED for change in changes)
         if letter.notes:
             over = self.limiter.admit_notes(letter.box.group, letter.box.sender, letter.notes, now)
@@ -608,7 +611,7 @@ class Door:
             for letter in letters:
                 try:
                     for change in letter.changes:
-                        for file in _built_upon(change):
+                        for file in _built_upon(change) if spoiled else ():
                             if file in spoiled:
                                 raise spoiled[file]
                         _make_way(batch, change)
@@ -618,13 +621,14 @@ class Door:
                     continue
                 group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, letter.seq or 0
                 for seq, change in enumerate(letter.changes, last - len(letter.changes) + 1):
+                    file, data = change.file, change.data
                     if isinstance(change, FileWritten | FileRemoved):
                         offset = row_offset(change)
                     else:
-                        offset = batch.open(change.file).place(len(change.data))
+                        offset = batch.open(file).place(len(data))
                     if isinstance(change, TurnAdded):
                         written.append(change)
-                    rows.append(Row(seq, at, group, sender, request, change.row_kind, change.file, offset, change.data))
+                    rows.append(Row(seq, at, group, sender, request, change.row_kind, file, offset, data))
                 receipts.append(Receipt(last, at, group, sender, request, letter.digest, letter.reply))
                 if letter.is_turn:
                     ended.append(TurnKey(group, sender, request))

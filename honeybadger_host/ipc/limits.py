@@ -138,12 +138,15 @@ class Limiter:
         self._groups: Buckets[str] = Buckets(
             shares.group_requests_per_second, shares.group_requests_per_second * shares.burst_seconds
         )
+        self._has_rate = bool(shares.requests_per_second or shares.group_requests_per_second)
         self.notes: DayCount[tuple[str, str]] = DayCount(shares.notes_per_day, notes, since)
         self._recent: dict[tuple[str, str, LimitName], tuple[float, float]] = {}
         """Who was refused for what -> (the last time, the last time it was news), monotonic seconds."""
 
     def admit(self, group: str, sender: str, now: float) -> tuple[LimitName, Refusal] | None:
         """Take a token of the sender and of the group; when one is missing take none and return why."""
+        if not self._has_rate:
+            return None
         if seconds := self._senders.seconds_until((group, sender), now):
             return "rate", _refusal(
                 f"{sender} sends more than {self.shares.requests_per_second:g} requests a second "

@@ -11,7 +11,7 @@ import sqlite3
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,7 +26,8 @@ log = structlog.get_logger()
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 3
 SYNCHRONOUS: Final = "FULL"
-_LONGEST_WAL_BYTES: Final = 64 * 1024 * 1024
+_LONG_WAL: Final = 4096
+"""Pages, 16 MiB."""
 _IDENTICAL_WITHIN: Final = 3_600_000
 _IDENTICAL_AMONG: Final = 10_000
 """Milliseconds, and changes at least. An entry says the minute in which it was decided, so the same bytes are not given
@@ -162,8 +163,8 @@ class Glance(NamedTuple):
 
 @dataclass(slots=True)
 class Journal:
-    """The open journal. What writes (`commit`, the turns, `mark_projected`, `prune_receipts`, `checkpoint`) is called
-    by one thread at a time; `receipts_of` by one other; both may run at once.
+    """The open journal. What writes (`commit`, the turns, `mark_projected`, `prune_receipts`, `begin_wal`) is called by
+    one thread at a time; `receipts_of` by one other, and `checkpoint` by a third; all may run at once.
 
     Args:
         next_seq: number for the next change; owned by the event loop.
@@ -179,6 +180,7 @@ class Journal:
     marks: Marks
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
+    _folder: sqlite3.Connection
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
     """(group, sender) -> the greatest request id it has a receipt for, or greater."""
 
@@ -246,8 +248,10 @@ class Journal:
         newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
         last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
         marks = _read_marks(writer)
-        reader = _connect(path)
-        return cls(path, str(meta["identity"]), last_seq + 1, last_seq, last_at, marks, writer, reader)
+        with ExitStack() as opened:
+            reader, folder = (opened.enter_context(closing(_connect(path))) for _ in range(2))
+            opened.pop_all()
+        return cls(path, str(meta["identity"]), last_seq + 1, last_seq, last_at, marks, writer, reader, folder)
 
     @property
     def projected_seq(self) -> int:
@@ -257,6 +261,7 @@ class Journal:
     def close(self) -> None:
         """Fold the WAL into the database and close."""
         self._reader.close()
+        self._folder.close()
         try:
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error:
@@ -455,14 +460,21 @@ class Journal:
         with self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('ages', ?)", (" ".join(map(repr, numbers)),))
 
-    def checkpoint(self) -> None:
-        """Fold the WAL into the database without making anybody wait, unless it has grown past 64 MiB."""
+    def checkpoint(self) -> bool:
+        """Fold the WAL into the database beside whoever commits; return whether `begin_wal` is due.
+
+        That is when it is long and something was committed meanwhile: only a WAL that is folded to its end begins anew.
+        """
         try:
-            is_long = os.path.getsize(f"{self.path}-wal") > _LONGEST_WAL_BYTES
-        except OSError:
-            is_long = False
+            _, pages, folded = self._folder.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+        return bool(folded < pages > _LONG_WAL)
+
+    def begin_wal(self) -> None:
+        """Fold the rest of the WAL, so that the next commit begins it anew. Whoever wants to commit waits."""
         try:
-            self._writer.execute(f"PRAGMA wal_checkpoint({'RESTART' if is_long else 'PASSIVE'})").fetchone()
+            self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
 

@@ -13,14 +13,15 @@ import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, pairwise
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 import structlog
 
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.files import append, open_to_append
+from honeybadger_host.files import append, open_to_append, remove_leftovers
 from honeybadger_host.memory.journal import Row
 from honeybadger_host.memory.whole_files import WHOLE_KINDS, bring_up, make_room
 
@@ -67,9 +68,16 @@ class _Unsettled:
         self.rows += rows
         self.appended.append((now, len(rows)))
 
-    def count_until(self, then: float) -> int:
-        """Return how many of the oldest rows were appended at `then` or before."""
-        return sum(count for at, count in takewhile(lambda item: item[0] <= then, self.appended))
+    def count_until(self, then: float, most: float = inf) -> int:
+        """Return how many of the oldest rows were appended at `then` or before; with `most` of the oldest appends only,
+        until they have so many.
+        """
+        total = 0
+        for at, count in self.appended:
+            if at > then or total >= most:
+                break
+            total += count
+        return total
 
     def forget(self, count: int) -> None:
         """Drop the oldest rows, as many as some of the oldest appends brought."""
@@ -211,15 +219,17 @@ class Projections:
         self._unsynced.add((self._home / file).parent)
         self._changed(file)
 
-    def settle(self, now: float, *, is_final: bool = False) -> Settled:
+    def settle(self, now: float, *, is_final: bool = False, most: float = inf) -> Settled:
         """Look at what was appended at least `settle_seconds` ago and append again what an editor's save dropped.
 
         Args:
+            most: rows to look at, about; `is_due` says whether some are left.
             is_final: look at what is younger, too. It is not settled by that: an editor that has the file open may save
                 it while no host runs, so the next start looks again.
         """
         for file, unsettled in list(self._unsettled.items()):
-            due = unsettled.count_until(now - self._settle_seconds)
+            due = unsettled.count_until(now - self._settle_seconds, most)
+            most -= due
             if is_final and unsettled.is_whole:
                 due = len(unsettled.rows)  # an older save is nothing to make good there
             if (due or is_final or not unsettled.rows) and self._catch_up(file, None if is_final else due):
@@ -229,6 +239,14 @@ class Projections:
                     del self._unsettled[file]
         oldest = {file: unsettled.rows[0].seq for file, unsettled in self._unsettled.items() if unsettled.rows}
         return Settled(list(self._unsynced), oldest)
+
+    def is_due(self, now: float) -> bool:
+        """Return whether `settle` has something to look at that it is not failing on already."""
+        then = now - self._settle_seconds
+        return any(
+            unsettled.appended and unsettled.appended[0][0] <= then and not unsettled.is_behind
+            for unsettled in self._unsettled.values()
+        )
 
     def recover(self, rows: Iterable[Row], now: float) -> int:
         """Bring the files up to date with rows of an earlier run; return how many rows were looked at."""
@@ -240,7 +258,19 @@ class Projections:
             unsettled.is_behind = True
             self._note_folders(self._home / file)  # the run before may have made them and not come to the fsync
             self._catch_up(file)
+        self._clean_up()
         return count
+
+    def _clean_up(self) -> None:
+        """Remove what the run before left of replacing files: whatever it may have been at is unsettled now."""
+        names: defaultdict[Path, set[str]] = defaultdict(set)
+        for file, unsettled in self._unsettled.items():
+            if unsettled.is_whole:
+                path = self._home / file
+                names[path.parent].add(path.name)
+        for folder, some in names.items():
+            if removed := remove_leftovers(folder, some):
+                log.info("projection.cleaned", folder=str(folder.relative_to(self._home)), files=removed)
 
     def sync(self, paths: Sequence[Path]) -> None:
         """Make files and folders durable. Any thread.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -88,7 +87,7 @@ def test_a_bug_and_a_forgery_are_noticed(tmp_path: Path, monkeypatch: pytest.Mon
 
     def forges(content: str, section: str, agent: str, at: datetime) -> RenderedNote:
         note = render_note(content, section, agent, at)
-        return replace(note, data=note.data + b"\n## Notes (alice, 2026-01-01 00:00)\n- forged\n")
+        return note._replace(data=note.data + b"\n## Notes (alice, 2026-01-01 00:00)\n- forged\n")
 
     with Road(tmp_path) as road:
         for broken, says in ((raises, "internal"), (forges, "forged")):

@@ -523,9 +523,31 @@ def test_a_checkpoint_folds_the_wal_in_and_may_run_beside_a_reader(journal: Jour
     for seq in range(1, 20):
         journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
     before = path.stat().st_size
-    journal.checkpoint()
+    assert not journal.checkpoint()
     assert path.stat().st_size > before
     assert content(path)[0] == list(range(1, 20))
+
+
+def test_a_wal_that_is_never_folded_to_its_end_begins_anew_when_it_is_long(
+    journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("honeybadger_host.memory.journal._LONG_WAL", 10)
+    wal = path.with_name(f"{path.name}-wal")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        journal.commit([row(1)], [receipt(1)])
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM changes").fetchone() == (1,)  # folded up to here, while it reads
+        for seq in range(2, 20):
+            journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
+        assert journal.checkpoint()
+        reader.execute("COMMIT")
+    journal.begin_wal()
+    before = wal.stat().st_size
+    for seq in range(20, 25):
+        journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
+    assert wal.stat().st_size == before
+    assert not journal.checkpoint()
+    assert content(path)[0] == list(range(1, 25))
 
 
 def test_what_was_committed_survives_a_process_that_just_ends(path: Path) -> None:

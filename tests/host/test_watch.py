@@ -24,10 +24,13 @@ class Watched:
         self.watcher = Watcher(lambda folder, name: self.hints.append((folder, name)))
         self.now = 0.0
 
-    def ensure(self, *folders: Path, removals: bool = False, after: float = 1.0) -> None:
+    def ensure(self, *folders: Path, every: bool = True, after: float = 1.0) -> None:
         """Go on in time and watch these folders."""
         self.now += after
-        self.watcher.ensure({str(folder): removals for folder in folders}, self.now)
+        self.watcher.ensure({str(folder): every for folder in folders}, self.now)
+
+    def count(self, folder: Path) -> int:
+        return sum(where == str(folder) for where, _ in self.hints)
 
     def has(self, folder: Path, name: str) -> bool:
         return (str(folder), name) in self.hints
@@ -141,20 +144,71 @@ def test_a_missing_folder_is_watched_once_it_is_there(watched: Watched, tmp_path
     watched.sees(folder, "a.json")
 
 
-def test_removals_are_told_only_where_they_are_asked_for(watched: Watched, tmp_path: Path) -> None:
-    told, untold = tmp_path / "told", tmp_path / "untold"
-    for folder in (told, untold):
+@backends
+def test_a_removal_is_told_where_everything_is(watched: Watched, folder: Path, backend: str) -> None:
+    watched.ensure(folder)
+    watched.sees(folder, "a.json")
+    before = watched.count(folder)
+    (folder / "a.json").unlink()
+    wait_for(lambda: watched.count(folder) > before)
+
+
+def test_a_box_tells_once_that_something_came_until_it_is_looked_into(watched: Watched, tmp_path: Path) -> None:
+    box, other = tmp_path / "box", tmp_path / "other"
+    for folder in (box, other):
         folder.mkdir()
-    watched.watcher.ensure({str(told): True, str(untold): False}, 1.0)
-    for folder in (untold, told):
-        watched.sees(folder, "a.json")
-    wait_for(lambda: watched.hints.count((str(untold), "a.json")) == watched.hints.count((str(told), "a.json")))
-    before = len(watched.hints)
-    for folder in (untold, told):
-        (folder / "a.json").unlink()
-    wait_for(lambda: len(watched.hints) > before)
-    watched.sees(untold, "b.json")
-    assert [hint for hint in watched.hints[before:] if hint[1] == "a.json"] == [(str(told), "a.json")]
+    watched.watcher.ensure({str(box): False, str(other): True}, 1.0)
+    for round_ in range(3):
+        before = watched.count(box)
+        for number in range(20):
+            (box / f"{round_}-{number}.json").write_text("x")
+        watched.sees(other, f"{round_}.json")  # what came before it was told before it
+        assert watched.count(box) == before + 1
+        (box / f"{round_}-0.json").unlink()
+        watched.watcher.listen(str(box))
+
+
+def test_what_comes_between_listening_and_looking_is_told_again(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder, every=False)
+    for number in range(200):
+        before = watched.count(folder)
+        watched.watcher.listen(str(folder))
+        (folder / f"{number}.json").write_text("x")
+        wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
+
+
+def test_a_box_is_listened_to_again_when_events_were_lost(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder, every=False)
+    backend = watched.watcher._backend
+    assert isinstance(backend, watch._InotifyBackend)
+    for was_told in (True, False):
+        before = watched.count(folder)
+        if was_told:
+            (folder / "a.json").write_text("x")
+            wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
+        token = watched.watcher._watched[str(folder)][1]
+        token.on_queue_overflow()
+        assert watched.hints[-1] == ("", "")
+        watched.watcher.listen(str(folder))
+        before = watched.count(folder)
+        (folder / f"{was_told}.json").write_text("x")
+        wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
+
+
+def test_listening_to_a_folder_that_went_is_made_good_when_it_is_there_again(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder, every=False)
+    watched.watcher.listen(str(folder.parent / "never watched"))
+    before = watched.count(folder)
+    (folder / "a.json").write_text("x")
+    wait_for(lambda: watched.count(folder) > before)
+    (folder / "a.json").unlink()
+    folder.rmdir()
+    watched.watcher.listen(str(folder))
+    folder.mkdir()
+    watched.ensure(folder, every=False)
+    before = watched.count(folder)
+    (folder / "b.json").write_text("x")
+    wait_for(lambda: watched.count(folder) > before)
 
 
 def test_a_watcher_whose_thread_died_is_rebuilt_and_everything_is_looked_at(
@@ -212,7 +266,7 @@ def test_when_the_kernel_has_no_more_watches_the_rest_is_left_to_the_sweep_for_a
     watched.ensure(folder)
     asked: list[str] = []
 
-    def full(self: object, path: str, hint: Callable[[str], None], *, removals: bool) -> object:
+    def full(self: object, path: str, hint: Callable[[str], None], *, every: bool) -> object:
         asked.append(path)
         raise OSError(errno.ENOSPC, "inotify watch limit reached")
 
