@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import orjson
 
 from honeybadger_agent import tools
-from honeybadger_agent.client import Client, SyncClient, result_of
+from honeybadger_agent.chat_wire import ChatResult, StreamLine
+from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
+from honeybadger_agent.explaining import explanation_of, hit_lines
 from honeybadger_agent.mailbox import SESSION, BadName, checked_id
-from honeybadger_agent.wire import ContextResult
+from honeybadger_agent.terminal import shown
 
 _HELP = """\
 The memory of an agent: what it remembers, its conversation, its context.
@@ -122,7 +125,7 @@ def _context(options: Mapping[str, Any]) -> None:
     if options["json"]:
         _print_json(context.model_dump())
     elif options["explain"]:
-        _print_explanation(context)
+        _print_lines(explanation_of(context))
     else:
         _print_text(context.system)
 
@@ -142,14 +145,7 @@ def _recall(options: Mapping[str, Any]) -> None:
     if options["json"]:
         _print_json(found.model_dump())
         return
-    for hit in found.hits:
-        about = ", ".join(part for part in (hit.time, hit.author, hit.category) if part)
-        print(f"[{hit.id}] ({about})\n  {' '.join(hit.text.split())}")
-        if options["explain"]:
-            points = ", ".join(f"{name} {value:g}" for name, value in hit.points.items() if value)
-            print(f"  {hit.score or 0:.2f} points: {points}; {hit.source}")
-    if not found.hits:
-        print("nothing matches" + ("" if found.is_complete else "; the index is still being made"))
+    _print_lines(hit_lines(found, with_points=options["explain"]))
 
 
 def _history(options: Mapping[str, Any]) -> None:
@@ -165,6 +161,34 @@ def _call(options: Mapping[str, Any]) -> int:
     reply = _client(options).request(options["type"], payload, request_id=options["id"])
     _print_json(reply.model_dump(exclude_unset=True))
     return 0 if reply.ok else 1
+
+
+def _ask(options: Mapping[str, Any]) -> None:
+    text = _standard_input() if options["text"] in (None, "-") else options["text"]
+    client, seen = _client(options), _ToolsSeen()
+    result = client.chat(
+        text,
+        sender=options["as"],
+        agent=options["agent"],
+        request_id=options["id"],
+        timeout_seconds=_patience(options),
+        on_line=seen.line,
+    )
+    _print_answer(options, result, seen)
+
+
+def _answer(options: Mapping[str, Any]) -> None:
+    seen = _ToolsSeen()
+    result = _client(options).answer(options["turn"], timeout_seconds=_patience(options), on_line=seen.line)
+    _print_answer(options, result, seen)
+
+
+def _chat(options: Mapping[str, Any]) -> int:
+    from honeybadger_agent.chat import talk  # an event loop, which only this command needs
+
+    return talk(
+        Client(**_place(options)), speaker=options["as"], agent=options["agent"], timeout_seconds=_patience(options)
+    )
 
 
 def _mcp(options: Mapping[str, Any]) -> None:
@@ -200,7 +224,7 @@ def _parser() -> argparse.ArgumentParser:
     place.add_argument("--sender", metavar="NAME", help="who asks; else user")
     place.add_argument("--session", metavar="NAME", type=_session, help="the conversation; else main")
     place.add_argument("--box", metavar="DIR", help="the sender's folder itself, as mounted into a container")
-    place.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long to wait for a reply (10)")
+    place.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long to wait (10; for answers 300)")
 
     parser = _Parser(
         prog="honeybadger-agent",
@@ -259,10 +283,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_id(call)
 
+    ask = command("ask", _ask, "Say something to an agent of the group and print its answer.")
+    ask.add_argument("text", metavar="TEXT", nargs="?", help="what is said; without it, or -, reads standard input")
+    _add_id(ask)
+
+    answer = command("answer", _answer, "Wait again for the answer to a message that was sent before.")
+    answer.add_argument("turn", metavar="ID", type=_request_id, help="of the message")
+
+    chat = command("chat", _chat, "Talk with an agent of the group; between pipes a message a line.")
+    for one in (ask, chat):
+        one.add_argument("--agent", metavar="NAME", help="who answers; else the host chooses")
+        one.add_argument("--as", metavar="NAME", help="who speaks, as the history shows it; else the sender")
+
     command("mcp", _mcp, "Serve the tools to an MCP client on standard input and output (extra: mcp).")
 
     ping = command("ping", _ping, "Ask whether a host serves this mailbox.")
-    for one in (remember, save, forget, context, recall, history, ping):
+    for one in (remember, save, forget, context, recall, history, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -306,6 +342,12 @@ def _place(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**place, "timeout_seconds": options.get("timeout", 10.0)}
 
 
+def _patience(options: Mapping[str, Any]) -> float:
+    """Return how long an answer is waited for, in seconds."""
+    seconds: float = options.get("timeout", CHAT_SECONDS)
+    return seconds
+
+
 def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode()
@@ -339,25 +381,51 @@ def _print_json(value: Any) -> None:
     print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
+class _ToolsSeen:
+    """Names the tools of a turn on stderr when a terminal looks on."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_looked_on = sys.stderr.isatty()
+
+    def line(self, line: StreamLine) -> None:
+        if line.kind == "began":
+            self._count = 0
+        if line.kind == "tool_ended":
+            self._tool(line.tool or "", line.summary or "")
+
+    def rest(self, result: ChatResult) -> None:
+        for run in result.tools[self._count :]:
+            self._tool(run.name, run.summary)
+
+    def _tool(self, name: str, summary: str) -> None:
+        self._count += 1
+        if self._is_looked_on:
+            print(shown(f"  {name}: {summary}"), file=sys.stderr)
+
+
+def _print_answer(options: Mapping[str, Any], result: ChatResult, seen: _ToolsSeen) -> None:
+    """Print the answer, and nothing else on stdout; on a terminal without what it would obey."""
+    seen.rest(result)
+    if options["json"]:
+        _print_json(result.model_dump())
+        return
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    _print_text(shown(result.content) if sys.stdout.isatty() else result.content)
+    sys.stdout.flush()
+    if result.stopped_by is not None:
+        _complain(f"stopped: {result.stopped_by}")
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
 def _print_text(text: str) -> None:
     if text:
         print(text, end="" if text.endswith("\n") else "\n")
-
-
-def _print_explanation(context: ContextResult) -> None:
-    rows = context.sections
-    title = max((len(row.title) for row in rows), default=0)
-    source = max((len(row.source) for row in rows), default=0)
-    for row in rows:
-        out = f"  without {row.left_out}" if row.left_out else ""
-        why = f" ({row.why})" if row.why else ""
-        print(f"{row.title:{title}}  {row.source:{source}}  {row.state:10}  {row.tokens:>6} tokens{out}{why}")
-    over = "  OVER: the parts that are never cut are too large" if context.is_over_budget else ""
-    limit = context.budget_tokens or "no limit"
-    print(f"{'':{title}}  {'whole':{source}}  {'':10}  {context.tokens:>6} tokens of {limit}{over}")
-    for one in context.recalled:
-        score = "" if one.score is None else f" {one.score:.1f} points:"
-        print(f"  [{one.id}] {one.state}:{score} {one.why or ''}")
 
 
 if __name__ == "__main__":

@@ -6,25 +6,45 @@ every file system and across container mounts, where file events do not.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
 from honeybadger_agent import tools, wire
-from honeybadger_agent.errors import BY_CODE, AgentError, Invalid, NoMailbox, ReplyTimeout
-from honeybadger_agent.mailbox import REPLIES, REQUESTS, SESSION, BadName, Mailbox, checked_id, id_time, new_id
+from honeybadger_agent.chat_wire import TURN_TYPES, Chat, ChatResult, StreamLine
+from honeybadger_agent.errors import BY_CODE, AgentError, Invalid, NoMailbox, NotFound, ReplyTimeout
+from honeybadger_agent.mailbox import (
+    REPLIES,
+    REQUESTS,
+    SESSION,
+    TURNS,
+    BadName,
+    Box,
+    Mailbox,
+    checked_id,
+    id_time,
+    new_id,
+)
+from honeybadger_agent.stream import StreamTail
 from honeybadger_agent.tools import Call
 
 ResultT = TypeVar("ResultT", bound=wire.Wire)
 Payload = wire.Wire | Mapping[str, Any]
 """What a request carries: a model, or for types this package does not know any JSON object."""
+
+OnLine = Callable[[StreamLine], None]
+"""Gets each line of an answer that is being written, between two looks for the reply; it must not take long."""
+
+CHAT_SECONDS: Final = 300.0
+"""How long an answer is waited for: agents ask their models more than once."""
 
 _FIRST_WAIT_SECONDS = 0.0005
 _LONGEST_WAIT_SECONDS = 0.025
@@ -37,6 +57,7 @@ class _Exchange:
     mailbox: Mailbox
     request_id: str
     timeout_seconds: float
+    box: Box = REQUESTS
 
     def waits(self) -> Iterator[float]:
         """Yield the pauses between two looks until the time is over."""
@@ -66,14 +87,34 @@ class _Exchange:
         self.mailbox.discard_reply(self.request_id)
         return reply
 
+    def look(self, tail: StreamTail, on_line: OnLine | None) -> wire.Reply | None:
+        """Return the reply of a turn, None while there is none, after everything that was written until then."""
+        reply = self.take()
+        if on_line is not None:
+            for line in tail.read():
+                on_line(line)
+        return reply
+
     def take_at_last(self) -> wire.Reply:
         """Return the reply after the time is over. Raises `ReplyTimeout` when it is not there even now."""
         if (reply := self.take()) is not None:
             return reply
         if self.mailbox.path(REPLIES, self.request_id).exists():
             raise self._not_a_reply("not JSON")
-        box = self.mailbox.root / REQUESTS if self.mailbox.is_waiting(self.request_id) else None
-        raise ReplyTimeout(self.request_id, self.timeout_seconds, waiting_in=None if box is None else str(box))
+        box = self.mailbox.root / self.box if self.mailbox.is_waiting(self.request_id, self.box) else None
+        raise ReplyTimeout(
+            self.request_id,
+            self.timeout_seconds,
+            waiting_in=None if box is None else str(box),
+            has_begun=self.box == TURNS and self._stream_path().exists(),
+        )
+
+    def tail(self) -> StreamTail:
+        """Return what reads the answer while it is being written; the caller closes it."""
+        return StreamTail(self._stream_path())
+
+    def _stream_path(self) -> Path:
+        return self.mailbox.root / REPLIES / f"{self.request_id}.stream"
 
     def _not_a_reply(self, why: str) -> AgentError:
         return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")
@@ -146,13 +187,29 @@ class _Clients:
             data = wire.dump_request(request_id, type_name, payload, session=session, sent_at=_sent_at(request_id))
         except TypeError as error:
             raise Invalid(f"payload cannot be sent as JSON: {error}", field="payload") from None
+        box: Box = TURNS if type_name in TURN_TYPES else REQUESTS
         try:
-            self.mailbox.publish(request_id, data)
+            self.mailbox.publish(request_id, data, box)
         except OSError as error:
             raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; nothing was sent") from error
         if self._sent is not None:
             self._sent()
-        return _Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout)
+        return _Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout, box)
+
+    def _said_before(self, request_id: str, timeout: float) -> _Exchange:
+        """Return the exchange of a turn that was asked before. Raises `Invalid`, `NotFound`, `NoMailbox`."""
+        try:
+            checked_id(request_id)
+        except BadName as error:
+            raise Invalid(str(error), field="id") from None
+        is_waiting = self.mailbox.is_waiting(request_id, TURNS)  # first: the host removes it after its reply stands
+        if not is_waiting and not self.mailbox.path(REPLIES, request_id).exists():
+            raise NotFound(
+                f"nothing is known of {request_id} in {self.mailbox.root}: its answer was taken before, or is older "
+                f"than replies are kept; what was said is in the history, and the same message with this id brings "
+                f"its answer back for 7 days"
+            )
+        return _Exchange(self.mailbox, request_id, timeout, TURNS)
 
 
 class Client(_Clients):
@@ -181,6 +238,57 @@ class Client(_Clients):
         """Send what a function of `honeybadger_agent.tools` built and return its result."""
         reply = await self.request(call.type_name, call.payload, request_id=request_id, timeout_seconds=timeout_seconds)
         return result_of(reply, call.result)
+
+    async def chat(
+        self,
+        content: str,
+        *,
+        sender: str | None = None,
+        agent: str | None = None,
+        request_id: str | None = None,
+        timeout_seconds: float = CHAT_SECONDS,
+        on_line: OnLine | None = None,
+    ) -> ChatResult:
+        """Say something to an agent of the group and return its answer.
+
+        The turn goes on when the caller stops waiting: `answer` waits for it again, and the same message with the same
+        `request_id` is never answered twice.
+
+        Args:
+            sender: who speaks, as shown in the history. Default: the sender's folder.
+            agent: which agent answers. Default: the host's choice.
+            on_line: gets the answer while it is being written. After a restart of the host it begins anew, with a line
+                `began` whose `attempt` is above 1.
+        Raises:
+            Unavailable: the model failed; nothing was said, the same `request_id` goes on where it was.
+            ReplyTimeout, and what else `honeybadger_agent.errors` lists.
+        """
+        import asyncio
+
+        payload = _said(content, sender, agent)
+        return await self._answered(
+            await asyncio.to_thread(self._send, "chat", payload, request_id, timeout_seconds), on_line
+        )
+
+    async def answer(
+        self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
+    ) -> ChatResult:
+        """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
+        import asyncio
+
+        return await self._answered(await asyncio.to_thread(self._said_before, request_id, timeout_seconds), on_line)
+
+    async def _answered(self, exchange: _Exchange, on_line: OnLine | None) -> ChatResult:
+        import asyncio
+
+        with contextlib.closing(exchange.tail()) as tail:
+            for wait in exchange.waits():
+                if (reply := exchange.look(tail, on_line)) is not None:
+                    break
+                await asyncio.sleep(wait)
+            else:
+                reply = exchange.take_at_last()
+        return result_of(reply, ChatResult)
 
     async def ping(self) -> wire.PingResult:
         return await self.call(tools.ping())
@@ -313,6 +421,36 @@ class SyncClient(_Clients):
         reply = self.request(call.type_name, call.payload, request_id=request_id, timeout_seconds=timeout_seconds)
         return result_of(reply, call.result)
 
+    def chat(
+        self,
+        content: str,
+        *,
+        sender: str | None = None,
+        agent: str | None = None,
+        request_id: str | None = None,
+        timeout_seconds: float = CHAT_SECONDS,
+        on_line: OnLine | None = None,
+    ) -> ChatResult:
+        """Say something to an agent of the group and return its answer; see `Client.chat`."""
+        payload = _said(content, sender, agent)
+        return self._answered(self._send("chat", payload, request_id, timeout_seconds), on_line)
+
+    def answer(
+        self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
+    ) -> ChatResult:
+        """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
+        return self._answered(self._said_before(request_id, timeout_seconds), on_line)
+
+    def _answered(self, exchange: _Exchange, on_line: OnLine | None) -> ChatResult:
+        with contextlib.closing(exchange.tail()) as tail:
+            for wait in exchange.waits():
+                if (reply := exchange.look(tail, on_line)) is not None:
+                    break
+                time.sleep(wait)
+            else:
+                reply = exchange.take_at_last()
+        return result_of(reply, ChatResult)
+
     def ping(self) -> wire.PingResult:
         return self.call(tools.ping())
 
@@ -434,6 +572,14 @@ def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:
     except ValidationError as error:
         why = wire.refusal_of(error, "result.").message
         raise AgentError(f"the reply to {reply.id} is not a {model.__name__}: {why}") from None
+
+
+def _said(content: str, sender: str | None, agent: str | None) -> Chat:
+    try:
+        return Chat(content=content, sender=sender, agent=agent)
+    except ValidationError as error:
+        refusal = wire.refusal_of(error, "payload.")
+        raise BY_CODE[refusal.code](refusal.message, field=refusal.field) from None
 
 
 def _checked_session(session: str) -> str:

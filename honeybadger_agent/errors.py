@@ -31,20 +31,24 @@ class NoMailbox(AgentError):
 class ReplyTimeout(AgentError):
     """No reply within the time given."""
 
-    def __init__(self, request_id: str, waited_seconds: float, *, waiting_in: str | None) -> None:
+    def __init__(
+        self, request_id: str, waited_seconds: float, *, waiting_in: str | None, has_begun: bool = False
+    ) -> None:
         """Write the message.
 
         Args:
             waiting_in: the box in which the request still lies; None: the host has taken it.
+            has_begun: an agent is writing the answer, or was when the host ended.
         """
         self.request_id = request_id
         self.waited_seconds = waited_seconds
         self.is_waiting = waiting_in is not None
-        self.state = (
-            "the host has taken it and its reply is late"
-            if waiting_in is None
-            else f"it still lies in {waiting_in}: does honeybadger-host run on this home?"
-        )
+        if waiting_in is None:
+            self.state = "the host has taken it and its reply is late"
+        elif has_begun:
+            self.state = f"an agent has begun to answer it; until it is done it lies in {waiting_in}"
+        else:
+            self.state = f"it still lies in {waiting_in}: does honeybadger-host run on this home?"
         super().__init__(
             f"no reply to {request_id} after {waited_seconds:g} s; {self.state} "
             f"(Asking again with request_id={request_id!r} is safe: it is never applied twice.)"

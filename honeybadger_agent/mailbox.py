@@ -25,7 +25,11 @@ GLOBAL_GROUP: Final = "global"
 OPERATOR: Final = "operator"
 """Reserved: the sender that `honeybadger-host` asks as; its requests must belong to the host's user."""
 
-TMP, REQUESTS, TURNS, REPLIES = "tmp", "requests", "turns", "replies"
+Box = Literal["requests", "turns"]
+TMP: Final = "tmp"
+REQUESTS: Final = "requests"
+TURNS: Final = "turns"
+REPLIES: Final = "replies"
 FOLDERS: Final = (TMP, REQUESTS, TURNS, REPLIES)
 
 
@@ -108,7 +112,7 @@ class Mailbox:
     def path(self, box: str, request_id: str) -> Path:
         return self.root / box / f"{request_id}.json"
 
-    def publish(self, request_id: str, data: bytes, box: Literal["requests", "turns"] = "requests") -> None:
+    def publish(self, request_id: str, data: bytes, box: Box = REQUESTS) -> None:
         """Write `data` to `tmp/`, fsync it and rename it into `box`: the host sees all of it or nothing.
 
         Raises:

@@ -17,9 +17,11 @@ MODULES = [
 MODULES.remove("honeybadger_agent.mcp_server")  # for the command `mcp` alone, which needs the extra
 MODULES.remove("honeybadger_agent.anthropic_memory")  # for programs that have the extra
 MODULES.remove("honeybadger_agent.providers")  # for models of a provider alone, which need the extra
+for name in ("chat", "chat_waiting"):
+    MODULES.remove(f"honeybadger_agent.{name}")  # for the command `chat` alone, which has an event loop
 FOREIGN = [
     *("honeybadger_host", "anyio", "mcp", "pydantic_settings", "structlog", "typer", "watchdog"),
-    *("pydantic_ai", "openai", "anthropic", "httpx2"),
+    *("pydantic_ai", "openai", "anthropic", "httpx2", "prompt_toolkit"),
 ]
 
 

@@ -1,0 +1,41 @@
+"""Results as lines for people: why each part of a context is in or out, and what a search found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from honeybadger_agent.wire import ContextResult, SearchResult
+
+
+def explanation_of(context: ContextResult) -> Iterator[str]:
+    """Yield a table of the parts of a context, its whole, and what was recalled for it."""
+    rows = context.sections
+    title = max((len(row.title) for row in rows), default=0)
+    source = max((len(row.source) for row in rows), default=0)
+    for row in rows:
+        out = f"  without {row.left_out}" if row.left_out else ""
+        why = f" ({row.why})" if row.why else ""
+        yield f"{row.title:{title}}  {row.source:{source}}  {row.state:10}  {row.tokens:>6} tokens{out}{why}"
+    over = "  OVER: the parts that are never cut are too large" if context.is_over_budget else ""
+    limit = context.budget_tokens or "no limit"
+    yield f"{'':{title}}  {'whole':{source}}  {'':10}  {context.tokens:>6} tokens of {limit}{over}"
+    for one in context.recalled:
+        score = "" if one.score is None else f" {one.score:.1f} points:"
+        yield f"  [{one.id}] {one.state}:{score} {one.why or ''}"
+
+
+def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str]:
+    """Yield two lines for each hit, best first, or one that says that there is none.
+
+    Args:
+        with_points: a third one, with what the hit earned from what.
+    """
+    for hit in found.hits:
+        about = ", ".join(part for part in (hit.time, hit.author, hit.category) if part)
+        yield f"[{hit.id}] ({about})"
+        yield f"  {' '.join(hit.text.split())}"
+        if with_points:
+            points = ", ".join(f"{name} {value:g}" for name, value in hit.points.items() if value)
+            yield f"  {hit.score or 0:.2f} points: {points}; {hit.source}"
+    if not found.hits:
+        yield "nothing matches" + ("" if found.is_complete else "; the index is still being made")

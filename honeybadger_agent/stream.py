@@ -1,0 +1,115 @@
+"""An answer while it is being written: `replies/<id>.stream`, read as it grows.
+
+It is for looking on, and the reply has everything. So what is torn, strange or gone in it is passed over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from honeybadger_agent.chat_wire import StreamLine
+
+_READ_BYTES: Final = 1 << 16
+_LONGEST_LINE: Final = 1 << 20
+"""Bytes; what has no end by then is no line of a host (it writes about a word at a time)."""
+
+
+class Lines:
+    """Cuts what was read into whole lines; the beginning of one waits for its end."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._is_skipping = False
+
+    def feed(self, data: bytes) -> list[StreamLine]:
+        """Return the lines that `data` completes, in order, without those that are none of ours."""
+        *whole, rest = data.split(b"\n")
+        found = []
+        for end in whole:
+            line, self._begun = self._begun + end, b""
+            if self._is_skipping:
+                self._is_skipping = False
+            elif (parsed := _parsed(line)) is not None:
+                found.append(parsed)
+        self._begun += rest
+        if len(self._begun) > _LONGEST_LINE:
+            self._begun, self._is_skipping = b"", True
+        return found
+
+
+class StreamTail:
+    """Follows the stream of one turn through restarts of the host, each of which makes the file anew.
+
+    The file is held open while it is read: so its inode cannot become that of the next one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+        self._lines = Lines()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a stream at any look, that is, whether a host has begun the turn."""
+        return self._fd is not None
+
+    def read(self) -> list[StreamLine]:
+        """Return what came since the last look, oldest first; nothing while there is no stream."""
+        lines = self._drain()
+        if self._is_another():
+            self.close()
+            self._fd = _opened(self._path)
+            self._lines = Lines()
+            lines += self._drain()
+        return lines
+
+    def close(self) -> None:
+        """Let go of the file. May be called again."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _drain(self) -> list[StreamLine]:
+        lines: list[StreamLine] = []
+        if self._fd is not None:
+            with contextlib.suppress(OSError):
+                while data := os.read(self._fd, _READ_BYTES):
+                    lines += self._lines.feed(data)
+        return lines
+
+    def _is_another(self) -> bool:
+        """Return whether the name now belongs to another file than the one that is read."""
+        try:
+            now = os.stat(self._path, follow_symlinks=False)
+        except OSError:
+            return False  # gone: the reply stands, or the host is about to begin again
+        if self._fd is None:
+            return True
+        held = os.fstat(self._fd)
+        return (now.st_dev, now.st_ino) != (held.st_dev, held.st_ino)
+
+
+def _opened(path: Path) -> int | None:
+    """Return a descriptor of a regular file, None for anything else: a FIFO would hold its reader."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _parsed(line: bytes) -> StreamLine | None:
+    """Return the line, None when it is torn, or of a kind that this version does not know."""
+    try:
+        return StreamLine.model_validate_json(line)
+    except ValidationError:
+        return None

@@ -1,0 +1,78 @@
+"""What may reach a terminal: text without anything it would obey, and the few styles that are ours."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+_OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories of what moves a cursor, hides, turns or ends a line."""
+_HARMLESS: Final = "\n\t\u00ad\u200c\u200d"
+"""Joiners belong to scripts and emoji, a soft hyphen is not seen."""
+
+RESET: Final = "\x1b[0m"
+STYLES: Final[Mapping[str, str]] = {
+    "dim": "\x1b[2m",
+    "bold": "\x1b[1m",
+    "who": "\x1b[1;36m",
+    "code": "\x1b[33m",
+    "mark": "\x1b[36m",
+    "warning": "\x1b[33m",
+    "error": "\x1b[31m",
+}
+
+
+def shown(text: str) -> str:
+    """Return `text` with what a terminal would obey written out, as `\\x1b`: a model or a tool may print anything."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character in _HARMLESS or unicodedata.category(character) not in _OBEYED
+        else _written_out(character)
+        for character in text
+    )
+
+
+def _written_out(character: str) -> str:
+    return ascii(character)[1:-1]
+
+
+def painted(text: str, style: str) -> str:
+    """Return `text` in one of `STYLES`."""
+    return f"{STYLES[style]}{text}{RESET}" if text else ""
+
+
+def takes_styles(out: TextIO) -> bool:
+    """Return whether colours are wanted there: on a terminal that is not dumb, unless `NO_COLOR` says no."""
+    return out.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+@dataclass(slots=True)
+class Screen:
+    """A terminal that is written to piece by piece; knows whether its line has begun."""
+
+    out: TextIO
+    is_styled: bool
+    is_line_begun: bool = False
+
+    def write(self, text: str) -> None:
+        """Write text that is `shown` already, perhaps with our styles in it, and show it now."""
+        if text:
+            self.out.write(text)
+            self.out.flush()
+            self.is_line_begun = not text.endswith("\n")
+
+    def line(self, text: str, style: str | None = None) -> None:
+        """Write anything as lines of their own; it is made harmless here."""
+        self.fresh_line()
+        safe = shown(text)
+        self.write((painted(safe, style) if style is not None and self.is_styled else safe) + "\n")
+
+    def fresh_line(self) -> None:
+        """End the line when one has begun."""
+        if self.is_line_begun:
+            self.write("\n")

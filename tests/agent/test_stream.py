@@ -1,0 +1,146 @@
+"""The stream of an answer, read while it is written: torn lines, restarts, and what is no stream at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_agent.chat_wire import StreamLine
+from honeybadger_agent.stream import Lines, StreamTail
+
+LINES = st.builds(
+    StreamLine,
+    kind=st.sampled_from(["began", "text", "tool_began", "tool_ended"]),
+    text=st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    step=st.none() | st.integers(1, 9),
+)
+
+
+def dumped(line: StreamLine) -> bytes:
+    return orjson.dumps(line.model_dump(exclude_none=True), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def text(piece: str) -> bytes:
+    return dumped(StreamLine(kind="text", text=piece, step=1))
+
+
+def texts(tail: StreamTail) -> list[str | None]:
+    return [line.text for line in tail.read()]
+
+
+@given(st.lists(LINES), st.data())
+def test_wherever_the_bytes_are_cut_the_lines_are_the_same(lines: list[StreamLine], data: st.DataObject) -> None:
+    whole = b"".join(map(dumped, lines))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
+    reader = Lines()
+    read = [
+        line
+        for begin, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)
+        for line in reader.feed(whole[begin:end])
+    ]
+    assert read == lines
+
+
+@given(st.lists(LINES | st.binary(max_size=30)), st.data())
+def test_what_is_no_line_is_passed_over_and_the_others_are_read(
+    parts: list[StreamLine | bytes], data: st.DataObject
+) -> None:
+    lines = [part for part in parts if isinstance(part, StreamLine)]
+    whole = b"".join(
+        dumped(part) if isinstance(part, StreamLine) else b"\0" + part.replace(b"\n", b"") + b"\n" for part in parts
+    )
+    cut = data.draw(st.integers(0, len(whole)))
+    reader = Lines()
+    assert [*reader.feed(whole[:cut]), *reader.feed(whole[cut:])] == lines
+
+
+def test_a_line_without_end_costs_no_memory_and_the_next_one_is_read() -> None:
+    reader = Lines()
+    for _ in range(40):
+        assert reader.feed(b"x" * (1 << 16)) == []
+    assert len(reader._begun) <= 1 << 20
+    assert [line.text for line in reader.feed(b"rest\n" + text("after"))] == ["after"]
+
+
+@given(st.lists(st.lists(LINES, max_size=4), max_size=4), st.data())
+def test_each_restart_makes_the_file_anew_and_nothing_is_read_twice_or_lost(
+    attempts: list[list[StreamLine]], data: st.DataObject
+) -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder, closing(StreamTail(Path(folder) / "a.stream")) as tail:
+        assert tail.read() == []
+        for lines in attempts:
+            fd = os.open(f"{folder}/a.stream", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            seen = []
+            for line in lines:
+                torn = data.draw(st.integers(0, 5))
+                whole = dumped(line)
+                os.write(fd, whole[:torn])
+                seen += tail.read()
+                os.write(fd, whole[torn:])
+                seen += tail.read() if data.draw(st.booleans()) else []
+            os.write(fd, b'{"kind":"te' if data.draw(st.booleans()) else b"")  # a kill in the middle of a line
+            os.close(fd)
+            assert seen + tail.read() == lines
+            os.unlink(f"{folder}/a.stream")
+            assert tail.read() == []
+
+
+def test_what_was_written_before_the_stream_went_is_still_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.stream"
+    path.write_bytes(text("one"))
+    with closing(StreamTail(path)) as tail:
+        assert texts(tail) == ["one"]
+        with path.open("ab") as file:
+            file.write(text("two"))
+        path.unlink()
+        assert texts(tail) == ["two"]
+
+
+def test_a_stream_that_was_replaced_between_two_looks_is_read_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "a.stream"
+    path.write_bytes(text("one") + text("two")[:-5])
+    with closing(StreamTail(path)) as tail:
+        assert texts(tail) == ["one"]
+        path.unlink()
+        path.write_bytes(text("three") + text("four"))
+        assert texts(tail) == ["three", "four"]
+
+
+@pytest.mark.parametrize("what", ["a link", "a FIFO", "a folder"])
+def test_what_is_no_file_is_not_read_and_holds_nobody(tmp_path: Path, what: str) -> None:
+    path, other = tmp_path / "a.stream", tmp_path / "other"
+    other.write_bytes(text("secret"))
+    match what:
+        case "a link":
+            path.symlink_to(other)
+        case "a FIFO":
+            os.mkfifo(path)
+        case _:
+            path.mkdir()
+    with closing(StreamTail(path)) as tail:
+        assert tail.read() == []
+        path.rmdir() if what == "a folder" else path.unlink()
+        path.write_bytes(text("here"))
+        assert texts(tail) == ["here"]
+
+
+def test_a_tail_holds_one_descriptor_and_lets_go_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.stream"
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
+    tail = StreamTail(path)
+    for number in range(5):
+        path.write_bytes(text(str(number)))
+        assert texts(tail) == [str(number)]
+        path.unlink()
+    tail.close()
+    tail.close()
+    if before is not None:
+        assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,231 @@
+"""A message and its answer over the clients, and `honeybadger-agent ask` and `answer`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent import Client, SyncClient, new_id
+from honeybadger_agent.chat_wire import StreamLine
+from honeybadger_agent.errors import Conflict, Invalid, NotFound, ReplyTimeout
+from honeybadger_agent.mailbox import Mailbox
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, frozen_environment, wait_for
+from tests.terminal import Terminal
+
+AGENT = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
+Member = Callable[..., SyncClient]
+
+
+def agent(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run one `honeybadger-agent` command."""
+    command = [*AGENT, *arguments, "--home", str(home)]
+    return subprocess.run(
+        command, input=stdin, env=frozen_environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ clients
+
+
+def test_a_message_is_answered_and_the_answer_read_while_it_is_written(asker: RawSender, member: Member) -> None:
+    lines: list[StreamLine] = []
+    result = member().chat("Remember that I like tea", sender="ann", on_line=lines.append)
+    assert [run.name for run in result.tools] == ["update_memory"]
+    assert "likes tea" in asker.memory_text()
+    kinds = [line.kind for line in lines]
+    assert kinds[:3] == ["began", "tool_began", "tool_ended"] or not kinds  # it may be over before the first look
+    assert "".join(line.text or "" for line in lines if line.kind == "text") in result.content
+
+
+async def test_the_asynchronous_client_does_the_same(asker: RawSender, member: Member) -> None:
+    member().update_memory("The bees are asleep")
+    client = Client(asker.home, asker.group, "researcher")
+    result = await client.chat("Are the bees asleep?")
+    assert "The bees are asleep" in result.content
+    with pytest.raises(NotFound, match="taken before"):
+        await client.answer(new_id())
+
+
+def test_asking_again_with_the_same_id_gives_the_first_answer(asker: RawSender, member: Member) -> None:
+    client, request_id = member(), new_id()
+    first = client.chat("Remember that I like tea", request_id=request_id)
+    assert client.chat("Remember that I like tea", request_id=request_id) == first
+    assert asker.memory_text().count("likes tea") == 1
+    with pytest.raises(Conflict):
+        client.chat("Remember that I like milk", request_id=request_id)
+
+
+def test_what_cannot_be_sent_is_refused_before_it_is(asker: RawSender, member: Member) -> None:
+    for content, agent_id, sender in (("", None, None), ("x", "../x", None), ("x", None, "")):
+        with pytest.raises(Invalid, match=r"payload\."):
+            member().chat(content, agent=agent_id, sender=sender)
+    with pytest.raises(Invalid, match="request id"):
+        member().answer("../../x")
+
+
+def test_nobody_who_waits_learns_where_the_message_lies(home: Path) -> None:
+    client = SyncClient(home, "main", "user")
+    with pytest.raises(ReplyTimeout, match=r"/turns: does honeybadger-host run") as caught:
+        client.chat("hello", timeout_seconds=0.05)
+    assert caught.value.is_waiting
+    with pytest.raises(ReplyTimeout, match="/turns"):
+        client.answer(caught.value.request_id, timeout_seconds=0.05)
+    (home / "data/ipc/main/user/replies" / f"{caught.value.request_id}.stream").touch()
+    with pytest.raises(ReplyTimeout, match="has begun to answer"):
+        asyncio.run(Client(home, "main", "user").answer(caught.value.request_id, timeout_seconds=0.05))
+
+
+def test_a_message_that_waited_for_a_host_is_answered_by_it(make_host: HostFactory, home: Path) -> None:
+    client = SyncClient(home, "main", "user")
+    with pytest.raises(ReplyTimeout) as caught:
+        client.chat("Remember that I like tea", timeout_seconds=0.05)
+    make_host().start()
+    assert client.answer(caught.value.request_id).agent == "assistant"
+
+
+# ------------------------------------------------------------------------------------------------------------ commands
+
+
+def test_ask_prints_the_answer_and_nothing_else(served: HostProcess, asker: RawSender) -> None:
+    where = ("--group", asker.group, "--session", "s")
+    run = agent(served.home, "ask", "Remember that I like tea", "--as", "ann", *where)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.endswith("\n")
+    assert "tea" in run.stdout
+    as_json = agent(served.home, "ask", "--json", "--agent", "assistant", *where, stdin="What do I like?\n")
+    assert (as_json.returncode, as_json.stderr) == (0, "")
+    assert "tea" in orjson.loads(as_json.stdout)["content"]
+    log = served.home / "data/sessions" / asker.group / "s.jsonl"
+    turns = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(turn["sender"], turn["content"]) for turn in turns if turn["role"] == "user"] == [
+        ("ann", "Remember that I like tea"),
+        ("user", "What do I like?\n"),
+    ]
+
+
+def test_ask_again_with_the_same_id_and_an_answer_that_is_gone(served: HostProcess, asker: RawSender) -> None:
+    where = ("--group", asker.group)
+    first = agent(served.home, "ask", "-", "--id", "a1", *where, stdin="Remember that I like tea")
+    assert agent(served.home, "ask", "Remember that I like tea", "--id", "a1", *where).stdout == first.stdout
+    other = agent(served.home, "ask", "Something else", "--id", "a1", *where)
+    assert (other.returncode, other.stdout) == (1, "")
+    assert other.stderr.startswith("honeybadger-agent: conflict: ")
+    gone = agent(served.home, "answer", "a1", *where)
+    assert gone.returncode == 1
+    assert gone.stderr.startswith("honeybadger-agent: not_found: ")
+    nobody = agent(served.home, "ask", "hello", "--agent", "nobody", *where)
+    assert nobody.stderr.startswith("honeybadger-agent: not_found: there is no agent 'nobody'")
+    assert agent(served.home, "ask", "", *where).returncode == 1
+
+
+def test_ask_without_a_host_ends_with_its_exit_code_and_how_to_go_on(home: Path) -> None:
+    run = agent(home, "ask", "hello", "--timeout", "0.2")
+    assert (run.returncode, run.stdout) == (4, "")
+    assert "/turns: does honeybadger-host run" in run.stderr
+    assert "--id " in run.stderr
+
+
+# ------------------------------------------------------------------------------------------------------------ hostile
+
+EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\rX\u202e"
+SEEN = "\\x1b[2J\\x1b]0;owned\\x07\\x9b31m\\rX\\u202e"
+
+
+@contextlib.contextmanager
+def evil_host(home: Path, *, content: str) -> Iterator[None]:
+    """Answer the first message as no host of ours would."""
+    box = Mailbox.of(home, "main", "user")
+    box.create()
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(0.005):
+            for path in (box.root / "requests").glob("*.json"):
+                answer(path, {"host_version": "0", "protocol": 1, "now": "now"})
+            for path in (box.root / "turns").glob("*.json"):
+                with (box.root / "replies" / f"{path.stem}.stream").open("wb") as stream:
+                    for line in (
+                        {"kind": "began", "agent": f"{EVIL}", "model": EVIL, "attempt": 1},
+                        {"kind": "tool_ended", "step": 1, "tool": EVIL, "ok": True, "summary": EVIL},
+                        {"kind": "text", "step": 2, "text": content[:5]},
+                    ):
+                        stream.write(orjson.dumps(line) + b"\n")
+                tool = {"name": EVIL, "ok": True, "summary": EVIL}
+                answer(
+                    path,
+                    {"content": content, "agent": EVIL, "model": EVIL, "turn": 2, "steps": 2, "tools": [tool]},
+                )
+
+    def answer(path: Path, result: dict[str, object]) -> None:
+        temporary = box.root / "tmp" / path.name
+        temporary.write_bytes(orjson.dumps({"v": 1, "id": path.stem, "ok": True, "result": result}))
+        path.unlink()
+        temporary.rename(box.root / "replies" / path.name)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def assert_untouched(terminal: Terminal) -> None:
+    """Check that the terminal obeyed nobody but us."""
+    assert terminal.screen.title == ""
+    assert b"\x07" not in terminal.raw
+    assert b"\x1b[2J" not in terminal.raw
+    assert b"\x1b]" not in terminal.raw
+    assert "\u202e".encode() not in terminal.raw
+    assert "\x9b".encode() not in terminal.raw
+
+
+@pytest.mark.parametrize("command", ["chat", "ask"])
+def test_no_control_character_of_a_model_or_a_tool_reaches_the_terminal(
+    home: Path, tmp_path: Path, command: str
+) -> None:
+    content = f"begin {EVIL} {'x' * 100_000} end"
+    words = ("hello",) if command == "ask" else ()
+    with (
+        evil_host(home, content=content),
+        Terminal([*AGENT, command, *words, "--home", str(home)], tmp_path) as terminal,
+    ):
+        if command == "chat":
+            terminal.wait_for("you>")
+            terminal.enter("hello")
+            terminal.wait_for(" end")
+            terminal.wait_for("you>", times=1)
+            terminal.type("\x04")
+        assert terminal.end() == 0
+        assert_untouched(terminal)
+        assert SEEN.encode() in terminal.raw
+        assert terminal.raw.replace(b"\r\n", b"").count(b"x" * 1000) == 100
+
+
+def test_tools_are_named_where_a_terminal_looks_on(home: Path, tmp_path: Path) -> None:
+    with (
+        evil_host(home, content="the answer"),
+        Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal,
+    ):
+        assert terminal.end() == 0
+        assert terminal.text.splitlines() == [f"  {SEEN}: {SEEN}", "the answer"]
+
+
+def test_the_answer_in_a_pipe_is_as_the_host_gave_it(home: Path) -> None:
+    with evil_host(home, content=EVIL):
+        run = subprocess.run(
+            [*AGENT, "ask", "hello", "--home", str(home)], env=frozen_environment(), capture_output=True, check=False
+        )
+    assert (run.returncode, run.stdout, run.stderr) == (0, EVIL.encode() + b"\n", b"")
+    wait_for(lambda: not list((home / "data/ipc/main/user/turns").iterdir()))

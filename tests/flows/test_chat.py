@@ -1,0 +1,398 @@
+"""`honeybadger-agent chat`: on a terminal as people use it, and between pipes."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, frozen_environment
+from tests.terminal import Terminal
+
+AGENT = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
+SECRET = "ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
+
+REMEMBER = {
+    "when": "remember",
+    "answers": [
+        {
+            "text": "Let me write that down.",
+            "calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}],
+        },
+        {"text": "Noted, *tea*.\n\n- one\n- **two**", "input_tokens": 1200, "output_tokens": 7},
+    ],
+}
+HELLO = {"when": "", "answers": [{"text": "Hello to you."}]}
+SLOW = {
+    "when": "remember",
+    "answers": [
+        {"calls": [{"name": "update_memory", "arguments": {"content": "Likes tea"}}]},
+        {"text": "This takes a while. " * 60},
+    ],
+}
+"""With 0.2 s before each piece of 12 characters, 20 s."""
+
+
+def script(home: Path, *turns: Mapping[str, Any], **more: Any) -> dict[str, object]:
+    """Write a script for the model; return the settings of a host that plays it."""
+    (home / "script.json").write_text(json.dumps({"turns": turns, **more}))
+    return {"model.name": "scripted:script.json"}
+
+
+@pytest.fixture
+def host(make_host: HostFactory, home: Path) -> HostProcess:
+    return make_host(script(home, REMEMBER, HELLO)).start()
+
+
+Open = Callable[..., Terminal]
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> Path:
+    """A person's own folder, where what was typed is kept."""
+    folder = tmp_path / "person"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def chat(home: Path, person: Path) -> Iterator[Open]:
+    """Open chats on terminals; they are ended with the test."""
+    with ExitStack() as terminals:
+
+        def open_chat(*arguments: str, command: tuple[str, ...] = AGENT, **env: str) -> Terminal:
+            terminal = Terminal([*command, "chat", "--home", str(home), *arguments], person, env)
+            return terminals.enter_context(terminal)
+
+        yield open_chat
+
+
+def leave(terminal: Terminal) -> None:
+    """Leave with Ctrl-D at the prompt; nothing of the terminal is changed and nothing went wrong in silence."""
+    terminal.type("\x04")
+    assert terminal.end() == 0
+    assert terminal.settings == terminal.before
+    assert "Traceback" not in terminal.text
+
+
+def said(home: Path, session: str = "main") -> list[str]:
+    """Return what people said in a session."""
+    path = home / "data" / "sessions" / "main" / f"{session}.jsonl"
+    turns = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    return [turn["content"] for turn in turns if turn["role"] == "user"]
+
+
+# ------------------------------------------------------------------------------------------------------ a conversation
+
+
+def test_an_answer_is_shown_with_what_was_stored_and_what_it_took(host: HostProcess, home: Path, chat: Open) -> None:
+    terminal = chat("--as", "ann")
+    terminal.wait_for("ann>")
+    terminal.enter("Remember that I like tea")
+    terminal.wait_for("tokens in")
+    lines = terminal.text.splitlines()
+    at = lines.index("ann> Remember that I like tea")
+    assert lines[at + 1 : at + 9] == [
+        "assistant> Let me write that down.",
+        "  · update_memory: Saved in MEMORY.md, section Notes: Likes tea",
+        "assistant> Noted, *tea*.",
+        "",
+        "- one",
+        "- **two**",
+        "  scripted:script.json · 2 steps · 1,200 tokens in, 7 out",
+        "ann>",
+    ]
+    assert b"\x1b[1m**two**" in terminal.raw
+    leave(terminal)
+    (turn, _) = map(json.loads, (home / "data/sessions/main/main.jsonl").read_text().splitlines())
+    assert (turn["sender"], turn["content"]) == ("ann", "Remember that I like tea")
+
+
+def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open) -> None:
+    terminal = chat()
+    terminal.wait_for("you>")
+    terminal.enter("/remember  The bees are asleep ")
+    terminal.wait_for("Saved in MEMORY.md, section Notes")
+    terminal.enter("/memory")
+    terminal.wait_for("## Notes (user, ")
+    terminal.enter("/search bees")
+    terminal.wait_for("[MEMORY.md#")
+    terminal.enter("/context")
+    terminal.wait_for("## Remembered Facts")
+    terminal.wait_for("tokens of 32000")
+    terminal.enter("/help")
+    terminal.wait_for("/session NAME")
+    terminal.enter("/serach bees")
+    terminal.wait_for("There is no /serach; /search?")
+    terminal.enter("/session holidays")
+    terminal.wait_for("Session holidays.")
+    terminal.enter("/session no good")
+    terminal.wait_for("A session's name has")
+    terminal.enter("//etc is a folder")
+    terminal.wait_for("Hello to you.")
+    terminal.enter("/agent nobody")
+    terminal.enter("hello")
+    terminal.wait_for("there is no agent 'nobody'; there are: assistant")
+    terminal.enter("/agent")
+    terminal.enter("hello again")
+    terminal.wait_for("Hello to you.", times=2)
+    terminal.wait_for("you>", times=13)
+    terminal.enter("/quit")
+    assert terminal.end() == 0
+    assert said(home, "holidays") == ["/etc is a folder", "hello again"]
+    assert said(home) == []
+
+
+def test_many_lines_are_pasted_as_one_message(host: HostProcess, home: Path, chat: Open) -> None:
+    terminal = chat()
+    terminal.wait_for("you>")
+    terminal.paste("first line\nsecond line\n\tthird")
+    terminal.wait_for("second line")
+    terminal.type("\r")
+    terminal.wait_for("Hello to you.")
+    terminal.wait_for("you>", times=2)
+    leave(terminal)
+    assert said(home) == ["first line\nsecond line\n\tthird"]
+
+
+def test_a_command_is_completed(host: HostProcess, chat: Open) -> None:
+    terminal = chat()
+    terminal.wait_for("you>")
+    terminal.type("/hel")
+    terminal.wait_for("/help  this")  # the menu
+    terminal.type("\t")
+    terminal.wait_for("you> /help")
+    terminal.type("\r")
+    terminal.wait_for("/remember TEXT")
+    terminal.wait_for("you>", times=2)
+    leave(terminal)
+
+
+def test_what_was_typed_comes_back_in_the_next_chat_but_no_credential_does(
+    host: HostProcess, home: Path, person: Path, chat: Open
+) -> None:
+    first = chat()
+    first.wait_for("you>")
+    for number, message in enumerate(("good morning", f"my token is {SECRET}", f"/remember {SECRET}"), 1):
+        first.enter(message)
+        first.wait_for("you>", times=number + 1)
+    leave(first)
+    assert "Made harmless in your message: secrets (1)." in first.text
+    kept = person / ".local/state/honeybadger/chat_history"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    assert kept.read_text() == '"good morning"\n'
+    second = chat()
+    second.wait_for("you>")
+    second.type("\x1b[A")
+    second.wait_for("you> good morning")
+    second.type("\r")
+    second.wait_for("Hello to you.")
+    second.wait_for("you>", times=2)
+    leave(second)
+    assert said(home)[-1] == "good morning"
+
+
+def test_a_limit_that_ended_a_turn_is_shown(make_host: HostFactory, home: Path, chat: Open) -> None:
+    call = {"name": "search_memory", "arguments": {"query": "tea"}}
+    make_host(script(home, {"answers": [{"calls": [call]}] * 5}) | {"turns.steps": 3}).start()
+    terminal = chat()
+    terminal.wait_for("you>")
+    terminal.enter("search for ever")
+    terminal.wait_for("Stopped: the limit of 3 steps is reached.")
+    terminal.wait_for("you>", times=2)
+    leave(terminal)
+    assert terminal.text.count("· search_memory: Nothing found") == 3
+    assert terminal.text.count("I had to stop") == 1
+
+
+# ------------------------------------------------------------------------------------------------- what may go wrong
+
+
+def test_ctrl_c_stops_waiting_and_the_answer_is_fetched_later(make_host: HostFactory, home: Path, chat: Open) -> None:
+    host = make_host(script(home, SLOW, delay_seconds=0.2)).start()
+    terminal = chat()
+    terminal.wait_for("you>")
+    terminal.enter("remember")
+    terminal.wait_for("This takes a")
+    terminal.type("\x03")
+    terminal.wait_for("/answer waits for it again.")
+    terminal.wait_for("you>", times=2)
+    terminal.type("\x03")
+    terminal.wait_for("(Ctrl-D leaves.)")
+    host.kill()
+    script(home, SLOW)
+    host.start()
+    terminal.enter("/answer")
+    terminal.wait_for("· 2 steps")
+    terminal.enter("/answer")
+    terminal.wait_for("Nothing is unanswered.")
+    leave(terminal)
+    assert said(home) == ["remember"]
+
+
+def test_an_answer_nobody_waited_for_is_fetched_by_its_id_after_the_chat(
+    make_host: HostFactory, home: Path, person: Path, chat: Open
+) -> None:
+    host = make_host(script(home, SLOW, delay_seconds=0.2)).start()
+    terminal = chat()
+    terminal.wait_for("you>")
+    terminal.enter("remember")
+    terminal.wait_for("This takes a")
+    terminal.type("\x03")
+    terminal.wait_for("you>", times=2)
+    leave(terminal)
+    again = terminal.text.partition("Not answered yet: honeybadger-agent ")[2].split()
+    assert again[0] == "answer"
+    host.kill()
+    script(home, SLOW)
+    host.start()
+    run = subprocess.run(
+        [*AGENT, *again, "--home", str(home)], env=frozen_environment(), capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("This takes a while. ")
+
+
+def test_a_host_that_is_killed_in_the_middle_of_an_answer_and_started_again_is_waited_for(
+    make_host: HostFactory, home: Path, stranger: RawSender, chat: Open
+) -> None:
+    host = make_host(script(home, SLOW, delay_seconds=0.2)).start()
+    terminal = chat()
+    terminal.wait_for("you>")
+    terminal.enter("remember")
+    terminal.wait_for("This takes a")
+    host.kill()
+    terminal.wait_for("No host answers.")
+    script(home, {"when": "remember", "answers": [{"fails": "it was asked again"}, {"text": "Noted."}]})
+    host.start()
+    terminal.wait_for("assistant> Noted.")
+    terminal.wait_for("you>", times=2)
+    leave(terminal)
+    assert terminal.text.count("No host answers.") == 1
+    assert terminal.text.count("(The host was started again; so is the answer.)") == 1
+    assert stranger.memory_text().count("Likes tea") == 1
+    assert said(home) == ["remember"]
+
+
+def test_without_a_host_it_says_so_and_the_message_waits_in_its_box(home: Path, chat: Open) -> None:
+    terminal = chat()
+    terminal.wait_for("No host answers. Start one with `honeybadger-host run`")
+    terminal.wait_for("you>")
+    terminal.enter("hello")
+    terminal.wait_for("your message waits for it")
+    terminal.type("\x03")
+    terminal.wait_for("you>", times=2)
+    leave(terminal)
+    assert "Not answered yet: honeybadger-agent answer " in terminal.text
+    (waiting,) = (home / "data/ipc/main/user/turns").glob("*.json")
+    assert json.loads(waiting.read_bytes())["payload"] == {"content": "hello"}
+
+
+def test_when_nothing_answers_in_time_it_says_where_the_message_lies(home: Path, chat: Open) -> None:
+    terminal = chat("--timeout", "0.5")
+    terminal.wait_for("you>")
+    terminal.enter("hello")
+    terminal.wait_for("No answer after 0.5 s; it still lies in ")
+    terminal.wait_for("/answer asks again.")
+    leave(terminal)
+
+
+def test_a_model_that_fails_is_explained_and_asked_again(make_host: HostFactory, home: Path, chat: Open) -> None:
+    host = make_host(script(home, {"answers": [{"fails": "the model is overloaded"}]})).start()
+    terminal = chat()
+    terminal.wait_for("you>")
+    terminal.enter("hello")
+    terminal.wait_for("No answer: ")
+    terminal.wait_for("/answer asks again.")
+    assert "the model is overloaded" in terminal.text
+    script(home, HELLO)
+    host.restart()
+    terminal.enter("/answer")
+    terminal.wait_for("assistant> Hello to you.")
+    terminal.wait_for("you>", times=3)
+    leave(terminal)
+    assert said(home) == ["hello"]
+
+
+def test_a_folder_that_is_no_mailbox_is_one_line(tmp_path: Path, person: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with Terminal([*AGENT, "chat", "--box", str(tmp_path / "file" / "box")], person) as terminal:
+        assert terminal.end() == 3
+        assert terminal.text.startswith("honeybadger-agent: cannot make the mailbox")
+
+
+def test_without_the_extra_it_works_and_says_what_is_missing(host: HostProcess, home: Path, chat: Open) -> None:
+    source = "import sys; sys.modules['prompt_toolkit'] = None; from honeybadger_agent.cli import main; main()"
+    command = (sys.executable, "-W", "error", "-c", source)
+    for number in range(2):
+        terminal = chat(command=command)
+        terminal.wait_for("[chat]")
+        terminal.wait_for("you>")
+        terminal.type("hello" if number == 0 else "\x1b[A")
+        terminal.wait_for("you> hello")
+        terminal.type("\r")
+        terminal.wait_for("assistant> Hello to you.")
+        terminal.wait_for("you>", times=2)
+        leave(terminal)
+        assert terminal.text.count("pip install") == 1
+    assert said(home) == ["hello", "hello"]
+
+
+# -------------------------------------------------------------------------------------------------------------- pipes
+
+
+def piped(home: Path, stdin: bytes, *arguments: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a chat between pipes, where prompt_toolkit is not installed."""
+    source = "import sys; sys.modules['prompt_toolkit'] = None; from honeybadger_agent.cli import main; main()"
+    command = [sys.executable, "-W", "error", "-c", source, "chat", "--home", str(home), *arguments]
+    return subprocess.run(
+        command, input=stdin, env=frozen_environment(**env), capture_output=True, timeout=60, check=False
+    )
+
+
+def test_between_pipes_each_line_is_a_message_and_only_answers_are_printed(host: HostProcess, home: Path) -> None:
+    run = piped(home, b"good morning\n\nRemember tea\r\n/remember and milk\n/memory\nbye", "--session", "s")
+    assert (run.returncode, run.stderr) == (0, b"")
+    lines = run.stdout.decode().splitlines()
+    assert lines[:6] == [
+        "Hello to you.",
+        "Noted, *tea*.",
+        "",
+        "- one",
+        "- **two**",
+        "Saved in MEMORY.md, section Notes",
+    ]
+    assert lines[-1] == "Hello to you."
+    assert "- and milk" in lines
+    assert said(home, "s") == ["good morning", "Remember tea", "bye"]
+    assert not list(home.rglob("chat_history"))
+
+
+def test_between_pipes_what_fails_goes_to_stderr_the_rest_goes_on_and_the_exit_code_says_it(
+    make_host: HostFactory, home: Path
+) -> None:
+    make_host(script(home, {"when": "good", "answers": [{"text": "Good."}]})).start()
+    run = piped(home, b"bad\n\xff\n/nothing\ngood\n")
+    assert (run.returncode, run.stdout) == (1, b"Good.\n")
+    errors = run.stderr.decode().splitlines()
+    assert len(errors) == 3
+    assert errors[0].startswith("honeybadger-agent: No answer: ")
+    assert "not UTF-8" in errors[1]
+    assert "There is no /nothing" in errors[2]
+
+
+def test_between_pipes_a_host_that_is_away_is_named_once_and_waited_for(home: Path) -> None:
+    run = piped(home, b"hello\n", "--timeout", "4")
+    assert (run.returncode, run.stdout) == (4, b"")
+    errors = run.stderr.decode()
+    assert errors.count("No host answers") == 1
+    assert "Not answered yet: honeybadger-agent answer " in errors

@@ -1,0 +1,124 @@
+"""A terminal that a command runs in: a real pseudo-terminal, and an emulator that shows what a person would see."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyte
+
+from tests.hosting import frozen_environment
+
+COLUMNS, ROWS = 300, 100
+"""Tall enough that nothing a test does scrolls away."""
+
+
+class _Screen(pyte.Screen):
+    """Says where its cursor is when it is asked, as terminals do."""
+
+    def __init__(self, columns: int, rows: int, answer: Callable[[str], None]) -> None:
+        super().__init__(columns, rows)
+        self._answer = answer
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+
+class Terminal:
+    """A command on a terminal of its own, from `__enter__` to its end.
+
+    Args:
+        command: it is the leader of a session whose terminal this is, so Ctrl-C reaches it as a signal.
+    """
+
+    def __init__(
+        self, command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, *, columns: int = COLUMNS
+    ) -> None:
+        self.raw = b""
+        self.screen = _Screen(columns, ROWS, self.type)
+        self._stream = pyte.ByteStream(self.screen)
+        self._master, self._slave = os.openpty()
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+        name = os.ttyname(self._slave)
+        self.before = termios.tcgetattr(self._slave)
+        self._process = subprocess.Popen(
+            ["sh", "-c", f'exec "$0" "$@" <{name} >{name} 2>&1', *command],  # opened by a leader, so it controls
+            cwd=cwd,
+            env=frozen_environment(HOME=str(cwd), TERM="xterm-256color", **(env or {})),
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(20)
+        os.close(self._master)
+        os.close(self._slave)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def text(self) -> str:
+        """What stands on the screen, without spaces at the ends of lines."""
+        return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
+
+    @property
+    def settings(self) -> list[object]:
+        """How the terminal treats what is typed."""
+        return list(termios.tcgetattr(self._slave))
+
+    def type(self, text: str) -> None:
+        """Type something; `\\r` is Enter, `\\x03` Ctrl-C, `\\x04` Ctrl-D."""
+        os.write(self._master, text.encode())
+
+    def enter(self, text: str) -> None:
+        """Type a line and Enter."""
+        self.type(f"{text}\r")
+
+    def paste(self, text: str) -> None:
+        """Paste, as a terminal does where it was asked to say so."""
+        self.type(f"\x1b[200~{text}\x1b[201~")
+
+    def wait_for(self, text: str, timeout: float = 20.0, *, times: int = 1) -> None:
+        """Wait until `text` stands on the screen so often."""
+        deadline = time.monotonic() + timeout
+        while self.text.count(text) < times:
+            if not self._read(0.05) and time.monotonic() > deadline:
+                raise AssertionError(f"not within {timeout:g} s: {text!r} {times} times on\n{self.text}")
+
+    def end(self, timeout: float = 20.0) -> int:
+        """Wait for the end of the command and return its exit code."""
+        deadline = time.monotonic() + timeout
+        while self._process.poll() is None:
+            if not self._read(0.05) and time.monotonic() > deadline:
+                raise AssertionError(f"it goes on after {timeout:g} s:\n{self.text}")
+        while self._read(0):
+            pass
+        return self._process.wait()
+
+    def _read(self, seconds: float) -> bool:
+        if not select.select([self._master], [], [], seconds)[0]:
+            return False
+        with contextlib.suppress(OSError):
+            data = os.read(self._master, 1 << 16)
+            self.raw += data
+            self._stream.feed(data)
+            return bool(data)
+        return False
