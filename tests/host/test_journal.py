@@ -20,10 +20,12 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.memory.journal import (
     APPLICATION_ID,
     SCHEMA_VERSION,
+    BegunTurn,
     Journal,
     Marks,
     Receipt,
     Row,
+    TurnKey,
     copy_journal,
     glance,
     read_log,
@@ -190,6 +192,47 @@ def test_old_receipts_are_forgotten_in_portions_and_changes_never(journal: Journ
     assert journal.receipts_of("main", "user", ["r7", "r8"]).keys() == {"r8"}
     journal.commit([row(11)], [receipt(11, request="r1")])  # after its receipt, an old id is a new request
     assert journal.receipts_of("main", "user", ["r1"]).keys() == {"r1"}
+
+
+# ---------------------------------------------------------------------------------------------------------------- turns
+
+TURN = TurnKey("main", "user", "t1")
+
+
+def test_a_turn_that_was_begun_counts_its_attempts_and_keeps_its_steps_over_a_restart(path: Path) -> None:
+    journal = Journal.open(path)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
+    journal.keep_step(TURN, b'{"text":"a"}')
+    journal.keep_step(TURN, b'{"text":"b"}')
+    identity = journal.identity
+    journal.close()
+    journal = reopened(path, identity)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(2, [b'{"text":"a"}', b'{"text":"b"}'])
+    journal.give_up_turn(TURN)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [b'{"text":"a"}', b'{"text":"b"}'])
+    assert journal.begin_turn(TURN._replace(sender="other"), b"d") == BegunTurn(1, [])
+    journal.close()
+
+
+def test_other_words_under_the_same_id_are_another_turn(journal: Journal) -> None:
+    journal.begin_turn(TURN, b"d")
+    journal.keep_step(TURN, b"{}")
+    assert journal.begin_turn(TURN, b"e") == BegunTurn(1, [])
+
+
+def test_a_turn_is_forgotten_with_the_commit_that_answers_it_or_with_receipts_of_its_age(journal: Journal) -> None:
+    for number in (1, 2):
+        journal.begin_turn(TURN, b"d")
+        journal.keep_step(TURN, b"{}")
+        journal.commit([row(number)], [receipt(number)], [TURN])
+        assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
+        journal.forget_turn(TURN)
+    journal.begin_turn(TURN, b"d")
+    journal.keep_step(TURN, b"{}")
+    journal.prune_receipts(1)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(2, [b"{}"])
+    journal.prune_receipts(2)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
 
 
 # ---------------------------------------------------------------------------------------------------------- projections
