@@ -56,7 +56,7 @@ CREATE TABLE docs (
 );
 CREATE INDEX docs_source ON docs (source);
 CREATE INDEX docs_entry ON docs (key, kind) WHERE kind = 0;  -- `kind`: entries are counted without reading them
-CREATE INDEX docs_listed ON docs (number >> 40, category, name, key, bytes) WHERE kind = 0;
+CREATE INDEX docs_listed ON docs (number >> 40, category, name, key, bytes, kind) WHERE kind = 0;  -- as above
 CREATE INDEX docs_known ON docs (known_by) WHERE known_by IS NOT NULL;
 CREATE TABLE vectors (
     doc INTEGER PRIMARY KEY, model TEXT NOT NULL,
