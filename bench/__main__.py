@@ -24,6 +24,7 @@ from bench.road import (
     bench_single,
 )
 from bench.session import bench_session, bench_turns
+from bench.start import bench_start
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "backlog": bench_backlog,
@@ -37,6 +38,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "flood": bench_flood,
     "index": bench_index,
     "receipts": bench_receipts,
+    "start": bench_start,
 }
 
 

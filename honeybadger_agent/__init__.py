@@ -1,7 +1,38 @@
-"""What an agent installs to use Honeybadger: a client for the file protocol. Knows nothing of the host."""
+"""What an agent installs to use Honeybadger: a client for the file protocol. Knows nothing of the host.
 
-from honeybadger_agent.client import Client, SyncClient
-from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
-from honeybadger_agent.mailbox import Mailbox, new_id
+What it offers is imported when it is asked for: pydantic takes a tenth of a second that `--help` should not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from honeybadger_agent.client import Client, SyncClient
+    from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
+    from honeybadger_agent.mailbox import Mailbox, new_id
 
 __all__ = ["AgentError", "Client", "Mailbox", "ReplyTimeout", "RequestFailed", "SyncClient", "new_id"]
+
+_MODULES = {
+    "AgentError": "errors",
+    "Client": "client",
+    "Mailbox": "mailbox",
+    "ReplyTimeout": "errors",
+    "RequestFailed": "errors",
+    "SyncClient": "client",
+    "new_id": "mailbox",
+}
+
+if not TYPE_CHECKING:  # a type checker should know that nothing else is there
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -33,7 +33,7 @@ from honeybadger_agent.errors import (
 )
 from honeybadger_agent.explaining import explanation_of, hit_lines
 from honeybadger_agent.mailbox import NAME, SESSION, TURNS, new_id
-from honeybadger_agent.terminal import Screen, shown, takes_styles
+from honeybadger_agent.terminal import Screen, complain, takes_styles
 
 T = TypeVar("T")
 
@@ -155,8 +155,7 @@ class Chat:
         if self.is_for_people:
             self.screen.line(text, "warning")
         else:
-            sys.stderr.write(f"honeybadger-agent: {shown(text)}\n")
-            sys.stderr.flush()
+            complain(text)
 
     def _complain(self, error: AgentError) -> None:
         """Say in a person's words what did not work, and what now."""
@@ -185,7 +184,7 @@ class Chat:
             self.screen.line(text, "error")
             self.exit_code = 0  # a person has read it
         else:
-            self._note(" ".join(text.split()))
+            self._note(text)
 
     def _keep(self, typed: str, neutralised: Mapping[str, int] | None = None) -> None:
         """Keep what was typed for the next chat, unless the host has found a credential in it."""

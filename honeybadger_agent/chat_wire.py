@@ -1,6 +1,6 @@
 """What crosses `turns/` and `replies/<id>.stream`: what is said, the answer, and the answer being written."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`, as in wire.
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal

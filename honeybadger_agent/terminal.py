@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,13 @@ def shown(text: str) -> str:
 
 def _written_out(character: str) -> str:
     return ascii(character)[1:-1]
+
+
+def complain(message: str) -> None:
+    """Write what went wrong to stderr, as one line of `honeybadger-agent`."""
+    line = " ".join(message.split())
+    sys.stderr.write(f"honeybadger-agent: {shown(line) if sys.stderr.isatty() else line}\n")
+    sys.stderr.flush()
 
 
 def painted(text: str, style: str) -> str:
