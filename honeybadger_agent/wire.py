@@ -3,7 +3,7 @@
 Bytes become models here, once; agents and host share the same models, and `docs/schemas/` is generated from them.
 """
 
-# Without `from __future__ import annotations`: pydantic would compile 300 annotations again, 6 ms of every import of a client.
+# Without `from __future__ import annotations`: pydantic would compile 300 annotations again, 6 ms of an import.
 
 import difflib
 import re

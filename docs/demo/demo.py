@@ -2,7 +2,8 @@
 
 Two agents, one in POSIX shell and one in Python, drop notes side by side; an editor replaces MEMORY.md meanwhile; the
 daemon is killed with SIGKILL and started again. Then every acknowledged note is looked for, and the context an agent
-would get is shown and explained, with what long-term memory adds to it. Exit code 0 only when everything held.
+would get is shown and explained, with what long-term memory adds to it. In the end a person talks with the group's own
+agent, on the offline model: it remembers, and recalls in a new session. Exit code 0 only when everything held.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ ENTRIES = [
     ("Do not deploy on Fridays - instead wait for Monday", "anti-patterns/deployment", None),
 ]
 QUESTION = "Which TimeZone is the user in?"
+WISH = "Remember that I prefer dark mode for all UIs"
+RECALL = "Which mode do I prefer for UIs?"
 HERE = Path(__file__).parent
 
 
@@ -47,7 +50,7 @@ def main() -> int:
         finally:
             daemon.end()
     failed = [name for name, held in checks.items() if not held]
-    say("9", "what had to hold")
+    say("10", "what had to hold")
     for name, held in checks.items():
         print(f"   {'held  ' if held else 'FAILED'}  {name}")
     print(f"\n{'FAILED' if failed else 'Everything held'}, {time.monotonic() - began:.0f} seconds.")
@@ -115,6 +118,15 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
         print(f"   recalled: [{one.id}] {one.state}: {one.why}")
     again = client.get_context(QUESTION, budget_tokens=12_000)
 
+    say("9", "a person talks with the group's agent: `honeybadger-agent chat`, on the offline model")
+    before = memory.read_text()
+    answered = talk(home, "main", WISH)
+    new_lines = memory.read_text().removeprefix(before).strip().splitlines()
+    print("   and in MEMORY.md stands now:")
+    show(new_lines)
+    print("   a new session:")
+    recalled = talk(home, "another-day", RECALL)
+
     shell_found = [len(re.findall(rf"(?m)^- Shell note {n}$", text)) for n in range(1, SHELL_NOTES + 1)]
     python_found = [len(re.findall(rf"(?m)^- Python note {n}$", text)) for n in range(1, PYTHON_NOTES + 1)]
     signed = len(re.findall(r"(?m)^## Shell \(sheila, ", text)), len(re.findall(r"(?m)^## Python \(python, ", text))
@@ -132,8 +144,20 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
         "the history was cut, and says so": history.state == "cut" and bool(history.why),
         "the context is within its budget": context.tokens <= context.budget_tokens,
         "the same question gives the same context, byte for byte": again == context,
+        "the agent saved what the person wished": any("prefers dark mode for all UIs" in line for line in new_lines),
+        "and said so": "prefers dark mode for all UIs" in answered,
+        "in a new session it recalled it": "prefers dark mode for all UIs" in recalled,
         "the daemon stopped in order": daemon.exit_code == 0,
     }
+
+
+def talk(home: Path, session: str, message: str) -> str:
+    """Say something as `honeybadger-agent chat` between pipes, and return the answer."""
+    print(f"   you> {message}", flush=True)
+    command = [sys.executable, "-m", "honeybadger_agent.cli", "chat", "--home", str(home), "--session", session]
+    run = subprocess.run(command, input=message, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    print("\n".join(f"   assistant> {line}" for line in run.stdout.splitlines()))
+    return run.stdout
 
 
 class PythonAgent(threading.Thread):
