@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
 import orjson
@@ -891,7 +892,7 @@ def parse_payload(request: Request, types: Mapping[str, RequestType] = REQUEST_T
             f"type {request.type[:60]!r} is unknown; {_nearest(request.type, types)}",
             field="type",
         )
-    known = kind.payload.model_fields
+    known = _members(kind.payload)
     if not request.payload.keys() <= known.keys():  # before pydantic: a typo explains what it would find missing
         name = next(name for name in request.payload if name not in known)
         field = f"payload.{_shown(name)}"
@@ -901,6 +902,11 @@ def parse_payload(request: Request, types: Mapping[str, RequestType] = REQUEST_T
         return kind.payload.model_validate(request.payload)
     except ValidationError as error:
         raise refusal_of(error, "payload.") from None
+
+
+@lru_cache
+def _members(model: type[Wire]) -> Mapping[str, object]:
+    return model.model_fields  # pydantic looks it up anew each time
 
 
 def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:

@@ -63,6 +63,8 @@ SWITCH_SECONDS = 0.001
 CHECKPOINT_SECONDS = 1.0
 EMBED_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
+_FIRST_SWEEP_SECONDS = 0.01
+"""Whoever waits for READY need not wait for the second one."""
 _WATCH_EVERY_SECONDS = 1.0
 _SAY_AGAIN_SECONDS = 60.0
 _DAY_SECONDS = 86_400.0
@@ -475,7 +477,7 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
         swept = host.door.sweeps
         host.door.hint(None)
         host.door.wake()
-        await anyio.sleep(host.settings.ipc.sweep_seconds)
+        await anyio.sleep(host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS)
         if host.door.sweeps > swept:  # only a finished sweep says that the road is alive
             host.counters.swept_at = time.time()
             if not is_ready:

@@ -36,8 +36,10 @@ log = structlog.get_logger()
 
 _MOST_LISTED: Final = 262_144
 """Names of one listing, 90 bytes each; what a folder has beyond them is found by the next one."""
-_LISTED_AT_ONCE: Final = 256
-"""Names read, or put into the queue, between two slices: 1 ms, where a folder of 100,000 takes 400 ms as a whole."""
+_LISTED_AT_ONCE: Final = 1024
+"""Names read, or put into the queue, between two slices: 4 ms, where a folder of 100,000 takes 400 ms as a whole."""
+_LISTED_BESIDE: Final = 256
+"""The same while others, who have few, come and go."""
 _LONG_QUEUE: Final = 256
 """A box with more names waiting is not listed again before they are served."""
 _FEW: Final = 8
@@ -409,7 +411,8 @@ class Spool:
             if box.empty.holds(status):
                 return
             entries = _names_of(box.requests)
-            names = list(itertools.islice(entries, _LISTED_AT_ONCE))
+            at_once = self._listed_at_once
+            names = list(itertools.islice(entries, at_once))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -421,7 +424,7 @@ class Spool:
         box.empty.forget()
         if box.stuck:
             self._look_at_stuck(box)
-        if len(names) == _LISTED_AT_ONCE:
+        if len(names) == at_once:
             names = _requests_of(names)
             box.listing = Listing(entries, [names], len(names))
             self._long[box] = None
@@ -445,7 +448,7 @@ class Spool:
             if listing.entries is not None:
                 self._read_on(box, listing, listing.entries)
             else:
-                names = list(itertools.islice(listing.names, _LISTED_AT_ONCE))
+                names = list(itertools.islice(listing.names, self._listed_at_once))
                 listing.left -= len(names)
                 if not names:
                     del self._long[box]
@@ -454,15 +457,20 @@ class Spool:
             return True
         return False
 
+    @property
+    def _listed_at_once(self) -> int:
+        return _LISTED_BESIDE if self._few_expected else _LISTED_AT_ONCE
+
     def _read_on(self, box: Box, listing: Listing, entries: Iterator[str]) -> None:
+        at_once = self._listed_at_once
         try:
-            names = list(itertools.islice(entries, _LISTED_AT_ONCE))
+            names = list(itertools.islice(entries, at_once))
         except OSError:
             names = []  # the next listing says what it is
         if found := _requests_of(names):
             listing.runs.append(found)
             listing.left += len(found)
-        if len(names) < _LISTED_AT_ONCE or listing.left >= _MOST_LISTED:
+        if len(names) < at_once or listing.left >= _MOST_LISTED:
             listing.entries = None
             listing.names, listing.runs = heapq.merge(*listing.runs), []
             self._make_room(box, listing.left)
@@ -806,6 +814,8 @@ def _requests_of(names: Iterable[str]) -> list[str]:
 
 def printable(name: str) -> str:
     """Return a file name as text that every encoder and every terminal takes."""
+    if name.isascii() and name.isprintable():
+        return name
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 

@@ -696,7 +696,7 @@ class Door:
             self._wait_for(box, letter.name, letter.first_seen, self._clock() + pause)
             return
         self._passed("replied")
-        if letter.is_turn:
+        if box.front is not None:
             opened.remove_stream(letter.stem)
         if letter.is_cut_short:
             self._journal.forget_turn(TurnKey(box.group, box.sender, letter.stem))  # asked again it begins anew
