@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from honeybadger_host.files import Signature
 from honeybadger_host.memory.documents import KINDS, Document, Kind
 from honeybadger_host.memory.entries import normalise
 from honeybadger_host.memory.index_file import INDEX_FILE, IndexFile
-from honeybadger_host.memory.indexing import COLUMNS, LOADED, Added, Changes, Known, Reader, columns_of, known_by
+from honeybadger_host.memory.indexing import COLUMNS, LOADED, Added, Changes, Grown, Known, Reader, columns_of, known_by
 from honeybadger_host.memory.sources import groups_of, source_of, sources
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ _EMBEDDED_AT_ONCE: Final = 32
 """Texts embedded between two looks at what else is to be done: about 0.2 s on one core."""
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
 _GRAIN_NS: Final = 20_000_000
+_MOST_GROWN: Final = 32
+"""Large files of notes of which it is remembered how they were read: about 1 MiB each."""
 """A file this young may be written again within the same time stamp: it is looked at once more."""
 
 
@@ -148,6 +150,8 @@ class Index:
         self._embedder = embedder
         self._embedder_failed = False
         self._unembedded: dict[int, None] = {}
+        self._grown: dict[str, tuple[int, Grown]] = {}
+        """Large file of notes -> how it was read, and for which generation of the database."""
         self._wall_ns = wall_ns
         self._groups: dict[str, _Group] = {}
         self._used: OrderedDict[str, None] = OrderedDict()
@@ -471,7 +475,7 @@ class Index:
         try:
             generation = self._db.generation
             number = self._db.group(group)
-            changes, left = self._look(number, files)
+            changes, left = self._look(number, files, generation)
             is_written = self._write(number, changes, generation)
         except BaseException:
             queue.update(dict.fromkeys(files))
@@ -480,6 +484,11 @@ class Index:
             queue.update(dict.fromkeys(files))
             return len(files)
         queue.update(dict.fromkeys(left))
+        for file in files:
+            self._grown.pop(file, None)
+        self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
+        for file in list(self._grown)[:-_MOST_GROWN]:
+            self._grown.pop(file, None)
         if changes.added or changes.removed:
             self._tell(group, lambda: _Delta([each.document() for each in changes.added], changes.removed))
         if self._embedder is not None:
@@ -488,14 +497,12 @@ class Index:
             self._unembedded.update((each.number, None) for each in changes.added)
         return len(files)
 
-    def _look(self, group: int, files: Sequence[str]) -> tuple[Changes, list[str]]:
+    def _look(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
         """Read files of a group; return what they change, and which of them are not done."""
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         known = {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
-        there: dict[int, dict[tuple[str, bytes], int]] = {}
-        query = "SELECT source, key, digest, number FROM docs WHERE kind <> 3 AND source IN"
-        for file, key, digest, number in self._db.rows_in(query, [each.number for each in known.values()]):
-            there.setdefault(file, {})[key, digest] = number
+        grown = {file: self._grown_of(file, generation) for file in files}
+        there = self._there([each.number for file, each in known.items() if grown[file] is None])
         reader = Reader(
             self._home,
             self._max_note_bytes,
@@ -514,14 +521,40 @@ class Index:
             if source is None:
                 continue
             if source.kind != "turn":
-                indexed = there.get(before.number, {}) if before is not None else {}
-                size += reader.read_whole(source, before, indexed, changes)
+                size += reader.read_whole(
+                    source,
+                    before,
+                    partial(self._indexed, before, there),
+                    changes,
+                    None if before is None else grown[file],
+                )
             else:
                 read, is_whole = reader.read_turns(source, before, partial(self._said, before), changes)
                 size += read
                 if not is_whole:
                     left.append(file)  # a long log goes on
         return changes, left
+
+    def _grown_of(self, file: str, generation: int) -> Grown | None:
+        """Return how a large file of notes was read, if that is what the database still has."""
+        read_for, grown = self._grown.get(file, (-1, None))
+        return grown if read_for == generation else None
+
+    def _there(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:
+        """Return number of a file -> (key, digest) -> number of a document of it; not of logs of turns."""
+        there: dict[int, dict[tuple[str, bytes], int]] = {number: {} for number in files}
+        query = "SELECT source, key, digest, number FROM docs WHERE kind <> 3 AND source IN"
+        for file, key, digest, number in self._db.rows_in(query, files):
+            there[file][key, digest] = number
+        return there
+
+    def _indexed(
+        self, file: Known | None, there: Mapping[int, dict[tuple[str, bytes], int]]
+    ) -> dict[tuple[str, bytes], int]:
+        """Return what is indexed of a file, from `there` if it was asked for already."""
+        if file is None:
+            return {}
+        return there[file.number] if file.number in there else self._there([file.number])[file.number]
 
     def _said(self, log_file: Known | None) -> list[int]:
         """Return the numbers of the turns of a log."""
@@ -577,6 +610,7 @@ class Index:
         self._documents.clear()
         self._entries.clear()
         self._unembedded = {}
+        self._grown.clear()
         for state in list(self._groups.values()):
             state.corpus = None
             state.corpus_bytes = 0

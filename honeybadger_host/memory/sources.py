@@ -12,10 +12,11 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import NAME
@@ -184,15 +185,31 @@ def read_source(
         os.close(fd)
 
 
-def pieces_of(source: Source, data: bytes, signature: Signature) -> list[Piece]:
-    """Return what a whole file says, in its order. Raises Unsearchable."""
+def pieces_of(
+    source: Source, data: bytes, signature: Signature, seen: Mapping[str, int] = MappingProxyType({})
+) -> list[Piece]:
+    """Return what a whole file says, in its order. Raises Unsearchable.
+
+    Args:
+        seen: of notes, how often each hash stands in what comes before `data`.
+    """
     if source.kind == "entry":
         return [_entry(source, data, signature)]
     try:
         text = data.removeprefix(BOM).decode()
     except UnicodeDecodeError:
         raise Unsearchable("is not UTF-8: save it as UTF-8") from None
-    return _numbered(_notes(text) if source.kind == "note" else _paragraphs(text))
+    return _numbered(_notes(text) if source.kind == "note" else _paragraphs(text), seen)
+
+
+def last_note(data: bytes) -> int:
+    """Return where the last note of a MEMORY.md begins, 0 when there is none or nothing before it."""
+    return data.rfind(b"\n## ") + 1
+
+
+def hash_of(key: str) -> str:
+    """Return a note's key without the number that it has when it stands there twice."""
+    return key.partition("-")[0]
 
 
 def turns_of(data: bytes) -> tuple[list[Piece], int, int]:
@@ -256,9 +273,9 @@ def _paragraphs(text: str) -> Iterator[Piece]:
             yield Piece("", paragraph.strip(), _seconds(dated[1].replace("T", " ")) if dated else None)
 
 
-def _numbered(pieces: Iterator[Piece]) -> list[Piece]:
+def _numbered(pieces: Iterator[Piece], before: Mapping[str, int]) -> list[Piece]:
     """Return the pieces with a key each that stays when others come or go."""
-    seen: Counter[str] = Counter()
+    seen = Counter(before)
     named: list[Piece] = []
     for piece in pieces:
         what = "\0".join((piece.text, *piece.names, str(piece.at), piece.author))
