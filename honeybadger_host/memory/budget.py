@@ -103,7 +103,7 @@ def cut_notes(book: NoteBook, share_tokens: int) -> CutNotes:
         return CutNotes(_newest_lines(book.preface, share_tokens), 0, is_shortened=True)
     room = share_tokens - estimate_tokens(_left_out(len(book.notes))) - 1
     first = len(book.notes)
-    while first and (cost := book.costs[first - 1] + 1) <= room:
+    while first and (cost := estimate_tokens(book.notes[first - 1]) + 1) <= room:
         room -= cost
         first -= 1
     if first == len(book.notes):

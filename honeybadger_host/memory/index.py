@@ -502,7 +502,8 @@ class Index:
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         known = {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
         grown = {file: self._grown_of(file, generation) for file in files}
-        there = self._there([each.number for file, each in known.items() if grown[file] is None])
+        whole = [each.number for file, each in known.items() if grown[file] is None and not file.endswith(".jsonl")]
+        there = self._there(whole)
         reader = Reader(
             self._home,
             self._max_note_bytes,

@@ -175,7 +175,7 @@ def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part:
 def test_the_newest_note_is_kept_whole_where_it_fits_beside_the_mark(texts: list[str], more: int) -> None:
     text = book_text("head\n" * 100, texts)
     book = parse_notes(text)
-    share = book.costs[-1] + 15 + more
+    share = estimate_tokens(book.notes[-1]) + 15 + more
     assert estimate_tokens(text) > share
     cut = cut_notes(book, share)
     assert not cut.is_shortened
