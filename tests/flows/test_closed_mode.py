@@ -401,3 +401,64 @@ def test_a_replies_folder_that_went_comes_back_as_its_senders(place: Place) -> N
     assert place.alice.reply("x")["ok"] is True
     status = place.alice.replies.stat()
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (ALICE, 0o700)
+
+
+# --------------------------------------------------------------------------------------------------------------- turns
+
+CHATTING: Final = """
+from honeybadger_agent import chat_wire
+for kind in chat_wire.TURN_TYPES.values(): kind.payload.model_rebuild(); kind.result.model_rebuild()
+chat_wire.StreamLine.model_rebuild()
+client = SyncClient(home, "main", who)
+lines = []
+answer = client.chat("Remember that I prefer tea", on_line=lines.append)
+try:
+    other = client.chat("Hello", agent="bob").content
+except errors.RequestFailed as error:
+    other = str(error)
+print(json.dumps([answer.content, answer.tools[0].ok, [line.kind for line in lines], other]))
+"""
+
+INTO_THE_AGENTS_BOX: Final = {
+    "list its requests": "os.listdir(box / 'requests')",
+    "read its replies": "os.listdir(box / 'replies')",
+    "write a request": "(box / 'requests' / 'x.json').write_text('{}')",
+    "write a draft": "(box / 'tmp' / 'x').write_text('{}')",
+}
+
+
+def test_the_hosts_agents_have_boxes_of_their_own_that_no_sender_writes_into(place: Place) -> None:
+    content, is_saved, kinds, other = run_as(ALICE, CHATTING, home=str(place.home), who="alice")
+    assert is_saved
+    assert "User prefers tea" in content or "alice prefers tea" in content
+    assert set(kinds) <= {"began", "text", "tool_began", "tool_ended"}
+    assert "there is no agent 'bob'" in other
+    assert "(assistant, " in (place.home / "groups/main/MEMORY.md").read_text()
+    agent = RawSender(place.home, sender="assistant")
+    assert agent.root.stat().st_uid == place.home.stat().st_uid
+    attempts = {
+        name: f"from pathlib import Path\nbox = Path(box)\n{source}" for name, source in INTO_THE_AGENTS_BOX.items()
+    }
+    for uid in (ALICE, BOB):
+        for name, source in attempts.items():
+            tried = run_as(
+                uid,
+                f"""
+try:
+    exec({source!r})
+    print(json.dumps("done"))
+except OSError as error:
+    print(json.dumps(type(error).__name__))
+""",
+                box=str(agent.root),
+            )
+            assert tried == "PermissionError", f"{uid} could {name}: {tried}"
+
+
+def test_an_agent_whose_id_is_another_users_sender_is_not_spoken_for(place: Place) -> None:
+    folder = place.home / "config" / "agents"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bob.json").write_text("{}")
+    wait_for(lambda: "bob" in json.loads((place.home / "data/status.json").read_bytes())["agents"]["known"])
+    *_, other = run_as(ALICE, CHATTING, home=str(place.home), who="alice")
+    assert "bob is a sender of its own here" in other
