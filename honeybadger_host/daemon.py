@@ -77,6 +77,7 @@ _MOST_ENTRY_FOLDERS = 1024
 """Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison."""
 _TRIM_EVERY_SECONDS = 1.0
 _MOST_SHOWN = 20
+_CLOSING_SECONDS = 1.0
 _GRACE_OF_TURNS = 0.8
 """Of the grace time; the rest is for what their answers still have to go through."""
 _NEAR = 0.8
@@ -451,6 +452,8 @@ async def _live(host: Host) -> None:
                     if grace.cancelled_caught:
                         log.warning("host.grace_over", now_what="what was not answered is met again at the next start")
                 finally:
+                    with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
+                        await host.models.aclose()
                     tasks.cancel_scope.cancel()
 
 

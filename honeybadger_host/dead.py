@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, BadName, Mailbox, new_id
+from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.files import open_folder
 
@@ -87,17 +87,18 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     if "left_out" in letter.reason:
         raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
     try:
-        _put_back(Mailbox.of(home, group, sender), f"{stem}.json", letter.data)
+        box = TURNS if letter.reason.get("box") == TURNS else REQUESTS
+        _put_back(Mailbox.of(home, group, sender), box, f"{stem}.json", letter.data)
     except (BadName, OSError) as error:
         raise HostError(f"cannot put {letter.name} back: {error}") from None
     drop_dead(letter)
 
 
-def _put_back(mailbox: Mailbox, name: str, data: bytes) -> None:
+def _put_back(mailbox: Mailbox, box: str, name: str, data: bytes) -> None:
     """Write a request as its sender would: its folders are the sender's, so nothing there is followed or reused."""
     root = open_folder(mailbox.root)
     try:
-        requests = open_folder(REQUESTS, within=root)
+        requests = open_folder(box, within=root)
     finally:
         os.close(root)
     try:

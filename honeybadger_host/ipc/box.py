@@ -636,6 +636,8 @@ class Spool:
             elif is_kept or (data is None and not os.path.lexists(path)):
                 return  # the same again, as after a crash, is the same dead letter
         reason = {"at": at, "group": box.group, "sender": box.sender, "name": shown + _SUFFIX, "reason": why}
+        if box.front is not None:
+            reason["box"] = box.folder
         if data is not None:
             if not is_kept:
                 _write_new(path, data)

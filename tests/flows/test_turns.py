@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 REMEMBER = {
     "when": "remember",
@@ -155,7 +155,10 @@ def test_a_turn_that_is_cut_short_again_and_again_is_dead_and_may_be_tried_anew(
     (stranger.replies / "a1.json").unlink()
     script(home, SLOW)
     host.restart()
-    assert stranger.chat("a1", "remember")["ok"]
+    retried = run_cli("dead", "retry", "main/stranger/a1", home=home)
+    assert retried.returncode == 0, retried.stderr
+    assert stranger.reply("a1")["ok"]
+    assert stranger.memory_text().count("Likes tea") == 1
 
 
 def _has(sender: RawSender, text: str) -> bool:
