@@ -15,7 +15,7 @@ from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import new_id
 
-SILENCE_SECONDS: Final = 2.0
+SILENCE_SECONDS: Final = 3.0
 """Without a word of an answer: then the host is asked whether it is there."""
 PING_SECONDS: Final = 1.5
 NO_HOST: Final = "No host answers. Start one with `honeybadger-host run` in the home folder"
@@ -70,7 +70,7 @@ async def answer_to(
 
 async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) -> None:
     """Say so once when the host does not answer, and once when it does again."""
-    request_id, is_missed, is_queued = new_id(), False, False
+    request_id, is_missed, answered = new_id(), False, 0
     while True:
         heard = showing.heard
         if (silent := time.monotonic() - heard) < SILENCE_SECONDS:
@@ -86,12 +86,11 @@ async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) 
             continue  # the same ping again: one file, however long nobody answers
         except AgentError:
             pass  # who waits for the answer will say it
-        request_id = new_id()
+        request_id, answered = new_id(), answered + 1
         if showing.heard == heard:
             if is_missed:
                 note("The host is back.")
-            elif not showing.has_begun and not is_queued:
+            elif not showing.has_begun and answered == 2 and showing.is_looked_on:
                 note("Waiting for the agent; other messages may be answered first.")
-                is_queued = True
         is_missed = False
         await asyncio.sleep(SILENCE_SECONDS)

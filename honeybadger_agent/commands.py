@@ -18,7 +18,7 @@ from honeybadger_agent.chat_wire import ChatResult, StreamLine
 from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.explaining import explanation_of, hit_lines
-from honeybadger_agent.terminal import complain, shown
+from honeybadger_agent.terminal import complain, json_shown, shown
 
 
 class UsageError(Exception):
@@ -210,7 +210,8 @@ def _payload(text: str) -> dict[str, Any]:
 
 
 def _print_json(value: Any) -> None:
-    print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    print(json_shown(text) if sys.stdout.isatty() else text)
 
 
 class _ToolsSeen:
@@ -244,7 +245,7 @@ def _print_answer(options: Mapping[str, Any], result: ChatResult, seen: _ToolsSe
         return
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    _print_text(shown(result.content) if sys.stdout.isatty() else result.content)
+    _print_text(result.content)
     sys.stdout.flush()
     if result.stopped_by is not None:
         complain(f"stopped: {result.stopped_by}")
@@ -252,9 +253,14 @@ def _print_answer(options: Mapping[str, Any], result: ChatResult, seen: _ToolsSe
 
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
-        print(line)
+        print(_here(line))
 
 
 def _print_text(text: str) -> None:
     if text:
-        print(text, end="" if text.endswith("\n") else "\n")
+        print(_here(text), end="" if text.endswith("\n") else "\n")
+
+
+def _here(text: str) -> str:
+    """Return what is printed of a text: in a pipe all of it, on a terminal nothing that it would obey."""
+    return shown(text) if sys.stdout.isatty() else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import unicodedata
@@ -30,16 +31,16 @@ def shown(text: str) -> str:
     """Return `text` with what a terminal would obey written out, as `\\x1b`: a model or a tool may print anything."""
     if text.isprintable():
         return text
-    return "".join(
-        character
-        if character in _HARMLESS or unicodedata.category(character) not in _OBEYED
-        else _written_out(character)
-        for character in text
-    )
+    return "".join(ascii(character)[1:-1] if _is_obeyed(character) else character for character in text)
 
 
-def _written_out(character: str) -> str:
-    return ascii(character)[1:-1]
+def json_shown(text: str) -> str:
+    """Return JSON with the same written out as JSON does it, so that it still is that."""
+    return "".join(json.dumps(character)[1:-1] if _is_obeyed(character) else character for character in text)
+
+
+def _is_obeyed(character: str) -> bool:
+    return character not in _HARMLESS and unicodedata.category(character) in _OBEYED
 
 
 def complain(message: str) -> None:

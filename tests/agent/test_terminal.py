@@ -6,6 +6,7 @@ import io
 import re
 import unicodedata
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from honeybadger_agent.chat_answer import Showing
 from honeybadger_agent.chat_wire import ChatResult, StreamLine, ToolRun
 from honeybadger_agent.markup import Markup
-from honeybadger_agent.terminal import Screen, painted, shown
+from honeybadger_agent.terminal import Screen, json_shown, painted, shown
 
 ANY = st.text(st.characters(exclude_categories=()))
 MARKDOWN = st.lists(st.sampled_from(["#", " ", "`", "```", "*", "**", "- ", "> ", "1. ", "a", "word", "\n", "é", "\t"]))
@@ -47,6 +48,13 @@ def test_text_is_made_harmless_piece_by_piece_as_in_one(text: str, data: st.Data
 )
 def test_what_a_terminal_would_obey_is_written_out(said: str, seen: str) -> None:
     assert shown(said) == seen
+
+
+@given(ANY.filter(lambda text: not any("\ud800" <= c <= "\udfff" for c in text)))
+def test_json_on_a_terminal_is_still_the_same_json(text: str) -> None:
+    dumped = orjson.dumps({"a": text}).decode()
+    assert orjson.loads(json_shown(dumped)) == {"a": text}
+    assert shown(json_shown(dumped)) == json_shown(dumped)
 
 
 @given(MARKDOWN)

@@ -191,15 +191,15 @@ def assert_untouched(terminal: Terminal) -> None:
     assert "\x9b".encode() not in terminal.raw
 
 
-@pytest.mark.parametrize("command", ["chat", "ask"])
+@pytest.mark.parametrize("command", ["chat", "ask", "ask --json"])
 def test_no_control_character_of_a_model_or_a_tool_reaches_the_terminal(
     home: Path, tmp_path: Path, command: str
 ) -> None:
     content = f"begin {EVIL} {'x' * 100_000} end"
-    words = ("hello",) if command == "ask" else ()
+    words = () if command == "chat" else ("hello",)
     with (
         evil_host(home, content=content),
-        Terminal([*AGENT, command, *words, "--home", str(home)], tmp_path) as terminal,
+        Terminal([*AGENT, *command.split(), *words, "--home", str(home)], tmp_path) as terminal,
     ):
         if command == "chat":
             terminal.wait_for("you>")
@@ -209,7 +209,7 @@ def test_no_control_character_of_a_model_or_a_tool_reaches_the_terminal(
             terminal.type("\x04")
         assert terminal.end() == 0
         assert_untouched(terminal)
-        assert SEEN.encode() in terminal.raw
+        assert SEEN.encode() in terminal.raw  # in JSON, too: tools stand on stderr
         assert terminal.raw.replace(b"\r\n", b"").count(b"x" * 1000) == 100
 
 

@@ -271,13 +271,14 @@ def test_a_host_that_is_killed_in_the_middle_of_an_answer_and_started_again_is_w
     terminal.enter("remember")
     terminal.wait_for("This takes a")
     host.kill()
-    terminal.wait_for("No host answers.")
+    missed = terminal.text.count("No host answers.")  # a busy machine may have been silent before
+    terminal.wait_for("No host answers.", times=missed + 1)
     script(home, {"when": "remember", "answers": [{"fails": "it was asked again"}, {"text": "Noted."}]})
     host.start()
     terminal.wait_for("assistant> Noted.")
     terminal.wait_for("you>", times=2)
     leave(terminal)
-    assert terminal.text.count("No host answers.") == 1
+    assert terminal.text.count("No host answers.") == missed + 1
     assert terminal.text.count("(The host was started again; so is the answer.)") == 1
     assert stranger.memory_text().count("Likes tea") == 1
     assert said(home) == ["remember"]
@@ -359,9 +360,15 @@ def piped(home: Path, stdin: bytes, *arguments: str, **env: str) -> subprocess.C
     )
 
 
+def complaints(run: subprocess.CompletedProcess[bytes]) -> list[str]:
+    """Return the lines on stderr, without those that a busy machine may be the cause of."""
+    passing = ("honeybadger-agent: No host answers.", "honeybadger-agent: The host is back.")
+    return [line for line in run.stderr.decode().splitlines() if not line.startswith(passing)]
+
+
 def test_between_pipes_each_line_is_a_message_and_only_answers_are_printed(host: HostProcess, home: Path) -> None:
     run = piped(home, b"good morning\n\nRemember tea\r\n/remember and milk\n/memory\nbye", "--session", "s")
-    assert (run.returncode, run.stderr) == (0, b"")
+    assert (run.returncode, complaints(run)) == (0, [])
     lines = run.stdout.decode().splitlines()
     assert lines[:6] == [
         "Hello to you.",
@@ -383,7 +390,7 @@ def test_between_pipes_what_fails_goes_to_stderr_the_rest_goes_on_and_the_exit_c
     make_host(script(home, {"when": "good", "answers": [{"text": "Good."}]})).start()
     run = piped(home, b"bad\n\xff\n/nothing\ngood\n")
     assert (run.returncode, run.stdout) == (1, b"Good.\n")
-    errors = run.stderr.decode().splitlines()
+    errors = complaints(run)
     assert len(errors) == 3
     assert errors[0].startswith("honeybadger-agent: No answer: ")
     assert "not UTF-8" in errors[1]
@@ -391,7 +398,7 @@ def test_between_pipes_what_fails_goes_to_stderr_the_rest_goes_on_and_the_exit_c
 
 
 def test_between_pipes_a_host_that_is_away_is_named_once_and_waited_for(home: Path) -> None:
-    run = piped(home, b"hello\n", "--timeout", "4")
+    run = piped(home, b"hello\n", "--timeout", "6")
     assert (run.returncode, run.stdout) == (4, b"")
     errors = run.stderr.decode()
     assert errors.count("No host answers") == 1
