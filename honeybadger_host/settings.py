@@ -267,7 +267,12 @@ class Turns(_Section):
     at_once: int = Field(4, ge=1, le=256, description="Turns that run at the same time; of a group it is always one.")
     steps: int = Field(12, ge=1, le=1000, description="How often the model may be asked in one turn.")
     total_tokens: int = Field(0, ge=0, description="Tokens in and out, over the steps of a turn; 0: no limit.")
-    seconds: float = Field(300, ge=0, description="Seconds after which a turn asks its model no more; 0: no limit.")
+    seconds: float = Field(
+        300,
+        ge=0,
+        description="Seconds after which a turn asks its model no more; an answer being written has as long again; "
+        "0: no limit.",
+    )
     attempts: int = Field(3, ge=1, le=100, description="How often a turn is begun that an end of the host cuts short.")
 
 

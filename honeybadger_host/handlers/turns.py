@@ -6,6 +6,7 @@ the conversation, and one that is repeated after a crash is in it once.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import anyio
 import anyio.to_thread
 import orjson
 import structlog
@@ -42,6 +44,8 @@ log = structlog.get_logger()
 _TOOL_SECONDS: Final = 60.0
 """How long the road may take to answer a tool; it answers within milliseconds unless the disk is full."""
 _LONGEST_SUMMARY: Final = 200
+_LAST_ANSWER: Final = 2
+"""Times `turns.seconds`, after which no model is asked any more: an answer being written then has as long again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,16 +189,19 @@ async def _turn(
         context=context.system,
         tools=tuple(toolbox.specs),
     )
-    return await run_turn(
-        model,
-        system_text(request),
-        messages(request),
-        toolbox,
-        room.limits,
-        shown,
-        done=[_load_step(step) for step in turn.steps],
-        keep=lambda said: turn.keep(_dump_step(said)),
-    )
+    seconds = room.limits.seconds * _LAST_ANSWER if room.limits.seconds else math.inf
+    with anyio.move_on_after(seconds):  # else a model that never comes to an end keeps its group waiting
+        return await run_turn(
+            model,
+            system_text(request),
+            messages(request),
+            toolbox,
+            room.limits,
+            shown,
+            done=[_load_step(step) for step in turn.steps],
+            keep=lambda said: turn.keep(_dump_step(said)),
+        )
+    raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)
 
 
 def _client(room: TurnRoom, asked: Asked, agent: Agent) -> Client:

@@ -317,3 +317,13 @@ def test_a_turn_ends_at_its_limit_and_says_so(make_host: HostFactory, home: Path
     result = stranger.chat("a1", "search for ever")["result"]
     assert (result["steps"], result["stopped_by"]) == (3, "the limit of 3 steps is reached")
     assert "I had to stop" in result["content"]
+
+
+def test_a_model_that_never_comes_to_an_end_keeps_its_group_waiting_no_longer_than_a_turn_may_take(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    endless = {"when": "wait", "answers": [{"text": "word " * 10_000}]}
+    make_host(script(home, endless, HELLO, delay_seconds=0.01) | {"turns.seconds": 0.2}).start()
+    assert_refused(stranger.chat("a1", "wait"), "unavailable", says="within 0.4 s (turns.seconds)")
+    assert stranger.chat("a2", "hello")["ok"]
+    assert len(said(stranger)) == 2
