@@ -35,6 +35,8 @@ MAX_RETRY_AFTER_SECONDS: Final = 30.0
 MAX_CALL_TIMEOUTS: Final = 10
 """So many `timeout_seconds` may one answer take in all, also when something trickles all the time."""
 
+MAX_CHARACTERS_OF_A_TOKEN: Final = 64
+"""The longest tokens there are have about so many; a server that floods must not fill the memory."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 8.0
 _HEADERS: Final = {
@@ -244,9 +246,14 @@ class ProviderModel:
                 model_request_parameters=ModelRequestParameters(function_tools=definitions),
                 instrument=False,
             ) as stream:
+                characters = 0
                 async for event in stream:
                     if piece := _text_of(event):
                         yield piece
+                    characters += len(piece) + _written_for_a_tool(event)
+                    if characters > settings.max_output_tokens * MAX_CHARACTERS_OF_A_TOKEN:
+                        yield _Failure("it wrote far more than max_output_tokens: is base_url right?", is_passing=False)
+                        return
                 end = self._end(stream)
                 if isinstance(end, ModelSaid) and (more := _cut_note(stream, settings)) and end.text:
                     yield more
@@ -407,6 +414,15 @@ def _text_of(event: Any) -> str:
             return content
         case _:
             return ""
+
+
+def _written_for_a_tool(event: Any) -> int:
+    """Return how many characters of a tool's arguments came."""
+    match event:
+        case parts.PartDeltaEvent(delta=parts.ToolCallPartDelta(args_delta=str(arguments))):
+            return len(arguments)
+        case _:
+            return 0
 
 
 def _cut_note(stream: StreamedResponse, settings: ModelSettings) -> str:

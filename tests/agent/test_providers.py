@@ -461,3 +461,12 @@ asyncio.run(main())
         )
     port = int(endpoint.url.rpartition(":")[2])
     assert (run.stdout, run.stderr) == (f"{HELLO.text} [('127.0.0.1', {port})]\n", "")
+
+
+async def test_a_server_that_floods_is_given_up(protocol: Protocol) -> None:
+    answers = in_turn(protocol.write(ModelSaid("word " * 2000)))
+    with served(answers) as endpoint, protocol.model(endpoint, max_output_tokens=100) as model:
+        failed = await failure(model)
+    assert "far more than max_output_tokens" in str(failed)
+    assert not failed.is_passing
+    assert len(endpoint.asked) == 1
