@@ -142,7 +142,7 @@ class Chat:
             showing.give_up()
             if not isinstance(error, ReplyTimeout | Unavailable | RateLimited | NoMailbox):
                 del self.unanswered[message.request_id]
-            self._complain(error)
+            self._complain(error, message)
             return None
         del self.unanswered[message.request_id]
         showing.finish(result)
@@ -157,9 +157,13 @@ class Chat:
         else:
             complain(text)
 
-    def _complain(self, error: AgentError) -> None:
-        """Say in a person's words what did not work, and what now."""
-        again = "/answer asks again." if self.unanswered else ""
+    def _complain(self, error: AgentError, message: Message | None = None) -> None:
+        """Say in a person's words what did not work, and what now.
+
+        Args:
+            message: the one it was about, if any.
+        """
+        again = "/answer asks again." if message is not None and message.request_id in self.unanswered else ""
         match error:
             case Unavailable():
                 text = f"No answer: {_sentence(str(error).removesuffix(', ask again with the same id'))} {again}"

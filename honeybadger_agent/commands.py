@@ -18,6 +18,7 @@ from honeybadger_agent.chat_wire import ChatResult, StreamLine
 from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.explaining import explanation_of, hit_lines
+from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.terminal import complain, json_shown, shown
 
 
@@ -104,15 +105,19 @@ def _call(options: Mapping[str, Any]) -> int:
 
 def _ask(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] in (None, "-") else options["text"]
-    client, seen = _client(options), _ToolsSeen()
-    result = client.chat(
-        text,
-        sender=options["as"],
-        agent=options["agent"],
-        request_id=options["id"],
-        timeout_seconds=_patience(options),
-        on_line=seen.line,
-    )
+    client, seen, request_id = _client(options), _ToolsSeen(), options["id"] or new_id()
+    try:
+        result = client.chat(
+            text,
+            sender=options["as"],
+            agent=options["agent"],
+            request_id=request_id,
+            timeout_seconds=_patience(options),
+            on_line=seen.line,
+        )
+    except KeyboardInterrupt:
+        complain(f"not waiting any more; the answer goes on being written: honeybadger-agent answer {request_id}")
+        raise
     _print_answer(options, result, seen)
 
 

@@ -135,6 +135,14 @@ def test_ask_without_a_host_ends_with_its_exit_code_and_how_to_go_on(home: Path)
     assert "--id " in run.stderr
 
 
+def test_ask_that_is_interrupted_says_how_to_come_back(home: Path, tmp_path: Path) -> None:
+    with Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal:
+        wait_for(lambda: list((home / "data/ipc/main").glob("user/turns/*.json")))
+        terminal.type("\x03")
+        assert terminal.end() == 130
+        assert "not waiting any more; the answer goes on being written: honeybadger-agent answer " in terminal.text
+
+
 # ------------------------------------------------------------------------------------------------------------ hostile
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\rX\u202e"
