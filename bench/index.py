@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import statistics
 import time
@@ -16,11 +17,13 @@ from honeybadger_agent import SyncClient, tools
 from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.conversation import dump_turn
+from honeybadger_host.memory.index import INDEX_FILE
 
 _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"
 _GOALS = {10_000: (2.5, 10.0), 100_000: (10.0, 50.0)}
 """Documents of each kind -> milliseconds a search should take: the median, and one of a hundred."""
+_SETTINGS = ("log.level=warning", "life.status_seconds=0.2")  # the status file says when all is indexed
 
 
 class Words:
@@ -35,19 +38,25 @@ class Words:
                 None
             )
         self._words = list(made)
-        self._weights = [1 / (rank + 10) for rank in range(count)]
+        self._weights = list(itertools.accumulate(1 / (rank + 10) for rank in range(count)))
 
     def text(self, least: int, most: int) -> str:
-        return " ".join(self._random.choices(self._words, self._weights, k=self._random.randint(least, most)))
+        return " ".join(
+            self._random.choices(self._words, cum_weights=self._weights, k=self._random.randint(least, most))
+        )
 
 
-def make_group(home: Path, words: Words, count: int) -> None:
-    """Write `count` entries and `count` turns, 40 words each on average, as files."""
+def make_entries(home: Path, words: Words, count: int) -> None:
+    """Write `count` entries of the group `main`, 40 words each on average, as files."""
     folder = home / "groups" / "main" / "memory" / "general"
     folder.mkdir(parents=True)
     for number in range(count):
         value = {"content": words.text(20, 60), "tags": [words.text(1, 1)], "updated": "2026-05-03T10:00:00Z"}
         (folder / f"e{number:011d}.json").write_bytes(orjson.dumps(value))
+
+
+def make_turns(home: Path, words: Words, count: int) -> None:
+    """Write `count` turns of the group `main`, in logs of 500."""
     sessions = home / "data" / "sessions" / "main"
     sessions.mkdir(parents=True)
     at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -67,65 +76,91 @@ def bench_index(base: Path) -> list[Figure]:
 
 def _bench(base: Path, count: int) -> list[Figure]:
     words = Words(count)
-    name = f"{count:,} entries, {count:,} turns"
+    figures: list[Figure] = []
     with new_home(base) as home:
-        make_group(home, words, count)
-        with running(home, ["log.level=warning"]) as daemon:
-            other = SyncClient(home, "other", "agent", timeout_seconds=60)
-            began = time.perf_counter()
-            pings: list[float] = []
-            while _waiting(home) != 0 or _documents(home) < 2 * count:
-                started = time.perf_counter()
-                other.ping()
-                pings.append((time.perf_counter() - started) * 1000)
-                if time.perf_counter() - began > 300:
-                    raise TimeoutError("the index was not made within 300 s")
-                time.sleep(0.02)
-            indexed = time.perf_counter() - began
+        make_entries(home, words, count)
+        with running(home, _SETTINGS):
+            figures += _indexed(home, f"{count:,} entries", count, 10.0 if count == 100_000 else None)
+        make_turns(home, words, count)
+        (home / INDEX_FILE).unlink()
+        name = f"{count:,} entries and as many turns"
+        with running(home, _SETTINGS) as daemon:
+            figures += _indexed(home, name, 2 * count, None)
             agent = SyncClient(home, "main", "agent", timeout_seconds=60)
-            started = time.perf_counter()
-            agent.call(tools.search_memory(words.text(8, 8)))
-            first = time.perf_counter() - started
-            times: list[float] = []
-            for _ in range(300):
-                call = tools.search_memory(words.text(8, 8))
-                started = time.perf_counter()
-                agent.call(call)
-                times.append((time.perf_counter() - started) * 1000)
-            asked = [_asked(agent) for _ in range(100)]
-            seen: list[float] = []
-            live = SyncClient(home, "main", "agent", session="live", timeout_seconds=60)
-            for number in range(50):
-                live.append_turn("user", f"zyzzyva{number} {words.text(20, 20)}")
-                started = time.perf_counter()
-                found = agent.call(tools.search_memory(f"zyzzyva{number}"))
-                seen.append((time.perf_counter() - started) * 1000)
-                if not found.hits or found.hits[0].id != f"live#{number + 1}":
-                    raise RuntimeError(f"turn {number} was not found by the next request")
+            figures.append(_first(agent, words, "- the first search then"))
+            figures += _searched(agent, words, name, _GOALS[count])
+            figures.append(_seen(home, agent, words))
             memory = daemon.resident_mib()
-    road = statistics.median(asked)
-    median, slow = statistics.median(times), percentile(times, 0.99)
-    goal_median, goal_slow = _GOALS[count]
+        figures.append(Figure("- memory of the daemon", f"{memory:.0f} MiB", goal="300 MiB", is_met=memory < 300))
+        for pause in (0.0, 5.0):
+            with running(home, _SETTINGS):
+                time.sleep(pause)
+                agent = SyncClient(home, "main", "agent", timeout_seconds=60)
+                figures.append(_first(agent, words, f"- the first search {pause:g} s after a restart is ready"))
+    return figures
+
+
+def _indexed(home: Path, name: str, documents: int, goal_seconds: float | None) -> list[Figure]:
+    """Wait until so many documents are indexed, asking something else meanwhile."""
+    other = SyncClient(home, "other", "agent", timeout_seconds=60)
+    began = time.perf_counter()
+    pings: list[float] = []
+    while _waiting(home) != 0 or _documents(home) < documents:
+        pings.append(_asked(other))
+        if time.perf_counter() - began > 300:
+            raise TimeoutError("the index was not made within 300 s")
+        time.sleep(0.02)
+    indexed = time.perf_counter() - began
     return [
         Figure(
             f"indexed from files, {name}",
             f"{indexed:.1f} s",
-            goal="10 s for 100,000 entries",
-            is_met=indexed < 10 if count == 100_000 else None,
+            goal=f"{goal_seconds:g} s" if goal_seconds else "",
+            is_met=indexed < goal_seconds if goal_seconds else None,
         ),
         Figure("- a ping meanwhile, p50, p99", f"{statistics.median(pings):.1f}, {percentile(pings, 0.99):.1f} ms"),
-        Figure("- the first search (loads the group)", f"{first * 1000:.0f} ms"),
+    ]
+
+
+def _first(agent: SyncClient, words: Words, name: str) -> Figure:
+    started = time.perf_counter()
+    agent.call(tools.search_memory(words.text(8, 8)))
+    return Figure(name, f"{(time.perf_counter() - started) * 1000:.0f} ms")
+
+
+def _searched(agent: SyncClient, words: Words, name: str, goals: tuple[float, float]) -> list[Figure]:
+    times: list[float] = []
+    for _ in range(300):
+        call = tools.search_memory(words.text(8, 8))
+        started = time.perf_counter()
+        agent.call(call)
+        times.append((time.perf_counter() - started) * 1000)
+    road = statistics.median(_asked(agent) for _ in range(100))
+    median, slow = statistics.median(times), percentile(times, 0.99)
+    return [
         Figure(
             f"search with its request and reply, {name}: p50",
             f"{median:.1f} ms",
             floor=f"{road:.1f} ms (ping)",
-            goal=f"{goal_median} ms without the road",
-            is_met=median - road < goal_median,
+            goal=f"{goals[0]} ms without the road",
+            is_met=median - road < goals[0],
         ),
-        Figure("- p99", f"{slow:.1f} ms", goal=f"{goal_slow:g} ms", is_met=slow - road < goal_slow),
-        Figure("- a turn just said, found by the next request: p50", f"{statistics.median(seen):.1f} ms"),
-        Figure("- memory of the daemon", f"{memory:.0f} MiB", goal="300 MiB", is_met=memory < 300),
+        Figure("- p99", f"{slow:.1f} ms", goal=f"{goals[1]:g} ms", is_met=slow - road < goals[1]),
     ]
+
+
+def _seen(home: Path, agent: SyncClient, words: Words) -> Figure:
+    """Say something and ask for it, 50 times."""
+    seen: list[float] = []
+    live = SyncClient(home, "main", "agent", session="live", timeout_seconds=60)
+    for number in range(50):
+        live.append_turn("user", f"zyzzyva{number} {words.text(20, 20)}")
+        started = time.perf_counter()
+        found = agent.call(tools.search_memory(f"zyzzyva{number}"))
+        seen.append((time.perf_counter() - started) * 1000)
+        if not found.hits or found.hits[0].id != f"live#{number + 1}":
+            raise RuntimeError(f"turn {number} was not found by the next request")
+    return Figure("- a turn just said, found by the next request: p50", f"{statistics.median(seen):.1f} ms")
 
 
 def _asked(agent: SyncClient) -> float:

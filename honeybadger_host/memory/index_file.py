@@ -189,14 +189,13 @@ class IndexFile:
         return group << _GROUP_SHIFT, ((group + 1) << _GROUP_SHIFT) - 1
 
     def take_number(self, table: Table, group: int) -> int:
-        """Return the next number of a document or a file. Raises WorldFailed."""
-        with self._lock:
-            last = self._last.get((table, group))
-            if last is None:
-                query = f"SELECT max(number) FROM {table} WHERE number BETWEEN ? AND ?"  # noqa: S608  one of two names
-                last = self.rows(query, self.span(group))[0][0] or self.span(group)[0]
-            self._last[table, group] = last + 1
-            return last + 1
+        """Return the next number of a document or a file. The group's lock is held. Raises WorldFailed."""
+        last = self._last.get((table, group))
+        if last is None:
+            query = f"SELECT max(number) FROM {table} WHERE number BETWEEN ? AND ?"  # noqa: S608  one of two names
+            last = self.rows(query, self.span(group))[0][0] or self.span(group)[0]
+        self._last[table, group] = last + 1
+        return last + 1
 
     def packed(self, db: sqlite3.Connection, texts: Sequence[Sequence[str]]) -> list[bytes]:
         """Return the terms of texts as the table has them, new ones with a new number; in a transaction."""

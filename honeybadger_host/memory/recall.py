@@ -107,8 +107,9 @@ def search(
 def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
     """Return which rows may be found; None for all."""
     masks: list[npt.NDArray[np.bool_]] = []
-    if filters.kinds:
-        masks.append(np.isin(view(corpus.kinds, np.int8), [KINDS.index(kind) for kind in filters.kinds]))
+    if filters.kinds and not set(filters.kinds).issuperset(KINDS):
+        kinds = view(corpus.kinds, np.int8)
+        masks.append(np.logical_or.reduce([kinds == KINDS.index(kind) for kind in filters.kinds]))
     if filters.category:
         below = filters.category + "/"
         names = corpus.categories.names

@@ -131,7 +131,7 @@ def _walk(home: Path, folder: str, folders: set[str] | None) -> Iterator[tuple[S
                 if entry.is_dir(follow_symlinks=False):
                     if folders is not None and not entry.name.startswith("."):
                         yield from _walk(home, file, folders)
-                elif (source := source_of(file)) is not None:
+                elif entry.name.endswith((".json", ".jsonl")) and (source := source_of(file)) is not None:
                     yield source, Signature.of(entry.stat(follow_symlinks=False))
             except OSError:
                 continue  # it went meanwhile
