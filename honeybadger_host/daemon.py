@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,9 @@ SWITCH_SECONDS = 0.001
 """How long a thread computes while others wait for Python's lock; 5 ms, the default, are several slices of the road."""
 CHECKPOINT_SECONDS = 1.0
 EMBED_SECONDS = 1.0
+INDEX_SECONDS = 1.0
+_TOLD_PAUSE = 20
+"""So many times as long as a comparison took, the next one that a folder asks for waits."""
 HOUSEKEEPING_SECONDS = 60.0
 _FIRST_SWEEP_SECONDS = 0.01
 """Whoever waits for READY need not wait for the second one."""
@@ -505,12 +509,21 @@ async def _index(host: Host) -> None:
     """Read in the background what the search does not know yet; look for changes nobody told of."""
     limiter = anyio.CapacityLimiter(1)
     has_failed = is_warm = False
+    all_at = told_at = 0.0
     while True:
+        begun = time.monotonic()
+        is_all, is_told = begun >= all_at, begun >= told_at
         try:
-            count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
+            count = 0
+            if is_all:
+                count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
+                all_at = begun + host.settings.recall.compare_seconds
+            elif is_told:  # a folder came, or is watched only now: no search is to wait for that
+                count = await anyio.to_thread.run_sync(host.index.compare_told, limiter=limiter)
+                told_at = time.monotonic() + _TOLD_PAUSE * (time.monotonic() - begun)
             if count:
                 log.info("index.begun", files=count)
-            while await anyio.to_thread.run_sync(host.index.work, limiter=limiter):
+            while await anyio.to_thread.run_sync(partial(host.index.work, is_bulk=not is_all), limiter=limiter):
                 await anyio.lowlevel.checkpoint()
             if count:
                 log.info("index.finished", files=count)
@@ -527,7 +540,7 @@ async def _index(host: Host) -> None:
             if not has_failed:
                 has_failed = True
                 log.error("index.failed", file=INDEX_FILE, now_what="report it; the road goes on", exc_info=error)
-        await anyio.sleep(host.settings.recall.compare_seconds)
+        await anyio.sleep(INDEX_SECONDS)
 
 
 async def _embed(host: Host) -> None:

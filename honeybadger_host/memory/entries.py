@@ -25,6 +25,8 @@ MAX_ENTRY_FILE_BYTES: Final = 1024 * 1024
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32: no letter that is taken for another; lower case, for file systems that do not tell."""
 _ID_CHARACTERS: Final = 12
+_SHALLOW: Final = 250
+"""Brackets that are not worth a look at how deep they stand."""
 _KNOWN: Final = frozenset(
     ("id", "content", "title", "aliases", "category", "tags", "created", "updated", "metadata", "by", "reinforced")
 )
@@ -109,10 +111,11 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
         value = orjson.loads(data.removeprefix(BOM))
     except orjson.JSONDecodeError as error:
         raise ValueError(f"it is not JSON: {error}") from None
-    try:
-        orjson.dumps([[[[value]]]])  # a reply holds it a few levels down
-    except TypeError:
-        raise ValueError("it is nested too deep: 250 levels at most") from None
+    if data.count(b"[") + data.count(b"{") > _SHALLOW:
+        try:
+            orjson.dumps([[[[value]]]])  # a reply holds it a few levels down
+        except TypeError:
+            raise ValueError("it is nested too deep: 250 levels at most") from None
     if not isinstance(value, dict):
         raise ValueError('it must be a JSON object, as {"content": "User prefers dark mode"}')
     content = _text(value, "content")
@@ -201,6 +204,8 @@ def _time(value: Mapping[str, Any], name: str) -> datetime | None:
         return None
     try:
         at = datetime.fromisoformat(text)
+        if at.tzinfo is UTC:
+            return at
         return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(f'"{name}" must be a time, as 2026-11-21T06:00:00Z or 2026-11-21') from None
@@ -254,6 +259,9 @@ def reinforce(known: Entry, said: Entry) -> Entry:
 def each_once(texts: Iterable[str]) -> tuple[str, ...]:
     """Return texts in order, each once whatever its case, none of them blank."""
     first: dict[str, str] = {}
+    texts = tuple(texts)
+    if len(texts) == 1:
+        return texts if texts[0].strip() else ()
     for text in texts:
         if text.strip():
             first.setdefault(normalise(text), text)

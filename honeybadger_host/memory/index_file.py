@@ -299,7 +299,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = OFF")  # after a power cut it may be damaged, and is built anew
-        db.execute("PRAGMA cache_size = -8000")
+        db.execute("PRAGMA cache_size = -16000")
+        db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: one is written often while files are read in bulk
     except BaseException:
         db.close()
         raise

@@ -13,7 +13,6 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -48,8 +47,7 @@ class Source(NamedTuple):
     session: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """Something a file says that can be found on its own.
 
     Args:
@@ -67,7 +65,7 @@ class Piece:
     role: str = ""
     category: str = ""
     tags: tuple[str, ...] = ()
-    names: tuple[str, ...] = field(default=())
+    names: tuple[str, ...] = ()
     known_by: str = ""
     name: str = ""
     title: str = ""

@@ -142,6 +142,17 @@ def test_a_folder_a_person_made_is_looked_into(world: World) -> None:
     assert "groups/main/memory/animals" in world.index.folders
 
 
+def test_what_came_with_a_folder_is_found_out_before_anybody_asks(world: World) -> None:
+    world.find("anything")
+    world.put("groups/main/memory/animals/e1.json", b'{"content": "badger"}', touch=False)
+    assert world.index.compare_told() == 0
+    world.index.touch_folder("groups/main/memory/animals")
+    assert world.index.compare_told() == 1
+    assert not world.index.work(is_bulk=True)  # one file is left to the search
+    assert world.index.waiting == 1
+    assert world.find("badger") == ["e1"]
+
+
 def test_a_malformed_file_is_named_and_leaves_the_others_searchable(world: World) -> None:
     world.entry("good", "badger")
     with capture_logs() as logs:
