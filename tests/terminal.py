@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -21,6 +22,11 @@ from tests.hosting import frozen_environment
 
 COLUMNS, ROWS = 300, 100
 """Tall enough that nothing a test does scrolls away."""
+
+
+def _hears_ctrl_c() -> None:
+    """Undo what a shell does to what it starts in the background: it is deaf to SIGINT, and so are its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:
@@ -50,6 +56,7 @@ class Terminal:
                 **(env or {}),
             ),
             start_new_session=True,
+            preexec_fn=_hears_ctrl_c,
         )
 
     def __enter__(self) -> Self:
