@@ -105,7 +105,7 @@ class Chat:
         """Do what was typed: a command, or a message. `//` begins a message with a slash."""
         if typed.startswith("/") and not typed.startswith("//"):
             name, _, rest = typed.partition(" ")
-            command = _COMMANDS.get(name)
+            command = _COMMANDS.get("/quit" if name == "/exit" else name)
             if command is None:
                 near = difflib.get_close_matches(name, _COMMANDS, n=1)
                 self._failed(f"There is no {name}" + (f"; {near[0]}?" if near else ": /help has all of them"), 2)

@@ -10,6 +10,7 @@ from typing import Final
 from honeybadger_agent.chat_wire import ChatResult, StreamLine
 from honeybadger_agent.markup import Markup
 from honeybadger_agent.terminal import Screen, painted, shown
+from honeybadger_agent.wrapping import Wrap
 
 _EMPTY_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
 
@@ -33,6 +34,7 @@ class Showing:
     tools: int = 0
     heard: float = field(default_factory=time.monotonic)
     markup: Markup | None = None
+    wrap: Wrap = field(default_factory=lambda: Wrap(None))
 
     def line(self, line: StreamLine) -> None:
         """Show what a line of the stream says."""
@@ -90,26 +92,30 @@ class Showing:
 
     def _begin_text(self) -> None:
         self.screen.fresh_line()
-        self.markup = Markup()
         name = f"{shown(self.agent)}> "
+        self.markup, self.wrap = Markup(), Wrap(self.screen.columns, len(name))
         self.screen.write(painted(name, "who") if self.screen.is_styled else name)
 
     def _write(self, text: str) -> None:
         assert self.markup is not None  # noqa: S101  text has begun
-        safe = shown(text)
-        self.screen.write(self.markup.feed(safe) if self.screen.is_styled else safe)
+        out = ""
+        for character in shown(text):
+            styled = self.markup.feed(character)  # also without styles: it knows what is code
+            piece = styled if self.screen.is_styled else character
+            out += self.wrap.feed(piece, is_verbatim=self.markup.is_verbatim)
+        self.screen.write(out)
 
     def _end_text(self) -> None:
         if self.markup is not None:
-            if self.screen.is_styled:
-                self.screen.write(self.markup.end())
+            rest = self.markup.end() if self.screen.is_styled else ""
+            self.screen.write(self.wrap.feed(rest, is_verbatim=self.markup.is_verbatim) + self.wrap.end())
             self.markup = None
         self.screen.fresh_line()
 
     def _tool(self, name: str, summary: str, *, ok: bool) -> None:
         self.tools += 1
         self._end_text()
-        self.screen.line(f"  {'·' if ok else '!'} {name}: {summary}", "dim" if ok else "warning")
+        self.screen.paragraph(f"  {'·' if ok else '!'} {name}: {summary}", "dim" if ok else "warning", indent=4)
 
     def _rest_of(self, result: ChatResult) -> None:
         """Show the end of the answer: the stream is some words behind, and may have been gone before it was read."""

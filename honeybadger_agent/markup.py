@@ -29,6 +29,11 @@ class Markup:
         self._is_code = False
         self._is_bold = False
 
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether the line belongs to a block of code."""
+        return self._is_fenced or self._is_fence
+
     def feed(self, text: str) -> str:
         """Return what can be shown of everything so far and was not yet."""
         return "".join(map(self._character, text))

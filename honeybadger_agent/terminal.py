@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TextIO
 
+from honeybadger_agent.wrapping import Wrap
+
 _OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's categories of what moves a cursor, hides, turns or ends a line."""
 _HARMLESS: Final = "\n\t\u00ad\u200c\u200d"
@@ -68,6 +70,14 @@ class Screen:
     is_styled: bool
     is_line_begun: bool = False
 
+    @property
+    def columns(self) -> int | None:
+        """How wide it is now; None where that is not known."""
+        try:
+            return os.get_terminal_size(self.out.fileno()).columns or None
+        except (OSError, ValueError):
+            return None
+
     def write(self, text: str) -> None:
         """Write text that is `shown` already, perhaps with our styles in it, and show it now."""
         if text:
@@ -80,6 +90,13 @@ class Screen:
         self.fresh_line()
         safe = shown(text)
         self.write((painted(safe, style) if style is not None and self.is_styled else safe) + "\n")
+
+    def paragraph(self, text: str, style: str, *, indent: int) -> None:
+        """Write anything as one line, broken between words where it is too long."""
+        columns = self.columns
+        wrap = Wrap(None if columns is None else max(columns - indent, 1))
+        broken = wrap.feed(shown(text)) + wrap.end()
+        self.line(broken.replace("\n", "\n" + " " * indent), style)
 
     def fresh_line(self) -> None:
         """End the line when one has begun."""

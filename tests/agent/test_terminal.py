@@ -15,6 +15,7 @@ from honeybadger_agent.chat_answer import Showing
 from honeybadger_agent.chat_wire import ChatResult, StreamLine, ToolRun
 from honeybadger_agent.markup import Markup
 from honeybadger_agent.terminal import Screen, json_shown, painted, shown
+from honeybadger_agent.wrapping import Wrap
 
 ANY = st.text(st.characters(exclude_categories=()))
 MARKDOWN = st.lists(st.sampled_from(["#", " ", "`", "```", "*", "**", "- ", "> ", "1. ", "a", "word", "\n", "é", "\t"]))
@@ -98,6 +99,45 @@ def test_plain_text_is_shown_as_soon_as_it_comes(pieces: list[str]) -> None:
 def test_marks_are_styled_where_they_stand(line: str, styled: str) -> None:
     markup = Markup()
     assert markup.feed(line) + markup.end() == styled
+
+
+@given(MARKDOWN, st.integers(1, 12), st.data())
+def test_lines_are_broken_the_same_however_they_come_and_only_between_words(
+    pieces: list[str], columns: int, data: st.DataObject
+) -> None:
+    text = "".join(pieces)
+    cut = data.draw(st.integers(0, len(text)))
+    in_parts, at_once, never = Wrap(columns), Wrap(columns), Wrap(None)
+    broken = at_once.feed(text) + at_once.end()
+    assert in_parts.feed(text[:cut]) + in_parts.feed(text[cut:]) + in_parts.end() == broken
+    assert broken.split() == text.split()
+    assert never.feed(text) + never.end() == text
+    kept = Wrap(columns)
+    assert kept.feed(text, is_verbatim=True) + kept.feed("\n", is_verbatim=True) == text + "\n"
+
+
+@given(st.lists(st.sampled_from(["a", "four", "\x1b[1mbold\x1b[0m", "sixsix"]), min_size=1), st.integers(6, 12))
+def test_no_line_is_longer_than_the_terminal_nor_broken_too_early(words: list[str], columns: int) -> None:
+    wrap = Wrap(columns, column=3)
+    lines = ("a> " + wrap.feed(" ".join(words)) + wrap.end()).split("\n")
+    widths = [len(OURS.sub("", line)) for line in lines]
+    assert max(widths) <= columns
+    firsts = [len(OURS.sub("", line.split(" ")[0])) for line in lines[1:]]
+    assert all(width + 1 + first > columns for width, first in zip(widths, firsts, strict=False))
+
+
+def test_scripts_without_spaces_are_shown_as_they_come() -> None:
+    wrap = Wrap(8)
+    assert wrap.feed("你好世界你好") == "你好世界\n你好"
+
+
+def test_a_block_of_code_is_not_broken() -> None:
+    out = io.StringIO()
+    one = Showing(Screen(out, is_styled=False), is_looked_on=True)
+    one.line(StreamLine(kind="text", step=1, text="x"))
+    one.wrap = Wrap(10)
+    one.line(StreamLine(kind="text", step=1, text=" one two three\n```\none two three four\n```\none two three four\n"))
+    assert out.getvalue().splitlines()[1:] == ["three", "```", "one two three four", "```", "one two", "three four"]
 
 
 # -------------------------------------------------------------------------------------------------------- one answer
