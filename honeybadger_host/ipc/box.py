@@ -50,6 +50,8 @@ _MOST_BESIDE: Final = 16
 """The same while others, who have few, come and go: what they wait for is the slice that is under way."""
 _SLICES_REMEMBERED: Final = 512
 """Slices for which others are expected to come again: about a second of a flood."""
+_MOST_EXPECTED: Final = 8
+"""Boxes that are looked into before each slice of a flood: 15 us each."""
 _MOST_OPEN: Final = 128
 """Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
 _SUFFIX: Final = ".json"
@@ -335,6 +337,7 @@ class Spool:
         self.few_were_first = False
         """Whether the last slice was of those alone that have few requests."""
         self._few_expected = 0
+        self._few_lately: dict[Box, None] = {}
         self.replies_trimmed = 0
         self._ignored: set[str] = set()
         self._seen: Sequence[object] = ()
@@ -507,6 +510,23 @@ class Spool:
         queue += [(name, box) for name in fresh]
         queue.sort(key=_by_name, reverse=True)  # the next one is the last
 
+    def _remember_few(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            for _, box in self._queues[group]:
+                front = box.front or box
+                self._few_lately.pop(front, None)
+                self._few_lately[front] = None
+        while len(self._few_lately) > _MOST_EXPECTED:
+            del self._few_lately[next(iter(self._few_lately))]
+
+    @property
+    def expected(self) -> list[Box]:
+        """Boxes that have few requests and had one lately, while others flood: worth a look before each slice.
+
+        Their events come late when all cores are busy: the thread that reads them waits for one, and for Python's lock.
+        """
+        return [box for box in self._few_lately if self.boxes.get(box.path) is box] if self._few_expected else []
+
     def _sizes(self, box: Box, names: Sequence[str]) -> Iterator[int]:
         """Return what each of these requests counts against the bytes that may wait; 0 where that cannot be reached."""
         if box.room_bytes == math.inf:
@@ -551,6 +571,8 @@ class Spool:
         few = [group for group in groups if len(self._queues[group]) <= _FEW]
         has_both = 0 < len(few) < len(groups)
         room_of_a_group = _MOST_OF_A_GROUP
+        if has_both:
+            self._remember_few(few)
         if has_both and not self.few_were_first:
             self.few_were_first = True
             self._few_expected = _SLICES_REMEMBERED

@@ -309,7 +309,7 @@ class Door:
             self._spool.discover()
             hinted = list(self._spool.boxes.values())
             self.sweeps += 1
-        for box in hinted:
+        for box in dict.fromkeys((*hinted, *self._spool.expected)):
             for one in box.both:
                 if not self._spool.scan(one, now):
                     self._hinted[box.path] = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import time
 from collections import Counter
@@ -355,6 +356,28 @@ def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None
     for _ in range(rooms._SLICES_REMEMBERED):
         place.spool._few_expected = max(0, place.spool._few_expected - 1)
     assert len(place.take(512)) == 32
+
+
+def test_who_had_few_beside_a_flood_is_expected_again_while_that_lasts(place: Place) -> None:
+    place.sender("flood", "a", *(f"{number:04}.json" for number in range(200)))
+    place.sender("quiet", "a", "x.json")
+    place.sweep()
+    assert place.spool.expected == []
+    place.take()
+    assert [box.group for box in place.spool.expected] == ["quiet"]
+    for number in range(2 * rooms._MOST_EXPECTED):
+        place.sender(f"quiet-{number:02}", "a", "x.json")
+    place.sweep()
+    place.take()
+    assert len(place.spool.expected) == rooms._MOST_EXPECTED
+    assert all(box.group.startswith("quiet-") for box in place.spool.expected)
+    shutil.rmtree(place.ipc / place.spool.expected[0].group)
+    place.spool.discover()
+    assert len(place.spool.expected) == rooms._MOST_EXPECTED - 1
+    while place.take():
+        pass
+    place.spool._few_expected = 0
+    assert place.spool.expected == []
 
 
 def test_groups_begin_in_turn_so_that_a_slice_smaller_than_their_number_reaches_all(place: Place) -> None:
