@@ -227,8 +227,7 @@ class OpenBox:
         name = f"{stem}{STREAM}"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.replies_fd)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(name, flags, 0o600, dir_fd=self.replies_fd)
+        fd = os.open(name, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
         _give(fd, self.box.uid)
         return fd
 
