@@ -46,7 +46,7 @@ _FEW: Final = 8
 """A group with at most so many waiting has its turn before those that flood."""
 _MOST_OF_A_GROUP: Final = 32
 """Requests of one group in a slice: who floods the host must not keep others waiting for a long slice of its own."""
-_MOST_BESIDE: Final = 16
+_MOST_BESIDE: Final = 8
 """The same while others, who have few, come and go: what they wait for is the slice that is under way."""
 _SLICES_REMEMBERED: Final = 512
 """Slices for which others are expected to come again: about a second of a flood."""
@@ -580,7 +580,7 @@ class Spool:
             self.few_were_first = False
             if self._few_expected and len(few) < len(groups):
                 self._few_expected -= 1
-                most = min(most, _MOST_OF_A_GROUP)
+                most = min(most, 2 * _MOST_BESIDE)
                 room_of_a_group = _MOST_BESIDE
         self._turn += 1
         start = self._turn % len(groups)
