@@ -5,6 +5,7 @@ Whether a text is known is one look at one file, named after the text (docs/deci
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -109,21 +110,12 @@ def save_memory(
             file = free_place(entries, files, said.files, said.category, name)
             return _saved(asked, said, _entry_of(asked, said, file, now), file, None)
         normalised = normalise(said.content)
-        free: str | None = None
-        for file in said.files:
-            data = files.get(file)
-            if data is None:
-                free = free or file
-                continue
-            try:
-                entry = entries.parse(file, data)
-            except ValueError:
-                continue
+        free, standing = _look_at(entries, files, said.files)
+        for file, data, entry in standing:
             if normalise(entry.content) == normalised:
                 return _saved(asked, said, reinforce(entry, _entry_of(asked, said, file, now)), file, data)
-        if free is None:  # other saves of this slice took both: the next slice has new ones
-            raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again")
-        return _saved(asked, said, _entry_of(asked, said, free, now), free, None)
+        place = _free(free)
+        return _saved(asked, said, _entry_of(asked, said, place, now), place, None)
 
     return ChangeHandler(decide, prepare)
 
@@ -238,25 +230,37 @@ def free_place(entries: EntryFiles, files: WholeFiles, places: Iterable[str], ca
     Args:
         places: see `named_places`.
     """
-    free: str | None = None
-    for file in places:
-        data = files.get(file)
-        if data is None:
-            free = free or file
-            continue
-        try:
-            entry = entries.parse(file, data)
-        except ValueError:
-            continue
+    free, standing = _look_at(entries, files, places)
+    for _, _, entry in standing:
         if (entry.category, entry.name) == (category, name):
             raise Refusal(
                 "conflict",
                 f"entry {entry.id} of {category} has this name: choose another, or edit that one; nothing was changed",
                 field="payload.name",
             )
-    if free is None:  # other saves of this slice took both: the next slice has new ones
+    return _free(free)
+
+
+def _look_at(
+    entries: EntryFiles, files: WholeFiles, places: Iterable[str]
+) -> tuple[str | None, list[tuple[str, bytes, Entry]]]:
+    """Return the first of some loaded places that is free, and what entries stand in the others, with their bytes."""
+    free: str | None = None
+    standing: list[tuple[str, bytes, Entry]] = []
+    for file in places:
+        data = files.get(file)
+        if data is None:
+            free = free or file
+        else:
+            with contextlib.suppress(ValueError):  # it is no entry, and keeps its place
+                standing.append((file, data, entries.parse(file, data)))
+    return free, standing
+
+
+def _free(place: str | None) -> str:
+    if place is None:  # other saves of this slice took both: the next slice has new ones
         raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again")
-    return free
+    return place
 
 
 def _too_large(member: str, what: str, limit: int) -> Refusal:
