@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.host.indexes import made
 
 settings.register_profile("rooms", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rooms")
+
+
+@pytest.fixture(autouse=True)
+def indexes_are_closed() -> Iterator[None]:
+    """Close what `index_of` made: Python 3.13 says which databases were left open."""
+    yield
+    while made:
+        made.pop().close()

@@ -28,11 +28,11 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.index import Index
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.settings import Settings
+from tests.host.indexes import index_of
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
 
@@ -50,7 +50,7 @@ class Room:
         self.shelves = Shelves(home)
         self.sessions = Sessions(home, self.conversations, CompactionLimits(), last_written=lambda file: None)
         self.whole_files = WholeFiles(home, [self.shelves, self.sessions])
-        self.index = Index(home, None, max_note_bytes=1_048_576, max_memory_bytes=100_000_000)
+        self.index = index_of(home)
         rooms = Rooms(
             files=self.files,
             conversations=self.conversations,

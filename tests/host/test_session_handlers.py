@@ -29,12 +29,12 @@ from honeybadger_host.memory.compaction import HEADER, CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.index import Index
 from honeybadger_host.memory.journal import Journal, Row
 from honeybadger_host.memory.sessions import Sessions, deleted_file, session_file
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles, row_offset
 from honeybadger_host.settings import Settings
+from tests.host.indexes import index_of
 from tests.host.test_session import SEED
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
@@ -84,7 +84,7 @@ class Room:
                 entry_files=EntryFiles(self.home),
                 shelves=shelves,
                 sessions=self.sessions,
-                index=Index(self.home, None, max_note_bytes=1_048_576, max_memory_bytes=0),
+                index=index_of(self.home),
                 journal=self.journal.path,
             ),
         )

@@ -151,6 +151,7 @@ def test_what_a_kill_left_of_replacing_a_file_is_removed_at_the_next_start(tmp_p
     projections.recover(journal.unprojected(), 0.0)
     assert held(file) == b"two"
     assert (left.exists(), kept.exists()) == (False, True)
+    journal.close()
 
 
 @pytest.mark.parametrize("is_written", [True, False])

@@ -18,12 +18,12 @@ from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.index import Index
 from honeybadger_host.memory.journal import Row
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles, bring_up, row_offset
 from honeybadger_host.settings import Settings
+from tests.host.indexes import index_of
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
 SAVE, GET, SEARCH, LIST = (
@@ -52,7 +52,7 @@ class Room:
             entry_files=EntryFiles(home),
             shelves=self.shelves,
             sessions=sessions,
-            index=Index(home, None, max_note_bytes=1_048_576, max_memory_bytes=0),
+            index=index_of(home),
             journal=home / "journal.db",
         )
         self.table = build_table(Settings.model_validate(settings), rooms)

@@ -1,0 +1,15 @@
+"""Indexes in memory for the rooms of tests; all of them are closed when the test ends (`conftest.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from honeybadger_host.memory.index import Index
+
+made: list[Index] = []
+
+
+def index_of(home: Path) -> Index:
+    """Return an index of a home that leaves no file."""
+    made.append(Index(home, None, max_note_bytes=1_048_576, max_memory_bytes=100_000_000))
+    return made[-1]
