@@ -19,7 +19,7 @@ from typing import Final
 
 import Stemmer
 
-from honeybadger_host.memory.words import CJK_STOP, CJK_TIME, IRREGULAR, NUMBERS, STOP, TIME_WORDS
+from honeybadger_host.memory.words import CATEGORY_STOP, CJK_STOP, CJK_TIME, IRREGULAR, NUMBERS, STOP, TIME_WORDS
 
 ANALYZER_VERSION: Final = 1
 """Raised whenever the terms of any text change: an index of another version is built anew."""
@@ -173,12 +173,17 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
     """
     terms = document_terms(content)
     if category:
-        terms += _label_terms(category.replace("/", " ").replace("-", " "))
+        terms += category_terms(category)
     for name in names:
         named = _label_terms(name.replace("/", " "))
         terms += named
         terms += named
     return terms
+
+
+def category_terms(category: str) -> tuple[str, ...]:
+    """Return the terms that an entry has by its category."""
+    return _label_terms(category.replace("/", " ").replace("-", " "))
 
 
 @lru_cache(maxsize=4096)
@@ -391,6 +396,9 @@ def _asked_pairs(run: str) -> list[str]:
     pairs = [pair for part in _CJK_CUT.split(run) if part for pair in _pairs(part) or (part,)]
     return pairs or list(_pairs(run) or (run,))
 
+
+CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term in document_terms(word))
+"""Terms of a category that say nothing of what is in it."""
 
 TIME_TERMS: Final = frozenset(term for word in TIME_WORDS for term in document_terms(word)) | frozenset(CJK_TIME)
 """Terms that say when something was."""

@@ -24,6 +24,7 @@ from honeybadger_host.memory.analyzer import QUESTION_MARK, TIME_TERMS, is_numbe
 from honeybadger_host.memory.documents import KINDS, Document
 from honeybadger_host.memory.vectors import Vectors
 
+ENTRY: Final = KINDS.index("entry")
 TURN: Final = KINDS.index("turn")
 Ints: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -179,6 +180,11 @@ class Corpus:
     def turns(self) -> int:
         """How many turns live."""
         return self._count_by_kind[TURN]
+
+    @property
+    def entries(self) -> int:
+        """How many entries live."""
+        return self._count_by_kind[ENTRY]
 
     @property
     def average_lengths(self) -> Floats:

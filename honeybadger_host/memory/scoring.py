@@ -19,9 +19,18 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.memory.analyzer import Query, QueryTerm, document_terms, is_cjk, names_in
+from honeybadger_host.memory.analyzer import (
+    CATEGORY_STOP_TERMS,
+    Query,
+    QueryTerm,
+    category_terms,
+    document_terms,
+    is_cjk,
+    names_in,
+)
 from honeybadger_host.memory.corpus import (
     ASKS,
+    ENTRY,
     SAYS_NUMBER,
     SAYS_TIME,
     TF_BITS,
@@ -100,7 +109,8 @@ class Hit:
         terms: word of the question -> what it earned within `parts["terms"]`.
         coverage: share of what the question asks for, by rarity, that the document itself says; 0 to 1.
         rarity: of the rarest word it shares with the question; 1 for a word nobody else has, near 0 for one in
-            every second document, less for a guess at a misspelt one.
+            every second document, less for a guess at a misspelt one. A word that an entry has by its category alone
+            counts among entries only, as few as they may be, and one like `user` or `notes` not at all.
         shared: rarities of all words it shares with the question, added up.
     """
 
@@ -223,11 +233,18 @@ class Scoring:
             "vector": near.tolist(),
             **{signal: (self._weights[signal] * scores * share).tolist() for signal, scores in rest.items()},
         }
-        points = [self._points_at(asked, chosen) for asked in self._asked]
+        counts = [self._counts_at(asked, chosen) for asked in self._asked]
+        points = [
+            (self._points(asked, chosen, count) * np.float32(self._weights["terms"])).tolist()
+            for asked, count in zip(self._asked, counts, strict=True)
+        ]
+        rarities = [self._rarities(asked, count, rows) for asked, count in zip(self._asked, counts, strict=True)]
         found = []
         for place, row in enumerate(rows):
             parts: dict[Signal, float] = {signal: scores[place] for signal, scores in earned.items() if scores[place]}
-            terms, coverage, rarity, shared = self._explained([each[place] for each in points])
+            terms, coverage, rarity, shared = self._explained(
+                [each[place] for each in points], [each[place] for each in rarities]
+            )
             found.append(
                 Hit(
                     number=corpus.numbers[row],
@@ -526,24 +543,42 @@ class Scoring:
         order = np.lexsort((-view(self._corpus.numbers, np.int64)[rows], -at, -scores))
         return [int(row) for row in rows[order[:limit]]]
 
-    def _points_at(self, asked: _Asked, rows: _Rows) -> list[float]:
-        """Return what a term earns in each of the rows by itself; 0 where it does not stand."""
+    def _counts_at(self, asked: _Asked, rows: _Rows) -> Floats:
+        """Return how often a term stands in each of the rows."""
         if not len(asked.rows):
-            return [0.0] * len(rows)
+            return np.zeros(len(rows), np.float32)
         near = np.minimum(np.searchsorted(asked.rows, rows), len(asked.rows) - 1)
-        has = asked.rows[near] == rows
-        points = self._points(asked, rows, asked.counts[near]) * np.float32(self._weights["terms"])
-        return [float(each) for each in np.where(has, points, 0)]
+        return np.where(asked.rows[near] == rows, asked.counts[near], np.float32(0))
 
-    def _explained(self, points: Sequence[float]) -> tuple[dict[str, float], float, float, float]:
+    def _rarities(self, asked: _Asked, counts: Floats, rows: Sequence[int]) -> list[float]:
+        """Return the rarity of a term in each of the rows, in the unit of `_Asked.rarity`."""
+        rarities = [asked.rarity] * len(rows)
+        for place, row in enumerate(rows):
+            category = self._corpus.categories.names[self._corpus.category_of[row]]
+            if counts[place] and category:
+                by_category = sum(category_terms(category).count(form) for form in asked.term.forms)
+                if counts[place] <= by_category:
+                    rarities[place] = self._rarity_in_categories(asked)
+        return rarities
+
+    def _rarity_in_categories(self, asked: _Asked) -> float:
+        if CATEGORY_STOP_TERMS.intersection(asked.term.forms):
+            return 0.0
+        entries = self._corpus.entries
+        having = int(np.count_nonzero(self._kinds[asked.rows] == ENTRY))
+        return asked.term.weight * _idf(self._many, 1) * _idf(entries, having) / _idf(entries, 1)
+
+    def _explained(
+        self, points: Sequence[float], rarities: Sequence[float]
+    ) -> tuple[dict[str, float], float, float, float]:
         """Return what each word earned, then coverage, rarity and shared of `Hit`."""
         terms: dict[str, float] = {}
         covered, asked_for, rarest = 0.0, self._missing, 0.0
-        for asked, earned in zip(self._asked, points, strict=True):
+        for asked, earned, rarity in zip(self._asked, points, rarities, strict=True):
             if earned:
                 terms[asked.term.word] = terms.get(asked.term.word, 0.0) + earned
                 covered += asked.rarity
-                rarest = max(rarest, asked.rarity)
+                rarest = max(rarest, rarity)
             if earned or not asked.term.is_optional:
                 asked_for += asked.rarity
         most = _idf(self._many, 1)

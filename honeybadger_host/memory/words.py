@@ -16,6 +16,11 @@ def _listed(text: str) -> list[str]:
     return text.split()
 
 
+CATEGORY_STOP: Final[frozenset[str]] = _words("""
+    user users preference preferences general note notes misc fact facts memory memories info information
+    """)
+"""Words of categories that say nothing of what is in them."""
+
 STOP: Final[dict[str, frozenset[str]]] = {
     "english": _words("""
         a about above after again against all also am an and any are aren't as at be because been before being below

@@ -144,6 +144,22 @@ def test_the_floor_keeps_out_what_shares_only_common_words() -> None:
     assert hits[1] == "shares only common words (project)"
 
 
+def test_a_word_of_the_category_alone_recalls_little() -> None:
+    corpus = corpus_of(
+        *(entry(number, f"likes thing{number}", "user-preferences") for number in range(1, 6)),
+        entry(6, "Deploys on Fridays", "projects/apollo"),
+        entry(7, "The user is called Ann", "user-preferences"),
+    )
+
+    def recalled(message: str) -> set[int]:
+        return {hit.number for hit in search(corpus, message, now=NOW, limit=9) if Floor().objection(hit) is None}
+
+    assert recalled("Is the user busy?") == {7}
+    assert recalled("How is apollo going, and who is on it?") == {6}
+    assert recalled("user preferences") >= {1, 2, 3, 4, 5}
+    assert set(found(corpus, "user")) == {1, 2, 3, 4, 5, 7}  # whoever searches finds them all
+
+
 def test_names_of_an_entry_find_it() -> None:
     corpus = corpus_of(entry(1, "Deploys to EKS", "infra", ("kubernetes", "k8s")), entry(2, "Deploys by hand"))
     assert found(corpus, "what's my k8s deploy story?")[0] == 1
