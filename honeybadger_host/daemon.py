@@ -523,7 +523,9 @@ async def _index(host: Host) -> None:
                 told_at = time.monotonic() + _TOLD_PAUSE * (time.monotonic() - begun)
             if count:
                 log.info("index.begun", files=count)
-            while await anyio.to_thread.run_sync(partial(host.index.work, is_bulk=not is_all), limiter=limiter):
+            # what is said is embedded soon after; without vectors the next search, or comparison, reads it early enough
+            is_bulk = not is_all and host.settings.recall.vectors == "off"
+            while await anyio.to_thread.run_sync(partial(host.index.work, is_bulk=is_bulk), limiter=limiter):
                 await anyio.lowlevel.checkpoint()
             if count:
                 log.info("index.finished", files=count)

