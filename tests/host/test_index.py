@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -425,3 +427,26 @@ def test_notes_over_the_limit_are_not_searched_and_that_is_said(world: World) ->
     ((file, problem),) = world.index.problems()
     assert file == "groups/main/MEMORY.md"
     assert "the limit is 1000000" in problem
+
+
+def test_numpy_is_imported_by_the_first_search_and_not_for_indexing(world: World) -> None:
+    world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
+    script = """
+import sys
+from pathlib import Path
+import honeybadger_host.daemon
+from honeybadger_host.memory.index import Index
+index = Index(Path(sys.argv[1]), None, max_note_bytes=1000, max_memory_bytes=1000)
+index.compare_all()
+while index.work():
+    pass
+assert index.documents == 1 and not index.warm()
+before = "numpy" in sys.modules
+assert index.search("main", len) == (1, True)
+print(before, "numpy" in sys.modules)
+index.close()
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(world.home)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (run.stdout.splitlines()[-1:], run.stderr) == (["False True"], "")
