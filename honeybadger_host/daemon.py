@@ -69,7 +69,7 @@ _TOLD_PAUSE = 20
 HOUSEKEEPING_SECONDS = 60.0
 _FIRST_SWEEP_SECONDS = 0.01
 """Whoever waits for READY need not wait for the second one."""
-_WATCH_EVERY_SECONDS = 1.0
+_LOOK_EVERY_SECONDS = 1.0
 _SAY_AGAIN_SECONDS = 60.0
 _DAY_SECONDS = 86_400.0
 _KEEP_AGES_SECONDS = 600.0
@@ -463,7 +463,7 @@ async def _live(host: Host) -> None:
 
 async def _sweep(host: Host, watcher: Watcher) -> None:
     """Look into all boxes at regular moments, whatever the events say; keep the watches up."""
-    watch_at = agents_at = 0.0
+    look_at = 0.0
     is_ready = False
     pings = watchdog_seconds()
     ping_at = 0.0
@@ -475,12 +475,9 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
                     host.spool.senders = host.senders.current
             except SettingsError as error:
                 log.error("senders.refused", error=str(error))
-        if now >= agents_at:
-            agents_at = now + _WATCH_EVERY_SECONDS
-            await anyio.to_thread.run_sync(host.agents.refresh)
-        if host.settings.ipc.watch and (now >= watch_at or not watcher.is_alive()):
-            watch_at = now + _WATCH_EVERY_SECONDS
-            await anyio.to_thread.run_sync(_watch, host, watcher, now)
+        if now >= look_at or (host.settings.ipc.watch and not watcher.is_alive()):
+            look_at = now + _LOOK_EVERY_SECONDS
+            await anyio.to_thread.run_sync(_look_around, host, watcher, now)
         swept = host.door.sweeps
         host.door.hint(None)
         host.door.wake()
@@ -495,8 +492,11 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
                 notify("WATCHDOG=1")
 
 
-def _watch(host: Host, watcher: Watcher, now: float) -> None:
-    """Watch every box and every group's folder."""
+def _look_around(host: Host, watcher: Watcher, now: float) -> None:
+    """Read agents that changed; watch every box and every group's folder."""
+    host.agents.refresh()
+    if not host.settings.ipc.watch:
+        return
     boxes = list(host.spool.boxes.values())
     folders = dict.fromkeys((one.requests for box in boxes for one in box.both), False)
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
@@ -513,6 +513,9 @@ async def _index(host: Host) -> None:
     while True:
         begun = time.monotonic()
         is_all, is_told = begun >= all_at, begun >= told_at
+        if is_warm and not is_all and host.index.is_idle:  # else two threads a second are woken for nothing
+            await anyio.sleep(INDEX_SECONDS)
+            continue
         try:
             count = 0
             if is_all:

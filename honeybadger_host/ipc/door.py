@@ -66,6 +66,8 @@ _RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
 _SAY_AGAIN_SECONDS = 60.0
 """A box that cannot be read or answered is spoken of so often, however many requests wait in it."""
+_TURNS_EVERY = 4
+"""Sweeps after which turns/ is looked into that nothing was heard of (1 s by default): a model takes longer."""
 _DISTRUST_EVERY = 20
 """Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
 
@@ -291,7 +293,8 @@ class Door:
     def _receive(self) -> Slice | None:
         """Look into the boxes that were hinted and take a slice of what waits, read and parsed; None: nothing waits."""
         now = self._clock()
-        hinted: list[Box] = []
+        hinted: dict[Box, None] = {}
+        swept: list[Box] = []
         while self._hinted:
             try:
                 path, _ = self._hinted.popitem()
@@ -299,7 +302,7 @@ class Door:
                 break
             known = self._spool.boxes
             if (box := known.get(path) or known.get(path.removesuffix(f"/{TURNS}"))) is not None:
-                hinted.append(box)
+                hinted[box] = None
             elif path:
                 self._all_hinted = True  # a box that is not known yet
         if self._all_hinted:
@@ -307,10 +310,12 @@ class Door:
             if self.sweeps % _DISTRUST_EVERY == 0:
                 self._spool.distrust()
             self._spool.discover()
-            hinted = list(self._spool.boxes.values())
+            swept = list(self._spool.boxes.values())
+            if self.sweeps % _TURNS_EVERY == 0:
+                hinted = dict.fromkeys(swept)
             self.sweeps += 1
-        for box in dict.fromkeys((*hinted, *self._spool.expected)):
-            for one in box.both:
+        for box in dict.fromkeys((*hinted, *self._spool.expected, *swept)):
+            for one in box.both if box in hinted else (box,):
                 if not self._spool.scan(one, now):
                     self._hinted[box.path] = None
         busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES}

@@ -227,6 +227,11 @@ class Index:
         """Compare the groups in which a folder came or was watched; return how many files are to be read."""
         return sum(self.compare(name) for name, state in list(self._groups.items()) if not state.is_compared)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits for `compare_told`, or for `work` in bulk. Any thread."""
+        return all(state.is_compared and not state.backlog for state in list(self._groups.values()))
+
     def work(self, *, is_bulk: bool = False) -> bool:
         """Read a slice of what waits in the background; return whether there was any.
 
