@@ -6,7 +6,8 @@ UV     := $(shell command -v uv 2>/dev/null)
 PYTHON313 := $(shell for p in python3.13 $$HOME/.pyenv/versions/3.13*/bin/python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo $$p && break; done)
 PINS   := .ci/constraints.txt
-TEST_ARGS ?= -n auto
+# Tests wait for processes, disks and clocks a third of their time: half as many workers again as there are cores.
+TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
 
 .PHONY: run test demo check check-313 crash fuzz mcp-js bench schemas clean help
 help:
