@@ -889,14 +889,14 @@ def parse_payload(request: Request, types: Mapping[str, RequestType] = REQUEST_T
     if kind is None:
         raise Refusal(
             "invalid",
-            f"type {request.type[:60]!r} is unknown; {_nearest(request.type, types)}",
+            f"type {request.type[:60]!r} is unknown; {nearest(request.type, types)}",
             field="type",
         )
     known = _members(kind.payload)
     if not request.payload.keys() <= known.keys():  # before pydantic: a typo explains what it would find missing
         name = next(name for name in request.payload if name not in known)
         field = f"payload.{_shown(name)}"
-        hint = _nearest(name, known) if known else f"{kind.name} takes no members"
+        hint = nearest(name, known) if known else f"{kind.name} takes no members"
         raise Refusal("invalid", f"{field} is unknown; {hint}", field=field)
     try:
         return kind.payload.model_validate(request.payload)
@@ -1022,7 +1022,8 @@ def _ends_too_early(data: bytes, error_at: int) -> bool:
     return error_at >= len(text.rstrip(" \t\r\n"))
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return what somebody may have meant by a name that is not known, else all that are."""
     near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.5)
     return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
 

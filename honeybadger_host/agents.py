@@ -5,7 +5,6 @@ The files are people's. A broken one is reported and keeps what it said before; 
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.tools import TOOLS
-from honeybadger_agent.wire import refusal_of
+from honeybadger_agent.wire import nearest, refusal_of
 from honeybadger_host.domain import NOBODY, Identity
 
 log = structlog.get_logger()
@@ -183,17 +182,13 @@ def _load(home: Path, agent_id: str) -> Agent:
         first = error.errors(include_url=False)[0]
         if first["type"] == "extra_forbidden":
             name = str(first["loc"][0])
-            near = difflib.get_close_matches(name, AgentFile.model_fields, n=1, cutoff=0.5)
-            known = f"did you mean {near[0]}?" if near else f"known: {', '.join(AgentFile.model_fields)}"
-            raise ValueError(f"{name!a} is unknown; {known}") from None
+            raise ValueError(f"{name!a} is unknown; {nearest(name, AgentFile.model_fields)}") from None
         raise ValueError(refusal_of(error).message) from None
     if said.id is not None and said.id != agent_id:
         raise ValueError(f"id is {said.id!a}, the file's name says {agent_id!r}: make them the same")
     for tool in said.tools or ():
         if tool not in TOOLS:
-            near = difflib.get_close_matches(tool, TOOLS, n=1, cutoff=0.5)
-            known = f"did you mean {near[0]}?" if near else f"known: {', '.join(TOOLS)}"
-            raise ValueError(f"tools: {tool[:60]!a} is unknown; {known}")
+            raise ValueError(f"tools: {tool[:60]!a} is unknown; {nearest(tool, TOOLS)}")
     name = said.display_name or agent_id
     profile = Path(said.profile or f"{AGENTS_FOLDER}/{agent_id}")
     files = [str(profile / one) for one in PROFILE_FILES]  # an absolute path stays as it is (AM4)

@@ -28,7 +28,8 @@ from honeybadger_host.agents import Agents
 from honeybadger_host.clock import Ages, WallClock
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.files import remove_leftovers
-from honeybadger_host.handlers import Desk, Rooms, build_table
+from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.handlers.turns import Desk
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.ipc.box import Box, Spool
 from honeybadger_host.ipc.door import Door, Limits

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from honeybadger_agent.model import Model
 from honeybadger_agent.orchestrator import TurnLimits
-from honeybadger_host.agents import Agents
 from honeybadger_host.domain import NOBODY, Handler, TurnHandler
 from honeybadger_host.handlers import (
     conversation,
@@ -53,18 +51,7 @@ class Rooms:
     journal: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """What agents' turns are made with; see `turns.TurnRoom`."""
-
-    home: Path
-    agents: Agents
-    open_model: Callable[[str | None], Awaitable[Model]]
-    is_ours: Callable[[str, str], bool]
-    look_into: Callable[[str], None]
-
-
-def build_table(settings: Settings, rooms: Rooms, desk: Desk | None = None) -> Mapping[str, Handler]:
+def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves.
 
     Args:
@@ -110,18 +97,6 @@ def build_table(settings: Settings, rooms: Rooms, desk: Desk | None = None) -> M
     }
 
 
-def _chat(settings: Settings, rooms: Rooms, desk: Desk, screen: Screen) -> TurnHandler:
+def _chat(settings: Settings, rooms: Rooms, desk: turns.Desk, screen: Screen) -> TurnHandler:
     limits = TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds)
-    return turns.chat(
-        turns.TurnRoom(
-            home=desk.home,
-            agents=desk.agents,
-            open_model=desk.open_model,
-            is_ours=desk.is_ours,
-            look_into=desk.look_into,
-            conversations=rooms.conversations,
-            documents=rooms.sessions,
-            screen=screen,
-            limits=limits,
-        )
-    )
+    return turns.chat(turns.TurnRoom(desk, rooms.conversations, rooms.sessions, screen, limits))

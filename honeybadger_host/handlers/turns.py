@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -49,8 +49,8 @@ _LAST_ANSWER: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class TurnRoom:
-    """What turns are made with.
+class Desk:
+    """What the host runs agents with.
 
     Args:
         open_model: name of a model, None for the host's own -> the model; raises ModelFailed.
@@ -63,6 +63,13 @@ class TurnRoom:
     open_model: Callable[[str | None], Awaitable[Model]]
     is_ours: Callable[[str, str], bool]
     look_into: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRoom:
+    """What turns are made with."""
+
+    desk: Desk
     conversations: Conversations
     documents: Sessions
     screen: Screen
@@ -87,7 +94,7 @@ def chat(room: TurnRoom) -> TurnHandler:
         began, asked_at = time.monotonic(), datetime.now(UTC)
         shown = _Shown(turn, redacts=room.screen.mode != "off")
         try:
-            model = _Timed(await room.open_model(agent.model), redacts=room.screen.mode != "off")
+            model = _Timed(await room.desk.open_model(agent.model), redacts=room.screen.mode != "off")
             shown.line(StreamLine(kind="began", agent=agent.id, model=model.name, attempt=turn.attempt))
             outcome = await _turn(room, asked, turn, agent, speaker, content, model, shown)
         except ModelFailed as error:
@@ -153,12 +160,12 @@ def chat(room: TurnRoom) -> TurnHandler:
 
 def _chosen(room: TurnRoom, group: str, asked_for: str | None) -> Agent:
     """Return the agent that answers. Raises Refusal."""
-    agents = room.agents.current
-    agent = agents.get(asked_for or room.agents.default)
+    agents = room.desk.agents.current
+    agent = agents.get(asked_for or room.desk.agents.default)
     if agent is None:
         known = ", ".join(sorted(agents)[:20])
         raise Refusal("not_found", f"there is no agent {asked_for!r}; there are: {known}", field="payload.agent")
-    if not room.is_ours(group, agent.id):
+    if not room.desk.is_ours(group, agent.id):
         raise Refusal(
             "forbidden",
             f"{agent.id} is a sender of its own here (`honeybadger-host sender add`): the host does not speak as it",
@@ -206,8 +213,10 @@ async def _turn(
 
 def _client(room: TurnRoom, asked: Asked, agent: Agent) -> Client:
     """Return the way of an agent into its own box. Raises AgentError."""
-    box = Mailbox.of(room.home, asked.group, agent.id).root
-    return Client(box=box, session=asked.session, timeout_seconds=_TOOL_SECONDS, sent=lambda: room.look_into(str(box)))
+    box = Mailbox.of(room.desk.home, asked.group, agent.id).root
+    return Client(
+        box=box, session=asked.session, timeout_seconds=_TOOL_SECONDS, sent=lambda: room.desk.look_into(str(box))
+    )
 
 
 def _dump_step(said: ModelSaid) -> bytes:
@@ -298,7 +307,7 @@ class _Shown:
     redacts: bool
     step: int = 0
     line_text: str = ""
-    sent: str = field(default="")
+    sent: str = ""
 
     def line(self, line: StreamLine) -> None:
         self.turn.show(orjson.dumps(line.model_dump(exclude_none=True), option=orjson.OPT_APPEND_NEWLINE))
@@ -317,9 +326,7 @@ class _Shown:
             self.line_text, self.sent = rest, ""
         words, space, _ = self.line_text.rpartition(" ")  # a word that is not over may be the beginning of a credential
         if space:
-            clean = _redacted(words + space)
-            if clean.startswith(self.sent):
-                self._pass_on(clean)
+            self._pass_on(_redacted(words + space))
 
     async def tool_began(self, step: int, call: ToolCall) -> None:
         self._flush()

@@ -29,7 +29,7 @@ FORBIDDEN = {
 FROM_AGENT = {"wire", "mailbox", "chat_wire"}
 """What the host may take from the agents' package."""
 FOR_TURNS = {
-    "handlers": {"model", "orchestrator"},
+    "handlers": {"orchestrator"},
     "handlers.turns": {"model", "orchestrator", "prompt", "client", "tools", "toolbox", "asking", "errors"},
     "agents": {"tools"},
     "models": {"model", "models"},
