@@ -45,7 +45,8 @@ class Ipc(_Section):
         0.25,
         ge=0.01,
         le=60,
-        description="Seconds between two looks into all boxes; a lost file event costs at most this.",
+        description="Seconds between two looks into all boxes; a lost file event costs at most this, four times this "
+        "in turns/.",
     )
     watch: bool = Field(
         True, description="false: no file events, the sweep finds everything (for network file systems)."
