@@ -97,7 +97,7 @@ def test_an_answer_is_shown_with_what_was_stored_and_what_it_took(host: HostProc
     terminal = chat("--as", "ann")
     terminal.wait_for("ann>")
     terminal.enter("Remember that I like tea")
-    terminal.wait_for("tokens in")
+    terminal.wait_for("ann>", times=2)  # the answer is over
     lines = terminal.text.splitlines()
     at = lines.index("ann> Remember that I like tea")
     assert lines[at + 1 : at + 9] == [
