@@ -11,12 +11,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
@@ -25,28 +23,32 @@ import structlog
 
 from honeybadger_host import __version__
 from honeybadger_host.agents import Agents
-from honeybadger_host.clock import Ages, WallClock
+from honeybadger_host.clock import Ages
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.files import remove_leftovers
 from honeybadger_host.handlers import Rooms, build_table
 from honeybadger_host.handlers.turns import Desk
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.ipc.box import Box, Spool
+from honeybadger_host.host import Host
+from honeybadger_host.housekeeping import keep_house
+from honeybadger_host.ipc.dead_room import DeadRoom
 from honeybadger_host.ipc.door import Door, Limits
 from honeybadger_host.ipc.limits import REMEMBERED, Limiter, Shares, day_after, day_before
-from honeybadger_host.ipc.replies import mend_replies
+from honeybadger_host.ipc.replies import ReplyRoom
+from honeybadger_host.ipc.spool import Spool
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.index import INDEX_FILE, Index
 from honeybadger_host.memory.journal import Journal
-from honeybadger_host.memory.projections import Projections, Settled
+from honeybadger_host.memory.projections import Projections
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
 from honeybadger_host.models import Models
-from honeybadger_host.observe import STATUS_FILE, Counters, Throttle, resident_bytes, write_status
+from honeybadger_host.observe import STATUS_FILE, Counters
+from honeybadger_host.reporting import report
 from honeybadger_host.senders import SenderList
 from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
@@ -56,69 +58,21 @@ from honeybadger_host.watch import Watcher
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.memory.embedding import Embedder
-    from honeybadger_host.metrics import Metrics, Numbers
+    from honeybadger_host.metrics import Metrics
 
 log = structlog.get_logger()
 
 SWITCH_SECONDS = 0.001
 """How long a thread computes while others wait for Python's lock; 5 ms, the default, are several slices of the road."""
-CHECKPOINT_SECONDS = 1.0
-EMBED_SECONDS = 1.0
-INDEX_SECONDS = 1.0
-_TOLD_PAUSE = 20
-"""So many times as long as a comparison took, the next one that a folder asks for waits."""
-HOUSEKEEPING_SECONDS = 60.0
 _FIRST_SWEEP_SECONDS = 0.01
 """Whoever waits for READY need not wait for the second one."""
 _LOOK_EVERY_SECONDS = 1.0
-_SAY_AGAIN_SECONDS = 60.0
 _DAY_SECONDS = 86_400.0
-_KEEP_AGES_SECONDS = 600.0
-"""How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
-_SWEPT_AT_ONCE = 64
-_SETTLED_AT_ONCE = 512
-"""Changes: about 1 ms, for which the road waits."""
 _MOST_ENTRY_FOLDERS = 1024
 """Folders of entries that are watched, over all groups; an edit in any other is found by the next comparison."""
-_TRIM_EVERY_SECONDS = 1.0
-_MOST_SHOWN = 20
 _CLOSING_SECONDS = 1.0
 _GRACE_OF_TURNS = 0.8
 """Of the grace time; the rest is for what their answers still have to go through."""
-_NEAR = 0.8
-
-
-@dataclass(slots=True)
-class Host:
-    """The parts of a running host. `build` makes it, `run` gives it a life, `close` ends it."""
-
-    home: Path
-    settings: Settings
-    lock: HomeLock
-    journal: Journal
-    projections: Projections
-    files: GroupFiles
-    conversations: Conversations
-    whole_files: WholeFiles
-    shelves: Shelves
-    sessions: Sessions
-    index: Index
-    spool: Spool
-    door: Door
-    counters: Counters
-    senders: SenderList | None
-    agents: Agents
-    models: Models
-    metrics: Metrics | None
-    ages: Ages
-    started: float
-
-    def close(self) -> None:
-        if self.metrics is not None:
-            self.metrics.close()
-        self.index.close()
-        self.journal.close()
-        self.lock.release()
 
 
 def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> Host:
@@ -175,20 +129,23 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
             shares = Shares(**settings.limits.model_dump())
             spool = Spool(
                 home / "data" / "ipc",
-                home / "data" / "dead",
                 senders=None if senders is None else senders.current,
                 agents=lambda: agents.current,
-                keeps_secrets=settings.security.secrets == "off",
-                dead_max_bytes=settings.ipc.dead_max_bytes,
                 shares=shares,
                 max_request_bytes=settings.ipc.max_request_bytes,
             )
-            mend_replies(spool, journal)
+            replies = ReplyRoom(spool, shares)
+            replies.mend(journal)
             ages = Ages.of(settings.ipc.receipt_days * _DAY_SECONDS, journal.kept_ages())
             _compare_clocks(journal)
             counters = Counters()
             door = Door(
                 spool,
+                DeadRoom(
+                    home / "data" / "dead",
+                    settings.ipc.dead_max_bytes,
+                    keeps_secrets=settings.security.secrets == "off",
+                ),
                 journal,
                 projections,
                 conversations,
@@ -249,6 +206,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         sessions,
         index,
         spool,
+        replies,
         door,
         counters,
         senders,
@@ -423,13 +381,8 @@ async def _live(host: Host) -> None:
                 try:
                     tasks.start_soon(host.door.run)
                     tasks.start_soon(_sweep, host, watcher)
-                    tasks.start_soon(_checkpoint, host)
-                    tasks.start_soon(_index, host)
-                    if host.settings.recall.vectors != "off":
-                        tasks.start_soon(_embed, host)
-                    tasks.start_soon(_keep_house, host)
-                    tasks.start_soon(_trim, host)
-                    tasks.start_soon(_report, host, watcher)
+                    keep_house(host, tasks)
+                    tasks.start_soon(report, host, watcher)
                     log.info(
                         "host.started",
                         version=__version__,
@@ -504,306 +457,6 @@ def _look_around(host: Host, watcher: Watcher, now: float) -> None:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
     folders |= {str(host.home / folder): True for folder in host.index.folders[:_MOST_ENTRY_FOLDERS]}
     watcher.ensure(folders, now)
-
-
-async def _index(host: Host) -> None:
-    """Read in the background what the search does not know yet; look for changes nobody told of."""
-    limiter = anyio.CapacityLimiter(1)
-    has_failed = is_warm = False
-    all_at = told_at = 0.0
-    while True:
-        begun = time.monotonic()
-        is_all, is_told = begun >= all_at, begun >= told_at
-        if is_warm and not is_all and host.index.is_idle:  # else two threads a second are woken for nothing
-            await anyio.sleep(INDEX_SECONDS)
-            continue
-        try:
-            count = 0
-            if is_all:
-                count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
-                all_at = begun + host.settings.recall.compare_seconds
-            elif is_told:  # a folder came, or is watched only now: no search is to wait for that
-                count = await anyio.to_thread.run_sync(host.index.compare_told, limiter=limiter)
-                told_at = time.monotonic() + _TOLD_PAUSE * (time.monotonic() - begun)
-            if count:
-                log.info("index.begun", files=count)
-            # what is said is embedded soon after; without vectors the next search, or comparison, reads it early enough
-            is_bulk = not is_all and host.settings.recall.vectors == "off"
-            while await anyio.to_thread.run_sync(partial(host.index.work, is_bulk=is_bulk), limiter=limiter):
-                await anyio.lowlevel.checkpoint()
-            if count:
-                log.info("index.finished", files=count)
-            while not is_warm:  # once: what leaves memory later makes room for what is searched
-                is_warm = not await anyio.to_thread.run_sync(host.index.warm, limiter=limiter)
-            has_failed = False
-        except WorldFailed as error:
-            host.counters.note_error(str(error))
-            if not has_failed:
-                has_failed = True
-                log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
-        except Exception as error:
-            host.counters.note_error(f"index: {type(error).__name__}")
-            if not has_failed:
-                has_failed = True
-                log.error("index.failed", file=INDEX_FILE, now_what="report it; the road goes on", exc_info=error)
-        await anyio.sleep(INDEX_SECONDS)
-
-
-async def _embed(host: Host) -> None:
-    """Give what was indexed its vectors, a few at a time."""
-    limiter = anyio.CapacityLimiter(1)
-    has_failed = False
-    while True:
-        try:
-            begun, count = time.monotonic(), host.index.unembedded
-            while await anyio.to_thread.run_sync(host.index.embed, limiter=limiter):
-                await anyio.lowlevel.checkpoint()
-            if count and not host.index.unembedded:
-                log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
-            has_failed = False
-        except WorldFailed as error:
-            host.counters.note_error(str(error))
-            if not has_failed:
-                has_failed = True
-                log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
-        await anyio.sleep(EMBED_SECONDS)
-
-
-async def _checkpoint(host: Host) -> None:
-    """Make projected files durable and let the journal forget that they were not."""
-    journal = host.journal
-    seen = -1
-    is_waiting = is_unmarked = False
-    while True:
-        await anyio.sleep(CHECKPOINT_SECONDS)
-        if seen == journal.committed_seq == journal.projected_seq:
-            continue
-        seen = journal.committed_seq
-        try:
-            # `settle` and `mark_projected` share the writer's place, which they take for a moment only; the fsync
-            # between them and the checkpoint behind them keep nobody waiting
-            has_more = True
-            while has_more:
-                (paths, unsettled), last, has_more = await anyio.to_thread.run_sync(
-                    _settle, host, limiter=host.door.writer_slot
-                )
-            if paths:
-                is_unmarked = True
-                await anyio.to_thread.run_sync(host.projections.sync, paths)
-            if is_unmarked:
-                await anyio.to_thread.run_sync(journal.mark_projected, last, unsettled, limiter=host.door.writer_slot)
-                is_unmarked = False
-            if await anyio.to_thread.run_sync(journal.checkpoint):
-                await anyio.to_thread.run_sync(journal.begin_wal, limiter=host.door.writer_slot)
-            is_waiting = False
-        except WorldFailed as error:  # a full disk: the next round tries again, and recovery would, too
-            host.counters.note_error(str(error))
-            if not is_waiting:
-                is_waiting = True
-                log.error("journal.waiting", error=str(error))
-
-
-def _settle(host: Host) -> tuple[Settled, int, bool]:
-    """Return what is settled of all changes up to a seq, that seq, and whether more is due."""
-    now = time.monotonic()
-    settled = host.projections.settle(now, most=_SETTLED_AT_ONCE)
-    return settled, host.journal.committed_seq, host.projections.is_due(now)
-
-
-async def _trim(host: Host) -> None:
-    """Remove replies of senders who let too many lie."""
-    while True:
-        await anyio.sleep(_TRIM_EVERY_SECONDS)
-        if host.spool.has_too_many_replies():
-            await anyio.to_thread.run_sync(host.spool.trim_replies)
-
-
-async def _keep_house(host: Host) -> None:
-    """Remove what expired."""
-    wall = WallClock()
-    then = kept_at = time.monotonic()
-    kept = list(host.ages.moments)
-    while True:
-        await anyio.sleep(HOUSEKEEPING_SECONDS)
-        host.conversations.evict()
-        if jump := wall.look():
-            log.warning("clock.jumped", seconds=round(jump), now_what="no reply is removed for its age for a while")
-        expired = 0
-        ttl_seconds = host.settings.ipc.reply_ttl_seconds
-        if wall.is_steady_for(ttl_seconds):
-            expired = await anyio.to_thread.run_sync(host.spool.expire, ttl_seconds, wall.seen)
-        await anyio.to_thread.run_sync(host.spool.retry_stuck)
-        now = time.monotonic()
-        over = host.ages.pass_time(now - then, host.journal.committed_seq)
-        then = now
-        swept = await _sweep_shelves(host)
-        pruned = 0
-        try:
-            while over and (
-                count := await anyio.to_thread.run_sync(
-                    host.journal.prune_receipts, over, limiter=host.door.writer_slot
-                )
-            ):
-                pruned += count
-            if host.ages.moments != kept or (kept and now - kept_at >= _KEEP_AGES_SECONDS):
-                await anyio.to_thread.run_sync(host.journal.keep_ages, host.ages.dump(), limiter=host.door.writer_slot)
-                kept, kept_at = list(host.ages.moments), now
-        except WorldFailed as error:
-            log.error("journal.waiting", error=str(error))
-        if expired or pruned or swept:
-            log.info("house.kept", replies_expired=expired, receipts_pruned=pruned, working_expired=swept)
-
-
-async def _sweep_shelves(host: Host) -> int:
-    """Remove expired entries of working memory; return how many. The road waits for a few at a time only."""
-    now = datetime.now(UTC)
-    files = await anyio.to_thread.run_sync(host.shelves.expired, now)
-    swept = 0
-    for start in range(0, len(files), _SWEPT_AT_ONCE):
-        some = files[start : start + _SWEPT_AT_ONCE]
-        swept += await anyio.to_thread.run_sync(_sweep_some, host, some, now, limiter=host.door.writer_slot)
-    return swept
-
-
-def _sweep_some(host: Host, files: list[str], now: datetime) -> int:
-    return host.shelves.sweep(files, host.whole_files, host.projections.behind, now)
-
-
-async def _report(host: Host, watcher: Watcher) -> None:
-    """Write the status file for `honeybadger-host status`."""
-    throttle = Throttle(_SAY_AGAIN_SECONDS)
-    while True:
-        try:
-            await anyio.to_thread.run_sync(write_status, host.home, status(host, watcher))
-        except OSError as error:
-            if throttle.passes("status", error.errno) is not None:
-                log.warning("status.failed", error=str(error))
-        if host.metrics is not None:
-            try:
-                await anyio.to_thread.run_sync(host.metrics.publish, numbers(host, watcher))
-            except OSError as error:
-                if throttle.passes("metrics", error.errno) is not None:
-                    log.warning("metrics.failed", error=str(error))
-        await anyio.sleep(host.settings.life.status_seconds)
-
-
-def status(host: Host, watcher: Watcher) -> dict[str, Any]:
-    """Return what the host says of itself; no text of anybody's is in it."""
-    counters = host.counters
-    boxes = list(host.spool.boxes.values())  # the road's threads add and remove meanwhile
-    now = time.monotonic()
-    outcomes: dict[str, int] = {}
-    types: dict[str, int] = {}
-    for (type_, outcome), count in counters.requests.copy().items():
-        outcomes[outcome] = outcomes.get(outcome, 0) + count
-        types[type_] = types.get(type_, 0) + count
-    return {
-        "version": __version__,
-        "pid": os.getpid(),
-        "uptime_seconds": round(now - host.started, 1),
-        "written_at": time.time(),
-        "mode": "closed" if host.settings.ipc.closed else "open",
-        "boxes": len(boxes),
-        "boxes_refused": [
-            f"{box.group}/{box.sender}: {one.complaint}" for box in boxes for one in box.both if one.complaint
-        ],
-        "pending": host.spool.pending,
-        "stuck": sum(len(one.stuck) for box in boxes for one in box.both),
-        "turns": {
-            "running": host.door.lanes.running,
-            "waiting": sum(one.pending for box in boxes for one in box.both[1:]),
-        },
-        "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
-        "requests": {"total": counters.total, "by_outcome": outcomes, "by_type": types},
-        "requests_per_second": round(counters.rate(now), 2),
-        "latency": counters.latency(),
-        "journal": {
-            "seq": host.journal.committed_seq,
-            "projected_seq": host.journal.projected_seq,
-            "commits": counters.commits,
-        },
-        "limits": _limits(host, boxes, now),
-        "files_behind": host.projections.behind,
-        "sessions_in_memory": len(host.conversations),
-        "index": {
-            "documents": host.index.documents,
-            "waiting": host.index.waiting,
-            "without_vector": host.index.unembedded,
-            "resident_bytes": host.index.resident_bytes,
-            "rebuilds": host.index.rebuilds,
-        },
-        "sweeps": host.door.sweeps,
-        "watcher": {
-            "is_alive": watcher.is_alive(),
-            "rebuilds": watcher.rebuilds,
-            "folders_without_events": watcher.unwatched,
-        },
-        "last_error": counters.last_error,
-        "last_error_at": counters.last_error_at,
-        "resident_bytes": resident_bytes(),
-    }
-
-
-def _limits(host: Host, boxes: Sequence[Box], now: float) -> dict[str, Any]:
-    """Return the shares, how often they were reached, and who is near one or was over one within ten minutes."""
-    limiter, shares = host.door.limiter, host.door.limiter.shares
-    today = datetime.now(UTC)
-    near: list[tuple[float, str]] = []
-    for box in boxes:
-        name = f"{box.group}/{box.sender}"
-        for used, share, what in (
-            (box.pending, shares.pending_files, "requests wait"),
-            (box.replies, shares.kept_replies, "replies lie"),
-            (box.reply_bytes, shares.kept_reply_bytes, "bytes of replies lie"),
-            (limiter.notes.used((box.group, box.sender), today), shares.notes_per_day, "notes and entries today"),
-        ):
-            if share and used >= _NEAR * share:
-                near.append((used / share, f"{name}: {used} of {share} {what}"))
-    lately = [f"{group}/{sender}: {limit}" for group, sender, limit in limiter.lately(now)]
-    near.sort(reverse=True)
-    return {
-        "shares": asdict(shares),
-        "refused": dict(limiter.hits),
-        "replies_trimmed": host.spool.replies_trimmed,
-        "near": [text for _, text in near[:_MOST_SHOWN]],
-        "near_total": len(near),
-        "reached_lately": lately[:_MOST_SHOWN],
-        "reached_lately_total": len(lately),
-    }
-
-
-def numbers(host: Host, watcher: Watcher) -> Numbers:
-    """Return what metrics are made of."""
-    from honeybadger_host.metrics import Numbers
-
-    boxes = list(host.spool.boxes.values())
-    counters = host.counters
-    return Numbers(
-        taken_at=time.time(),
-        started_at=counters.started_at,
-        requests=counters.requests.copy(),
-        seconds=tuple(counters.seconds),
-        seconds_sum=counters.seconds_sum,
-        commits=counters.commits,
-        vanished=counters.vanished,
-        limited=dict(host.door.limiter.hits),
-        replies_trimmed=host.spool.replies_trimmed,
-        journal_seq=host.journal.committed_seq,
-        projected_seq=host.journal.projected_seq,
-        files_behind=len(host.projections.behind),
-        boxes=len(boxes),
-        boxes_refused=sum(one.complaint is not None for box in boxes for one in box.both),
-        pending=host.spool.pending,
-        stuck=sum(len(one.stuck) for box in boxes for one in box.both),
-        sessions=len(host.conversations),
-        cache_bytes=host.files.cached_bytes,
-        sweeps=host.door.sweeps,
-        swept_at=counters.swept_at,
-        watcher_is_alive=watcher.is_alive(),
-        watcher_rebuilds=watcher.rebuilds,
-        folders_without_events=watcher.unwatched,
-        resident_bytes=resident_bytes(),
-    )
 
 
 def notify(state: str) -> None:

@@ -46,10 +46,12 @@ from honeybadger_host.domain import (
     TurnHandler,
 )
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.files import Changing, NotRegular, Signature
-from honeybadger_host.ipc.box import Box, OpenBox, Spool, printable
+from honeybadger_host.files import Changing, NotRegular, Signature, printable
+from honeybadger_host.ipc.box import Box, OpenBox
+from honeybadger_host.ipc.dead_room import DeadRoom
 from honeybadger_host.ipc.lanes import CutShort, Lanes
 from honeybadger_host.ipc.limits import REMEMBERED, Limiter, LimitName
+from honeybadger_host.ipc.spool import Spool
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.journal import Journal, Receipt, Row, TurnKey
 from honeybadger_host.memory.projections import Batch, Projections
@@ -170,6 +172,7 @@ class Door:
     def __init__(
         self,
         spool: Spool,
+        dead_room: DeadRoom,
         journal: Journal,
         projections: Projections,
         conversations: Conversations,
@@ -186,6 +189,7 @@ class Door:
         passed: Callable[[str], None] = lambda point: None,
     ) -> None:
         self._spool = spool
+        self._dead_room = dead_room
         self._journal = journal
         self._projections = projections
         self._conversations = conversations
@@ -727,12 +731,12 @@ class Door:
             with contextlib.suppress(
                 NotRegular, Changing, FileNotFoundError
             ):  # it went meanwhile: what was read is kept
-                more = self._spool.read_more(opened, letter.name).data
+                more = self._dead_room.read_for(opened, letter.name).data
                 if more.startswith(data):  # else another file stands there by now, and who knows whose
                     data = more
         at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
         why = redact_line(letter.dead_reason or "")
-        self._spool.bury(letter.box, letter.name, data, why, at, size=size, owner=letter.owner)
+        self._dead_room.bury(letter.box, letter.name, data, why, at, size=size, owner=letter.owner)
 
     # -------------------------------------------------------------------------------------------------------- turns
 

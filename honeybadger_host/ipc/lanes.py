@@ -19,7 +19,8 @@ import structlog
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import Asked, ChangeHandler, TurnHandler, TurnUnderWay
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.ipc.box import Box, Spool, turns_queue
+from honeybadger_host.ipc.box import Box, turns_queue
+from honeybadger_host.ipc.spool import Spool
 from honeybadger_host.memory.journal import Journal, TurnKey
 
 log = structlog.get_logger()

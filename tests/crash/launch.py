@@ -33,13 +33,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--without-sync", action="store_true")
     faults, rest = parser.parse_known_args(argv)
 
-    from honeybadger_host import cli, daemon
+    from honeybadger_host import cli, daemon, housekeeping
 
     if faults.kill_at:
         point, _, passage = faults.kill_at.partition(":")
         setattr(daemon, "run", functools.partial(daemon.run, passed=_Killer(point, int(passage))))  # noqa: B010
     if faults.checkpoint_seconds:
-        daemon.CHECKPOINT_SECONDS = faults.checkpoint_seconds
+        housekeeping.CHECKPOINT_SECONDS = faults.checkpoint_seconds
     if faults.without_receipts:
         _forget_receipts()
     if faults.without_sync:
@@ -101,7 +101,7 @@ def nurse() -> None:
     import anyio
     import typer.main
 
-    from honeybadger_host import cli, daemon  # noqa: F401  what a host imports, here once for all
+    from honeybadger_host import cli, daemon, housekeeping  # noqa: F401  what a host imports, here once for all
 
     anyio.run(anyio.sleep, 0)
     setattr(typer.main, "get_command", functools.cache(typer.main.get_command))  # noqa: B010

@@ -242,7 +242,7 @@ def test_without_being_asked_the_host_tells_no_watchdog(make_host: HostFactory, 
 
 HANGING = """
 import time
-from honeybadger_host.ipc.box import Spool
+from honeybadger_host.ipc.spool import Spool
 was = Spool.discover
 def discover(self):
     import os

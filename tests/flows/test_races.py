@@ -20,6 +20,7 @@ import pytest
 
 from honeybadger_host.files import Changing, Incoming, NotRegular, open_folder, read_incoming
 from honeybadger_host.ipc.box import OpenBox
+from honeybadger_host.ipc.dead_room import DeadRoom
 from tests.conftest import HostFactory
 from tests.fuzz.road import Road
 from tests.hosting import HostProcess, RawSender, patched, request, wait_for
@@ -221,23 +222,25 @@ def test_a_host_that_follows_links_is_caught_by_the_same_look(
         wait_for(lambda: _written_by(host, mallory), 30, what="the racer to win")
 
 
-def test_more_is_read_of_a_large_file_only_while_it_is_still_the_same(tmp_path: Path) -> None:
+def test_more_is_read_of_a_large_file_only_while_it_is_still_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file over the limit is opened twice, the second time for its dead letter."""
     large = b"[" + b" " * 300_000 + b"]"
     with Road(tmp_path / "road") as road:
         road.ask(b"[]")
-        was = road.host.spool.read_more
+        was = DeadRoom.read_for
 
-        def swapped(opened: OpenBox, name: str) -> Incoming:
+        def swapped(room: DeadRoom, opened: OpenBox, name: str) -> Incoming:
             path, aside = road.box / "requests" / name, road.box / "tmp" / name
             path.rename(aside)
             path.write_bytes(SECRET * 2000)
             try:
-                return was(opened, name)
+                return was(room, opened, name)
             finally:
                 aside.rename(path)
 
-        road.host.spool.read_more = swapped  # type: ignore[method-assign]
+        monkeypatch.setattr(DeadRoom, "read_for", swapped)
         road.ask(large)
         kept = [path.read_bytes() for path in (road.home / "data" / "dead").rglob("x*.json")]
     assert not any(SECRET in data for data in kept)

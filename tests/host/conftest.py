@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.host.indexes import made
+from tests.host.places import Place
 
 settings.register_profile("rooms", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rooms")
@@ -19,3 +21,8 @@ def indexes_are_closed() -> Iterator[None]:
     yield
     while made:
         made.pop().close()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)

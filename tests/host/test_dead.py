@@ -9,14 +9,15 @@ import pytest
 
 from honeybadger_host.dead import drop_dead, find_dead, list_dead, retry_dead
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.ipc.box import Box, Spool
+from honeybadger_host.ipc.box import Box
+from honeybadger_host.ipc.dead_room import DeadRoom
 
 is_root = os.geteuid() == 0
 
 
 def _bury(home: Path, name: str, data: bytes | None = b'{"v":1}', size: int | None = None) -> None:
-    spool = Spool(home / "data" / "ipc", home / "data" / "dead", senders=None)
-    spool.bury(Box("main", "alice", "/nowhere"), name, data, "because", "2026-01-01T00:00:00Z", size=size)
+    dead_room = DeadRoom(home / "data" / "dead")
+    dead_room.bury(Box("main", "alice", "/nowhere"), name, data, "because", "2026-01-01T00:00:00Z", size=size)
 
 
 @pytest.fixture

@@ -1,0 +1,62 @@
+"""Senders on disk, with the rooms that serve them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from honeybadger_host.ipc.box import Box, OpenBox
+from honeybadger_host.ipc.dead_room import DeadRoom
+from honeybadger_host.ipc.limits import Shares
+from honeybadger_host.ipc.replies import ReplyRoom
+from honeybadger_host.ipc.spool import Spool
+
+
+class Place:
+    """A spool with senders, as they are on disk."""
+
+    def __init__(self, root: Path, senders: dict[tuple[str, str], int | None] | None = None) -> None:
+        self.ipc = root / "ipc"
+        self.dead = root / "dead"
+        self.ipc.mkdir()
+        self.spool = Spool(self.ipc, senders=senders)
+        self.replies = ReplyRoom(self.spool, Shares())
+        self.dead_room = DeadRoom(self.dead)
+
+    def sender(self, group: str, sender: str, *names: str) -> Path:
+        """Make a box with requests; return its folder."""
+        root = self.ipc / group / sender
+        for folder in ("tmp", "requests", "replies"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (root / "requests" / name).write_bytes(b"{}")
+        return root
+
+    def sweep(self, now: float = 0.0) -> list[Box]:
+        """Find and list every box."""
+        self.spool.discover()
+        boxes = list(self.spool.boxes.values())
+        for box in boxes:
+            self.spool.scan(box, now)
+        return boxes
+
+    def take(self, most: int = 512) -> list[str]:
+        """Return `group/sender/name` of what is taken."""
+        return [f"{box.group}/{box.sender}/{name}" for name, box in self.spool.take(most)]
+
+    def take_all(self) -> list[str]:
+        """Return the names that are taken until nothing is left of any listing."""
+        names: list[str] = []
+        while (has_more := self.spool.go_on(0.0)) | bool(taken := self.spool.take(512)):
+            assert has_more or taken
+            names += [name for name, _ in taken]
+        return names
+
+    def open(self, box: Box) -> OpenBox:
+        opened = self.spool.open(box)
+        assert opened is not None
+        return opened
+
+    def buried(self) -> dict[str, dict[str, str]]:
+        """Return the reasons in `dead/`, by file name."""
+        return {path.name: json.loads(path.read_bytes()) for path in self.dead.glob("*/*/*.reason.json")}
