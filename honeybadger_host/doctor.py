@@ -23,6 +23,7 @@ from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
 from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, SettingsError, WorldFailed
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, check_home, is_served, read_holder
+from honeybadger_host.ipc.box import printable
 from honeybadger_host.memory.entries import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.whole_files import read_whole
@@ -319,20 +320,36 @@ def entries(home: Path) -> Iterator[Finding]:
     """Long-term entries that are none: each is skipped, and the others are served."""
     good = bad = 0
     for group in _group_folders(home):
-        for folder, _, names in os.walk(home / memory_folder(group)):
-            for name in sorted(name for name in names if name.endswith(".json") and name[0] != "."):
-                file = f"{folder}/{name}".removeprefix(f"{home}/")
-                try:
-                    parse_entry(read_whole(home / file) or b"", file)
-                except (ValueError, WorldFailed) as error:
-                    bad += 1
-                    if bad <= _MOST_NAMED:
-                        yield Finding("entries", "warning", f"{file}: {error}", "mend, move or remove it")
-                else:
-                    good += 1
+        for file in _entry_files(home, memory_folder(group)):
+            try:
+                parse_entry(read_whole(home / file) or b"", file)
+            except (ValueError, WorldFailed) as error:
+                bad += 1
+                if bad <= _MOST_NAMED:
+                    what = f"{printable(file)}: {printable(str(error))}"
+                    yield Finding("entries", "warning", what, "mend, move or remove it")
+            else:
+                good += 1
     if bad > _MOST_NAMED:
         yield Finding("entries", "warning", f"{bad - _MOST_NAMED} more files are no entries", "mend these first")
     yield Finding("entries", "ok", f"{good} can be served")
+
+
+def _entry_files(home: Path, folder: str) -> Iterator[str]:
+    """Yield what should be entries, below the home folder, however deep (`os.walk` calls itself for each level)."""
+    folders = [folder]
+    while folders:
+        folder = folders.pop()
+        files: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(home / folder) as entries:
+            for entry in entries:
+                if entry.name[0] == ".":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{folder}/{entry.name}")
+                elif entry.name.endswith(".json"):
+                    files.append(f"{folder}/{entry.name}")
+        yield from sorted(files)
 
 
 def boxes(home: Path) -> Iterator[Finding]:

@@ -31,6 +31,8 @@ _SIGNED: Final = re.compile(r"## (?P<section>.*) \((?P<author>[^(),]+), (?P<at>\
 _DATED: Final = re.compile(r"\[(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\]")
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _BLOCK: Final = 1 << 20
+_DEEPEST: Final = 9
+"""Levels of folders that are looked into: one more than a category has, so that what lies there is named."""
 
 
 class Source(NamedTuple):
@@ -77,6 +79,8 @@ class Unsearchable(Exception):
 
 def source_of(file: str) -> Source | None:
     """Return what a file below the home folder is to the search, None when it is nothing."""
+    if not (file.isascii() or _is_text(file)):
+        return None  # no database and no reply can name it: `doctor` does
     match file.split("/"):
         case ["groups", group, "memory", *_, name] if name.endswith(".json") and not name.startswith("."):
             return Source(file, "entry", group)
@@ -114,8 +118,10 @@ def groups_of(home: Path) -> list[str]:
     return sorted(name for name in found if NAME.fullmatch(name))
 
 
-def _walk(home: Path, folder: str, folders: set[str] | None) -> Iterator[tuple[Source, Signature]]:
-    """Yield the files of a folder, and those below it when `folders` takes their names."""
+def _walk(
+    home: Path, folder: str, folders: set[str] | None, levels: int = _DEEPEST
+) -> Iterator[tuple[Source, Signature]]:
+    """Yield the files of a folder, and those so many levels below it when `folders` takes their names."""
     try:
         entries = os.scandir(home / folder)
     except OSError:
@@ -127,12 +133,21 @@ def _walk(home: Path, folder: str, folders: set[str] | None) -> Iterator[tuple[S
             file = f"{folder}/{entry.name}"
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if folders is not None and not entry.name.startswith("."):
-                        yield from _walk(home, file, folders)
+                    if folders is not None and levels and not entry.name.startswith("."):
+                        yield from _walk(home, file, folders, levels - 1)
                 elif entry.name.endswith((".json", ".jsonl")) and (source := source_of(file)) is not None:
                     yield source, Signature.of(entry.stat(follow_symlinks=False))
             except OSError:
                 continue  # it went meanwhile
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a file's name is UTF-8; the bytes of others come as surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _look(home: Path, file: str) -> Iterator[tuple[Source, Signature]]:

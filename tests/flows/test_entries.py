@@ -215,13 +215,17 @@ def test_the_doctor_names_each_file_that_is_no_entry(home: Path) -> None:
     (folder / "link.json").symlink_to("cat.json")
     (folder / ".cat.json.1.tmp").write_text("half")
     (folder / "notes.txt").write_text("mine")
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.json")).write_text('{"content": "x"}')
+    subprocess.run(["mkdir", "-p", f"{folder}/{'a/' * 1500}"], check=True)
     found = [
         (item["level"], item["message"])
         for item in orjson.loads(run_cli("doctor", "--json", home=home).stdout)
         if item["check"] == "entries"
     ]
     assert ("warning", 'groups/main/memory/home/bad.json: "content" must be a text') in found
-    assert [level for level, _ in found] == ["warning", "warning", "warning", "ok"]
+    subprocess.run(["rm", "-r", f"{folder}/a"], check=True)  # pytest cannot
+    assert [level for level, _ in found] == ["warning"] * 4 + ["ok"]
+    assert any(r"caf\xe9.json" in message and "no id" in message for _, message in found)
     assert any("my note.json" in message and "no id" in message for _, message in found)
     assert any("link.json" in message for _, message in found)
     assert found[-1][1] == "1 can be served"

@@ -171,6 +171,27 @@ def test_a_malformed_file_is_named_and_leaves_the_others_searchable(world: World
     assert world.index.problems() == []
 
 
+def test_a_name_that_is_no_utf8_and_folders_without_end_hide_nothing_else(world: World) -> None:
+    world.entry("good", "badger")
+    general = world.home / "groups/main/memory/general"
+    Path(os.fsdecode(os.fsencode(general) + b"/\xff.json")).write_bytes(b'{"content": "badger"}')
+    world.index.touch("groups/main/memory/general/\udcff.json")
+    Path(os.fsdecode(os.fsencode(general) + b"/\xff")).mkdir()
+    subprocess.run(["mkdir", "-p", f"{general}/{'a/' * 1500}"], check=True)
+    (general / "/".join("a" * 8) / "deep.json").write_bytes(b'{"content": "badger"}')
+    try:
+        world.index.touch_folder("groups/main/memory/general")
+        assert world.find("badger") == ["good"]
+        world.restart()
+        world.index.compare_all()
+        assert world.find("badger") == ["good"]
+        ((file, problem),) = world.index.problems()
+        assert file == "groups/main/memory/general/a/a/a/a/a/a/a/a/deep.json"
+        assert "up to 8 deep" in problem
+    finally:
+        subprocess.run(["rm", "-r", f"{general}/a"], check=True)  # pytest cannot
+
+
 def test_a_log_is_read_on_from_where_it_was_and_anew_when_it_is_another(world: World) -> None:
     file = world.turns("main", "first badger")
     assert world.find("badger") == ["main#1"]
