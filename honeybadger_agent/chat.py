@@ -20,7 +20,6 @@ from honeybadger_agent.chat_answer import Showing
 from honeybadger_agent.chat_history import history_path, keep_typed, load_history
 from honeybadger_agent.chat_input import Piped, Typing, open_typing, quiet_keys
 from honeybadger_agent.chat_waiting import NO_HOST, PING_SECONDS, Message, answer_to
-from honeybadger_agent.chat_wire import ChatResult
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import (
     AgentError,
@@ -34,6 +33,7 @@ from honeybadger_agent.errors import (
 from honeybadger_agent.explaining import explanation_of, hit_lines
 from honeybadger_agent.mailbox import NAME, SESSION, TURNS, new_id
 from honeybadger_agent.terminal import Screen, complain, takes_styles
+from honeybadger_agent.wire import ChatResult
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from honeybadger_agent.chat_wire import ChatResult, StreamLine
 from honeybadger_agent.markup import Markup
 from honeybadger_agent.terminal import Screen, painted, shown
+from honeybadger_agent.wire import ChatResult, StreamLine
 from honeybadger_agent.wrapping import Wrap
 
 _EMPTY_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")

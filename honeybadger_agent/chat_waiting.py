@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from honeybadger_agent.chat_answer import Showing
-from honeybadger_agent.chat_wire import ChatResult
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.wire import ChatResult
 
 SILENCE_SECONDS: Final = 3.0
 """Without a word of an answer: then the host is asked whether it is there."""

@@ -19,7 +19,6 @@ import orjson
 from pydantic import ValidationError
 
 from honeybadger_agent import tools, wire
-from honeybadger_agent.chat_wire import TURN_TYPES, Chat, ChatResult, StreamLine
 from honeybadger_agent.errors import BY_CODE, AgentError, Invalid, NoMailbox, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import (
     REPLIES,
@@ -35,6 +34,7 @@ from honeybadger_agent.mailbox import (
 )
 from honeybadger_agent.stream import StreamTail
 from honeybadger_agent.tools import Call
+from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult, StreamLine
 
 ResultT = TypeVar("ResultT", bound=wire.Wire)
 Payload = wire.Wire | Mapping[str, Any]

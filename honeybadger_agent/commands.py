@@ -14,12 +14,12 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent import tools
-from honeybadger_agent.chat_wire import ChatResult, StreamLine
 from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.explaining import explanation_of, hit_lines
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.terminal import complain, json_shown, shown
+from honeybadger_agent.wire import ChatResult, StreamLine
 
 
 class UsageError(Exception):

@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel
 
 from honeybadger_agent import wire
-from honeybadger_agent.chat_wire import TURN_TYPES, StreamLine
+from honeybadger_agent.wire import TURN_TYPES, StreamLine
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

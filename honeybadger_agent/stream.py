@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from honeybadger_agent.chat_wire import StreamLine
+from honeybadger_agent.wire import StreamLine
 
 _READ_BYTES: Final = 1 << 16
 _LONGEST_LINE: Final = 1 << 20

@@ -21,7 +21,6 @@ import structlog
 
 from honeybadger_agent import tools
 from honeybadger_agent.asking import OFFERED
-from honeybadger_agent.chat_wire import Chat, ChatResult, StreamLine, ToolRun
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, RequestFailed
 from honeybadger_agent.mailbox import Mailbox
@@ -29,7 +28,7 @@ from honeybadger_agent.model import Message, Model, ModelFailed, ModelSaid, Tool
 from honeybadger_agent.orchestrator import TurnLimits, TurnOutcome, run_turn
 from honeybadger_agent.prompt import AgentRequest, messages, system_text
 from honeybadger_agent.toolbox import MemoryTools
-from honeybadger_agent.wire import Refusal
+from honeybadger_agent.wire import Chat, ChatResult, Refusal, StreamLine, ToolRun
 from honeybadger_host.agents import Agent, Agents
 from honeybadger_host.domain import Asked, Change, ChangeHandler, Outcome, Turn, TurnAdded, TurnHandler, TurnUnderWay
 from honeybadger_host.handlers.conversation import prepare_turn, speaker_of

@@ -31,9 +31,8 @@ import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
-from honeybadger_agent.chat_wire import TURN_TYPES
 from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID, TURNS
-from honeybadger_agent.wire import NotARequest, Refusal
+from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
 from honeybadger_host.domain import (
     Asked,
     Change,

@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from honeybadger_agent import wire
-from honeybadger_agent.chat_wire import TURN_TYPES
 from honeybadger_agent.schemas import DIALECT, schemas, write_schemas
+from honeybadger_agent.wire import TURN_TYPES
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "schemas"
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_agent.chat_wire import StreamLine
 from honeybadger_agent.stream import Lines, StreamTail
+from honeybadger_agent.wire import StreamLine
 
 LINES = st.builds(
     StreamLine,

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_agent.chat_answer import Showing
-from honeybadger_agent.chat_wire import ChatResult, StreamLine, ToolRun
 from honeybadger_agent.markup import Markup
 from honeybadger_agent.terminal import Screen, json_shown, painted, shown
+from honeybadger_agent.wire import ChatResult, StreamLine, ToolRun
 from honeybadger_agent.wrapping import Wrap
 
 ANY = st.text(st.characters(exclude_categories=()))

@@ -15,9 +15,9 @@ import orjson
 import pytest
 
 from honeybadger_agent import Client, SyncClient, new_id
-from honeybadger_agent.chat_wire import StreamLine
 from honeybadger_agent.errors import Conflict, Invalid, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import Mailbox
+from honeybadger_agent.wire import StreamLine
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, frozen_environment, wait_for
 from tests.terminal import Terminal

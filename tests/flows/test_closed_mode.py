@@ -406,9 +406,9 @@ def test_a_replies_folder_that_went_comes_back_as_its_senders(place: Place) -> N
 # --------------------------------------------------------------------------------------------------------------- turns
 
 CHATTING: Final = """
-from honeybadger_agent import chat_wire
-for kind in chat_wire.TURN_TYPES.values(): kind.payload.model_rebuild(); kind.result.model_rebuild()
-chat_wire.StreamLine.model_rebuild()
+from honeybadger_agent import wire
+for kind in wire.TURN_TYPES.values(): kind.payload.model_rebuild(); kind.result.model_rebuild()
+wire.StreamLine.model_rebuild()
 client = SyncClient(home, "main", who)
 lines = []
 answer = client.chat("Remember that I prefer tea", on_line=lines.append)

@@ -26,7 +26,7 @@ FORBIDDEN = {
 }
 """Room -> rooms above it or beside it, which it must not know."""
 
-FROM_AGENT = {"wire", "mailbox", "chat_wire"}
+FROM_AGENT = {"wire", "mailbox"}
 """What the host may take from the agents' package."""
 FOR_TURNS = {
     "handlers": {"orchestrator"},

@@ -1,14 +1,13 @@
 """What crosses `turns/` and `replies/<id>.stream`: what is said, the answer, and the answer being written."""
 
-# Without `from __future__ import annotations`, as in wire.
+# Without `from __future__ import annotations`, as in every room here: see `base`.
 
-from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_agent.wire import OneLine, RequestType, Result, Wire
+from honeybadger_agent.wire.base import OneLine, Result, Wire
 
 AgentId = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 
@@ -65,9 +64,3 @@ class StreamLine(Result):
     tool: str | None = Field(default=None, description="With `tool_began` and `tool_ended`: its name.")
     ok: bool | None = Field(default=None, description="With `tool_ended`.")
     summary: str | None = Field(default=None, description="With `tool_ended`: one line.")
-
-
-TURN_TYPES: Final[Mapping[str, RequestType]] = {
-    kind.name: kind for kind in (RequestType("chat", Chat, ChatResult, changes=True),)
-}
-"""What `turns/` takes; the other types belong into `requests/`."""

@@ -1,0 +1,55 @@
+"""The context for the next call of a model, with what is in it and why."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from honeybadger_agent.wire.base import Count, Result, Wire
+from honeybadger_agent.wire.conversation import Message
+
+
+class GetContext(Wire):
+    """Return the whole context for the next model call, budgeted and explained (HB5)."""
+
+    message: Annotated[str, StringConstraints(min_length=1)] | None = Field(
+        default=None, description="What the user says now; it becomes `messages`."
+    )
+    budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
+
+
+class Recalled(Result):
+    id: str = Field(description="Id of the entry.")
+    state: Literal["new", "in_view", "near_miss", "newest"] = Field(
+        description="`new`: recalled for this message; `in_view`: recalled for an earlier message that is still shown; "
+        "`newest`: nothing matched at the beginning of a session; `near_miss`: not in the context."
+    )
+    score: float | None = Field(default=None, description="Points; what they are made of is in `points`.")
+    points: dict[str, float] = Field(default_factory=dict, description="What earned how many points.")
+    words: dict[str, float] = Field(default_factory=dict, description="What each word of the question earned.")
+    why: str | None = Field(default=None, description="Why it is in the context, or why it is not.")
+
+
+SectionState = Literal["whole", "cut", "left_out", "absent", "unreadable"]
+
+
+class ContextSection(Result):
+    title: str
+    source: str = Field(description="The file it came from, below the home folder, or `request`.")
+    state: SectionState
+    tokens: int = Field(description="Estimate for what is in the context, heading included; 0 when nothing is.")
+    left_out: str | None = Field(default=None, description="What is not in the context.")
+    why: str | None = Field(default=None, description="Why it is not.")
+
+
+class ContextResult(Result):
+    system: str = Field(description="System text; `system` and `messages` together are the whole input of the model.")
+    messages: list[Message]
+    sections: list[ContextSection] = Field(description="One row per part, in the order of the text.")
+    tokens: int
+    budget_tokens: int = Field(description="0 means no limit.")
+    is_over_budget: bool = Field(description="The parts that are never cut are over the budget alone.")
+    recalled: list[Recalled] = Field(
+        default_factory=list, description="Long-term entries that were considered for this message, best first (RB2)."
+    )

@@ -1,0 +1,59 @@
+"""The conversation of a session: what was said is appended, and its newest part is read."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from honeybadger_agent.wire.base import MAX_NUMBER, Count, Result, Role, Wire
+
+
+class AppendTurn(Wire):
+    """Append one turn to the conversation of the session (AM1, CM4)."""
+
+    role: Role
+    content: Annotated[str, StringConstraints(min_length=1)]
+    sender: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = Field(
+        default=None,
+        description="Who speaks, as shown in the history; default: the sender's folder for `assistant`, else the role.",
+    )
+    tools_used: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
+        default=None, max_length=64
+    )
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+
+
+class TurnResult(Result):
+    turn: int = Field(description="Number of the turn in its session, from 1.")
+    token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
+    neutralised: dict[str, int] = Field(
+        default_factory=dict,
+        description="What was changed in the content because it held a credential: kind and count.",
+    )
+
+
+class GetHistory(Wire):
+    """Return the newest turns of the session that fit a token budget (HB6)."""
+
+    budget_tokens: Count | None = Field(default=None, description="Default 8000; 0 means no limit.")
+    max_messages: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = Field(
+        default=None, description="At most the window of the conversation (50)."
+    )
+
+
+class Message(Result):
+    role: Role
+    content: str
+    sender: str | None = None
+    turn: int | None = None
+    at: str | None = Field(default=None, description="UTC, RFC 3339")
+
+
+class HistoryResult(Result):
+    text: str = Field(description="Lines `[sender]: content`, oldest first.")
+    messages: list[Message] = Field(description="The same turns, oldest first, content as it was said.")
+    tokens: int = Field(description="Estimate for `text`, summed over its lines.")
+    dropped: int = Field(description="Turns of the window that did not fit.")
+    shortened: bool = Field(description="Whether the newest turn alone was over the budget and was cut and marked.")

@@ -1,0 +1,163 @@
+"""Entries of long-term memory: saved, read, changed, deleted, listed."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated, Any, Final
+
+import orjson
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Result, Wire
+from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, Tag, Title
+
+MAX_METADATA_BYTES: Final = 8192
+MAX_LISTED: Final = 1000
+
+
+def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        size = len(orjson.dumps([[[[value]]]])) - 8  # four levels less than there may be: it goes into other objects
+    except TypeError:
+        raise PydanticCustomError("must_be", "JSON, with integers of 64 bits and 250 levels at most") from None
+    if size > MAX_METADATA_BYTES:
+        raise PydanticCustomError("too_many_bytes", "", {"size": size, "limit": MAX_METADATA_BYTES})
+    return value
+
+
+class SaveMemory(Wire):
+    """Save one thing worth knowing for long as an entry of its own (RB1, RB5)."""
+
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+        description="What is to be known, in words that are understood without the conversation: 1-32,768 characters."
+    )
+    category: Category | None = Field(
+        default=None,
+        description="Where it belongs, as user-preferences/timezone, anti-patterns/email, project-context/website. "
+        "Default: general.",
+    )
+    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Labels to search by, at most 32.")
+    metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
+        default=None, description="Anything else, as an object of at most 8 KiB of JSON."
+    )
+    title: Title | None = Field(default=None, description="A short name to find it under, at most 200 characters.")
+    aliases: list[Title] | None = Field(
+        default=None, max_length=MAX_TAGS, description="Other names and words people may ask for it with."
+    )
+    name: EntryName | None = Field(
+        default=None,
+        description="Makes it a document of its own, as notes.md: no other entry of the category may have the name "
+        "(conflict), and known text is not looked for. Default: it has none.",
+    )
+
+
+class EntryResult(Result):
+    id: str
+    category: str
+    content: str
+    name: str | None = Field(default=None, description="As a file's name, unique in its category; most have none.")
+    title: str | None = None
+    aliases: list[str] = Field(default_factory=list)
+    tags: list[str]
+    metadata: dict[str, Any]
+    created: str | None = Field(description="UTC, RFC 3339; null: a person wrote the file and did not say.")
+    updated: str | None = Field(description="UTC, RFC 3339, of the last save; null as above.")
+    by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
+    reinforced: int = Field(description="How often the same was saved again.")
+    file: str = Field(description="Below the group's folder.")
+    version: str = Field(default="", description="Name of what its file holds; any change makes another.")
+
+
+class SavedEntry(EntryResult):
+    neutralised: dict[str, int] = Field(
+        default_factory=dict, description="What was changed in the texts so that they forge and betray nothing."
+    )
+
+
+class GetMemory(Wire):
+    """Return one entry."""
+
+    id: EntryId
+
+
+class EditMemory(Wire):
+    """Change one entry; what is absent stays as it is."""
+
+    id: EntryId
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] | None = Field(
+        default=None, description="Replaces the text."
+    )
+    category: Category | None = Field(default=None, description="Moves it there.")
+    name: EntryName | None = Field(
+        default=None, description="Its name from now on, as a file's; taken in the category: conflict."
+    )
+    title: Title | None = None
+    aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces them all.")
+    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces them all.")
+    metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
+        default=None, description="Replaces it."
+    )
+    expected_version: str | None = Field(
+        default=None, description="The `version` that was read; when the file holds something else by now: conflict."
+    )
+
+
+class DeleteMemory(Wire):
+    """Move one entry to the archive in the journal; the answer is the entry as it was (RB5)."""
+
+    id: EntryId
+
+
+class ListMemoryCategories(Wire):
+    """Return the categories of the group's entries (RB5)."""
+
+
+class CategoryCount(Result):
+    category: str
+    entries: int = Field(description="Just in it.")
+    total: int = Field(description="In it and below it.")
+
+
+class CategoriesResult(Result):
+    categories: list[CategoryCount] = Field(description="The tree, each category before those below it.")
+    total: int
+
+
+class ListMemoryEntries(Wire):
+    """List entries by category and name, without their text."""
+
+    category: Category | None = Field(default=None, description="Only in it and below it; default: all.")
+    depth: Annotated[int, Field(ge=0, le=8)] | None = Field(
+        default=None, description="Levels below it that are listed; 0: just in it. Default: all."
+    )
+    name: EntryName | None = Field(
+        default=None, description="Only the one of this name, just in `category` (default general)."
+    )
+    limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(default=None, description="Default 200.")
+    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
+
+
+class EntryRow(Result):
+    id: str
+    category: str
+    name: str | None
+    title: str | None
+    begins: str = Field(description="Its first words, one line of at most 80 characters.")
+    bytes: int = Field(description="Of its text, as UTF-8.")
+    updated: str | None = Field(description="UTC, RFC 3339")
+
+
+class EntryFolder(Result):
+    category: str
+    entries: int = Field(description="Just in it.")
+    total: int = Field(description="In it and below it.")
+    bytes: int = Field(description="Of all texts in it and below it.")
+
+
+class EntriesResult(Result):
+    entries: list[EntryRow] = Field(description="By category; there by name, those without one last.")
+    total: int = Field(description="How many there are without `limit` and `offset`.")
+    folders: list[EntryFolder] = Field(
+        description="The category asked for and those below it, one level more than listed; empty with `name`."
+    )
+    is_complete: bool = Field(description="False while files of the group are still being indexed.")

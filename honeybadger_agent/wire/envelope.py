@@ -1,0 +1,184 @@
+"""What is around every payload and result: the envelope of a request, the reply, and their bytes."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from honeybadger_agent.mailbox import REQUEST_ID, SESSION
+from honeybadger_agent.wire.base import PROTOCOL, Result, Wire
+from honeybadger_agent.wire.refusals import ErrorCode, NotARequest, Refusal, nearest, refusal_of, shown_name
+from honeybadger_agent.wire.table import REQUEST_TYPES, RequestType
+
+
+class Request(BaseModel):
+    """The envelope. Unknown members beside `payload` are ignored, so that version 1 can grow."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
+
+    v: int = Field(description="Protocol version, 1.", json_schema_extra={"const": PROTOCOL})
+    id: str = Field(
+        pattern=f"^{REQUEST_ID.pattern}$", description="Equals the file's stem; names one request for ever."
+    )
+    type: str
+    group: str | None = Field(default=None, description="When present, equals the folder.")
+    sender: str | None = Field(default=None, description="When present, equals the folder.")
+    session: str = Field(default="main", pattern=f"^{SESSION.pattern}$")
+    sent_at: str | None = Field(default=None, description="UTC, RFC 3339; for readers, the host does not use it.")
+    payload: dict[str, Any] = Field(default_factory=dict)
+
+
+class ErrorBody(Result):
+    code: ErrorCode
+    message: str
+    field: str | None = None
+    retry_after_seconds: float | None = None
+
+
+class Reply(BaseModel):
+    """What the host answers. `ok` with a `seq` means durable."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
+
+    v: int
+    id: str
+    ok: bool
+    seq: int | None = Field(default=None, description="Position in the journal; only for what changed something.")
+    result: dict[str, Any] | None = None
+    error: ErrorBody | None = None
+
+
+def parse_request(data: bytes, stem: str) -> Request:
+    """Return the envelope of a request file.
+
+    Args:
+        data: the bytes of the file; of two members with the same name the last counts.
+        stem: the file's name without `.json`.
+    Raises:
+        NotARequest: no JSON, no object, or a member of the envelope is missing or of another type.
+        Refusal: an envelope the host cannot serve.
+    """
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise NotARequest(f"not JSON: {error}", is_unfinished=_ends_too_early(data, error.pos)) from None
+    if not isinstance(value, dict):
+        raise NotARequest(f"a request is a JSON object, this is {_json_kind(value)}")
+    version = value.get("v")
+    if type(version) is int and version != PROTOCOL:
+        raise Refusal(
+            "invalid", f"v is {str(version)[:20]}; this host speaks version {PROTOCOL}: send v: {PROTOCOL}", field="v"
+        )
+    try:
+        request = Request.model_validate(value)
+    except ValidationError as error:
+        refusal = refusal_of(error)
+        if error.errors(include_url=False, include_input=False)[0]["type"] == "string_pattern_mismatch":
+            raise refusal from None  # the right shape with a value that is not allowed
+        raise NotARequest(f"not a request: {refusal.message}") from None
+    if request.id != stem:
+        raise Refusal("invalid", f"id must equal the file's name without .json, which is {stem!r}", field="id")
+    return request
+
+
+def parse_payload(request: Request, types: Mapping[str, RequestType] = REQUEST_TYPES) -> Wire:
+    """Return the payload of `request` as the model of its type.
+
+    Args:
+        types: what the box takes that it lay in.
+    Raises `Refusal`, naming the member.
+    """
+    kind = types.get(request.type)
+    if kind is None:
+        raise Refusal(
+            "invalid",
+            f"type {request.type[:60]!r} is unknown; {nearest(request.type, types)}",
+            field="type",
+        )
+    known = _members(kind.payload)
+    if not request.payload.keys() <= known.keys():  # before pydantic: a typo explains what it would find missing
+        name = next(name for name in request.payload if name not in known)
+        field = f"payload.{shown_name(name)}"
+        hint = nearest(name, known) if known else f"{kind.name} takes no members"
+        raise Refusal("invalid", f"{field} is unknown; {hint}", field=field)
+    try:
+        return kind.payload.model_validate(request.payload)
+    except ValidationError as error:
+        raise refusal_of(error, "payload.") from None
+
+
+@lru_cache
+def _members(model: type[Wire]) -> Mapping[str, object]:
+    return model.model_fields  # pydantic looks it up anew each time
+
+
+def dump_reply(request_id: str, result: Mapping[str, Any], seq: int | None = None) -> bytes:
+    """Return the bytes of a good reply."""
+    head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "ok": True}
+    if seq is not None:
+        head["seq"] = seq
+    head["result"] = result
+    return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def dump_error(request_id: str, refusal: Refusal) -> bytes:
+    """Return the bytes of an error reply."""
+    error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
+    if refusal.field is not None:
+        error["field"] = refusal.field
+    if refusal.retry_after_seconds is not None:
+        error["retry_after_seconds"] = refusal.retry_after_seconds
+    head = {"v": PROTOCOL, "id": request_id, "ok": False, "error": error}
+    return orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def dump_request(
+    request_id: str,
+    type_name: str,
+    payload: Wire | Mapping[str, Any],
+    *,
+    session: str | None = None,
+    sent_at: str | None = None,
+) -> bytes:
+    """Return the bytes of a request; the same arguments give the same bytes, so that a retry is recognised.
+
+    Raises TypeError: the payload is a mapping with something in it that JSON cannot hold.
+    """
+    head: dict[str, Any] = {"v": PROTOCOL, "id": request_id, "type": type_name}
+    if session is not None:
+        head["session"] = session
+    if sent_at is not None:
+        head["sent_at"] = sent_at
+    head["payload"] = payload.model_dump(exclude_none=True) if isinstance(payload, Wire) else payload
+    return orjson.dumps(head)
+
+
+def _ends_too_early(data: bytes, error_at: int) -> bool:
+    """Return whether bytes that are no JSON could become it with more bytes after them.
+
+    Args:
+        error_at: the character at which the parser gave up; it counts characters, not bytes.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data"
+    return error_at >= len(text.rstrip(" \t\r\n"))
+
+
+def _json_kind(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case _:
+            return "an array"

@@ -1,0 +1,32 @@
+"""What is asked of the host itself: whether it is there, and to take back a change."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from honeybadger_agent.wire.base import MAX_NUMBER, Result, Wire
+
+
+class Ping(Wire):
+    """Ask whether a host serves this box."""
+
+
+class PingResult(Result):
+    host_version: str
+    protocol: int
+    now: str = Field(description="UTC, RFC 3339")
+
+
+class Undo(Wire):
+    """Bring back what one change of long-term memory changed; only the operator may."""
+
+    seq: Annotated[int, Field(ge=1, le=MAX_NUMBER)] = Field(description="The change, as `honeybadger-host log` shows.")
+
+
+class UndoResult(Result):
+    file: str = Field(description="Below the group's folder.")
+    did: Literal["restored", "put_back", "removed"] = Field(
+        description="A deleted file is there again; it has what it held before; it is gone, as there was none before."
+    )

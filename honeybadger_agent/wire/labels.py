@@ -1,0 +1,66 @@
+"""How entries are named and labelled: categories, tags, titles, names, ids."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+import re
+import unicodedata
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+MAX_TAGS: Final = 32
+MAX_TAG_CHARACTERS: Final = 64
+MAX_TITLE_CHARACTERS: Final = 200
+MAX_NAME_CHARACTERS: Final = 128
+CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
+"""Categories, also as folders; match with `fullmatch`."""
+MAX_CATEGORY_CHARACTERS: Final = 200
+GENERAL: Final = "general"
+"""The category of what has none (RB4)."""
+ENTRY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""The host makes ids of 12 characters; a person who writes a file may choose."""
+_HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories of what is not seen, or ends a line; joiners are part of some scripts and emoji."""
+
+
+def is_name(text: str) -> bool:
+    """Return whether an entry may have this name: one that a file could have, too."""
+    return (
+        0 < len(text) <= MAX_NAME_CHARACTERS
+        and text not in (".", "..")
+        and text == text.strip()
+        and not any(
+            character in "/\\" or (unicodedata.category(character) in _HIDDEN and character not in "\u200c\u200d")
+            for character in text
+        )
+    )
+
+
+def _checked_name(value: str) -> str:
+    if not is_name(value):
+        raise PydanticCustomError("must_be", "a name as a file has: one line without / and \\, not . or ..")
+    return unicodedata.normalize("NFC", value)
+
+
+def _checked_category(value: str) -> str:
+    if not CATEGORY.fullmatch(value):
+        raise PydanticCustomError(
+            "must_be", "names of letters, digits, - and _ with / between them, at most 8 deep and 64 characters each"
+        )
+    return value
+
+
+Category = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_CATEGORY_CHARACTERS),
+    AfterValidator(_checked_category),
+    Field(json_schema_extra={"pattern": f"^{CATEGORY.pattern}$"}),
+]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARACTERS)]
+Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
+Title = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS)]
+EntryName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_checked_name)
+]
+EntryId = Annotated[str, StringConstraints(pattern=f"^{ENTRY_ID.pattern}$")]

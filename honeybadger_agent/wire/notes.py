@@ -1,0 +1,45 @@
+"""Notes and the other files of a group that people read."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, OneLine, Result, Wire
+
+
+class UpdateMemory(Wire):
+    """Append a note to the group's MEMORY.md (HB1, HB2)."""
+
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+        description="The note, 1-32,768 characters. Markdown headings in it are escaped."
+    )
+    section: OneLine | None = Field(default=None, description="Heading of the note, one line; default `Notes`.")
+
+
+class NoteResult(Result):
+    file: str = Field(description="The file the note went to, below the group's folder.")
+    section: str
+    neutralised: dict[str, int] = Field(
+        default_factory=dict,
+        description="What was changed in the text so that it forges and betrays nothing: kind and count.",
+    )
+
+
+class ReadGroupFiles(Wire):
+    """Read persona, memory and summary of the group (HB3)."""
+
+
+class FileProblem(Result):
+    file: str
+    message: str
+
+
+class GroupFilesResult(Result):
+    persona: str | None = Field(description="CLAUDE.md, or null when there is none.")
+    memory: str | None = Field(description="MEMORY.md, or null when there is none.")
+    summary: str | None = Field(description="summary.md, or null when there is none.")
+    problems: list[FileProblem] = Field(
+        default_factory=list, description="Files that are there and cannot be served; the others are not affected."
+    )

@@ -1,0 +1,115 @@
+"""What is said to a request that is wrong: the refusal, and what pydantic found in words of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+ErrorCode = Literal[
+    "invalid", "forbidden", "not_found", "conflict", "too_large", "rate_limited", "unavailable", "internal"
+]
+
+
+class Refusal(Exception):
+    """A request is answered with an error reply.
+
+    Args:
+        code: the protocol's error code.
+        message: what, which, what now; never the content of the request.
+        field: where in the request, as `payload.content`.
+        retry_after_seconds: only with `rate_limited`.
+    """
+
+    def __init__(
+        self, code: ErrorCode, message: str, *, field: str | None = None, retry_after_seconds: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code: ErrorCode = code
+        self.message = message
+        self.field = field
+        self.retry_after_seconds = retry_after_seconds
+
+
+class NotARequest(Exception):
+    """The bytes are no request at all; they belong among the dead letters.
+
+    Args:
+        message: what is wrong with them.
+        is_unfinished: the bytes end too early, as when somebody is still writing them.
+    """
+
+    def __init__(self, message: str, *, is_unfinished: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.is_unfinished = is_unfinished
+
+
+def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
+    """Return the first thing pydantic found as a refusal that names the member and never shows the content.
+
+    Args:
+        prefix: where in the request the model stands, as `payload.`.
+    """
+    first = error.errors(include_url=False)[0]
+    where = prefix + ".".join(shown_name(str(part)) for part in first["loc"])
+    context = first.get("ctx", {})
+    code: ErrorCode = "invalid"
+    match first["type"]:
+        case "missing":
+            message = "is missing"
+        case "string_too_long":
+            code = "too_large"
+            message = f"has {len(first['input'])} characters, the limit is {context['max_length']}: send less"
+        case "too_long":
+            code = "too_large"
+            message = f"has {len(first['input'])} items, the limit is {context['max_length']}: send less"
+        case "string_too_short":
+            message = "is empty"
+        case "string_pattern_mismatch":
+            message = f"must match {context['pattern']}"
+        case "literal_error":
+            message = f"must be {context['expected']}"
+        case "greater_than":
+            message = f"must be more than {context['gt']:g}"
+        case "greater_than_equal":
+            message = f"must be at least {context['ge']}"
+        case "less_than_equal":
+            message = f"must be at most {context['le']}"
+        case "extra_forbidden":
+            message = "is unknown"
+        case "too_many_bytes":
+            code = "too_large"
+            message = f"has {context['size']} bytes, the limit is {context['limit']}: send less"
+        case "must_be":
+            message = f"must be {first['msg']}"
+        case kind if kind in _MUST_BE:
+            message = f"must be {_MUST_BE[kind]}"
+        case _:
+            message = f"is wrong: {first['msg']}"
+    return Refusal(code, f"{where} {message}", field=where)
+
+
+_MUST_BE: Final = {
+    "string_type": "a string",
+    "string_unicode": "text without lone surrogates",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "dict_type": "an object",
+    "list_type": "an array",
+}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return what somebody may have meant by a name that is not known, else all that are."""
+    import difflib  # a millisecond, for who mistyped
+
+    near = difflib.get_close_matches(name[:100], list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+
+
+def shown_name(name: str) -> str:
+    """Return a name that somebody else chose, short and printable."""
+    return name[:60] if name[:60].isprintable() else ascii(name[:60])[1:-1]

@@ -1,0 +1,57 @@
+"""The search in everything a group remembers."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from honeybadger_agent.wire.base import Result, Wire
+from honeybadger_agent.wire.labels import MAX_TAGS, Category, Tag
+
+MAX_QUERY_CHARACTERS: Final = 4096
+SearchScope = Literal["all", "entries", "turns", "notes"]
+Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$")]
+
+
+class SearchMemory(Wire):
+    """Find what was remembered or said, best first; without a query the newest (RB2, RB3, AM2)."""
+
+    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)] | None = Field(
+        default=None, description="Words, or a question as a person asks it."
+    )
+    category: Category | None = Field(
+        default=None, description="Only entries of this category or below it: `a` takes `a` and `a/b`, not `ab`."
+    )
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = Field(
+        default=None, description="Only entries that have all of these tags."
+    )
+    since: Day | None = Field(default=None, description="RFC 3339 date or time; without a zone it is UTC.")
+    until: Day | None = Field(default=None, description="As `since`; a date takes the whole day in.")
+    limit: Annotated[int, Field(ge=1, le=100)] | None = Field(default=None, description="Most hits; default 8.")
+    scope: SearchScope | None = Field(
+        default=None,
+        description="`entries`, `turns` of every session, `notes` of MEMORY.md and HISTORY.md, or `all`; default all. "
+        "With `category` or `tags` only entries are looked at.",
+    )
+
+
+class Hit(Result):
+    id: str = Field(description="Of an entry its id; of a turn `session#number`; of a note `MEMORY.md#hash`.")
+    kind: Literal["entry", "turn", "note", "history"]
+    score: float | None = Field(description="Points, comparable within this answer; null without a query.")
+    text: str = Field(description="What it says, its first 2,000 characters.")
+    is_cut: bool = Field(default=False, description="Whether the text goes on.")
+    time: str | None = Field(default=None, description="UTC, RFC 3339; null when unknown.")
+    category: str | None = None
+    tags: list[str] = Field(default_factory=list)
+    author: str | None = Field(default=None, description="Who said or saved it.")
+    session: str | None = Field(default=None, description="Of a turn.")
+    source: str = Field(description="The file it stands in, below the home folder.")
+    points: dict[str, float] = Field(default_factory=dict, description="What earned how many points.")
+    words: dict[str, float] = Field(default_factory=dict, description="What each word of the question earned.")
+
+
+class SearchResult(Result):
+    hits: list[Hit] = Field(description="Best first; ties by time, newest first.")
+    is_complete: bool = Field(description="False while files of the group are still being indexed.")

@@ -1,0 +1,204 @@
+"""The document of a session: state, facts, tasks, summary; and the sessions of a group."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from honeybadger_agent.wire.base import Count, OneLine, Result, Wire
+
+MAX_JSON_LEVELS: Final = 32
+
+
+def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of anybody's shape that every JSON reader can take. Raises PydanticCustomError."""
+    level: list[object] = [value]
+    for _ in range(MAX_JSON_LEVELS):
+        level = [
+            part
+            for item in level
+            if isinstance(item, dict | list)
+            for part in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return value
+    raise PydanticCustomError("must_be", "an object of at most 32 levels")
+
+
+FreeObject = Annotated[dict[str, Any], AfterValidator(_shallow)]
+"""A JSON object that the agent shapes."""
+TaskStatus = Literal["Pending", "Running", "Completed", "Failed", "Cancelled"]
+Fact = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+
+
+class LoadSession(Wire):
+    """Read the session's document as it is now, the newest turns included (CM2)."""
+
+
+class HistoryItem(Result):
+    timestamp: int = Field(description="Seconds since the epoch, UTC.")
+    role: str
+    content: str
+    token_count: int | None = Field(description="null: nobody counted; limits take an estimate.")
+
+
+class SessionTask(Result):
+    id: str
+    description: str
+    status: str
+    progress: float = Field(description="0 to 1.")
+    created_at: int
+    updated_at: int
+
+
+class ToolStats(Result):
+    total_calls: int
+    by_tool: dict[str, int]
+    failures: int
+
+
+class Environment(Result):
+    workspace: str
+    last_update: int = Field(description="Seconds since the epoch; 0: never.")
+    system_snapshot: dict[str, Any]
+
+
+class TokenUsage(Result):
+    total_input: int
+    total_output: int
+    by_session: int
+
+
+class SessionResult(Result):
+    """The document, member for member as in its file (CM1), and where it stands."""
+
+    session_id: str
+    system_state: dict[str, Any]
+    facts: list[str]
+    recent_history: list[HistoryItem] = Field(description="Oldest first.")
+    long_term_summary: str
+    active_tasks: list[SessionTask]
+    tool_stats: ToolStats
+    last_known_environment: Environment
+    token_usage: TokenUsage
+    version: str = Field(description="Name of what an update may overwrite; turns do not change it.")
+    turns: int = Field(description="Number of the newest turn in it.")
+    tokens: int = Field(description="Of `recent_history`, counted or estimated.")
+    file: str = Field(description="Below the home folder; it may lack the newest turns for some seconds.")
+    is_new: bool = Field(description="Nothing was ever said or kept in this session.")
+
+
+class TaskUpdate(Wire):
+    """A new task, or what changed of a known one."""
+
+    id: OneLine
+    description: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = Field(
+        default=None, description="Needed when the task is new."
+    )
+    status: TaskStatus | None = Field(default=None, description="Default for a new task: Running.")
+    progress: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        default=None, description="0 to 1; default for a new task: 0."
+    )
+
+
+class EnvironmentUpdate(Wire):
+    """What the agent sees around it now; a member that is absent stays as it was."""
+
+    workspace: Annotated[str, StringConstraints(max_length=1000)] | None = None
+    system_snapshot: FreeObject | None = Field(default=None, description="Replaces the one before.")
+
+
+class ToolCalls(Wire):
+    """Calls of one tool that no turn names in `tools_used`."""
+
+    tool: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    calls: Count = 1
+    failures: Count = Field(default=0, description="How many of them failed; 0 calls count failures only.")
+
+
+class UpdateSession(Wire):
+    """Change the session's document; what is absent stays (CM2)."""
+
+    system_state: FreeObject | None = Field(
+        default=None, description="Merged into the state there is; a member that is null is removed (RFC 7396)."
+    )
+    add_facts: list[Fact] | None = Field(default=None, max_length=100)
+    remove_facts: list[Fact] | None = Field(
+        default=None, max_length=100, description="Word for word; one that is not there: not_found."
+    )
+    long_term_summary: str | None = Field(default=None, description="Replaces the summary; at most 6000 characters.")
+    active_tasks: list[TaskUpdate] | None = Field(
+        default=None, max_length=100, description="Tasks to add or to change, by id; the others stay."
+    )
+    remove_tasks: list[OneLine] | None = Field(
+        default=None, max_length=100, description="Ids; one that is not there: not_found."
+    )
+    last_known_environment: EnvironmentUpdate | None = None
+    tool_calls: list[ToolCalls] | None = Field(default=None, max_length=64)
+    expected_version: str | None = Field(
+        default=None, description="The `version` that was read; when the document has another by now: conflict."
+    )
+
+
+class SessionState(Result):
+    """A document in numbers, after it was changed."""
+
+    session: str
+    file: str
+    version: str
+    turns: int
+    entries: int = Field(description="Messages in `recent_history`.")
+    tokens: int
+    facts: int
+    tasks: int
+    neutralised: dict[str, int] = Field(
+        default_factory=dict, description="What was changed in texts so that they forge and betray nothing."
+    )
+
+
+class CompactSession(Wire):
+    """Bring the session's document within its limits, prune its tasks, sort its facts (CM3)."""
+
+
+class CompactResult(SessionState):
+    is_changed: bool
+    summarised: int = Field(description="Messages that went into the summary; the log has them in full.")
+    facts_removed: int = Field(description="Duplicates.")
+    tasks_removed: int = Field(description="Ended more than a day ago.")
+
+
+class DeleteSession(Wire):
+    """Delete the session's document (CM2). Its log stays."""
+
+    expected_version: str | None = Field(default=None, description="As in `update_session`.")
+
+
+class DeletedResult(Result):
+    session: str
+    is_deleted: bool = Field(description="false: there was nothing to delete.")
+    file: str
+    log: str | None = Field(description="The session's log, which is kept whole; null when there is none.")
+
+
+class ListSessions(Wire):
+    """List the sessions of the group (CM2)."""
+
+    limit: Annotated[int, Field(ge=1, le=200)] | None = Field(default=None, description="Default 50.")
+    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
+
+
+class SessionRow(Result):
+    session: str
+    updated_at: str = Field(description="UTC, RFC 3339")
+    turns: int
+    entries: int | None = Field(description="Messages in `recent_history`; null when the document cannot be read.")
+    tokens: int | None
+    has_file: bool = Field(description="false: it has only a log so far.")
+    problem: str | None = Field(default=None, description="Why the document cannot be read.")
+
+
+class SessionsResult(Result):
+    sessions: list[SessionRow] = Field(description="The last changed first.")
+    total: int = Field(description="Sessions of the group.")
