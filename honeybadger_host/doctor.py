@@ -22,8 +22,8 @@ from honeybadger_host import service
 from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
 from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, SettingsError, WorldFailed
+from honeybadger_host.files import printable
 from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, check_home, is_served, read_holder
-from honeybadger_host.ipc.box import printable
 from honeybadger_host.memory.entries import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.whole_files import read_whole
