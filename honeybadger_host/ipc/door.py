@@ -16,13 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import hashlib
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import anyio
@@ -31,8 +29,8 @@ import structlog
 from anyio.abc import TaskGroup
 
 from honeybadger_agent import wire
-from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID, TURNS
-from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
+from honeybadger_agent.mailbox import TURNS
+from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import (
     Asked,
     Change,
@@ -45,10 +43,11 @@ from honeybadger_host.domain import (
     TurnHandler,
 )
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.files import Changing, NotRegular, Signature, printable
+from honeybadger_host.files import Changing, NotRegular
 from honeybadger_host.ipc.box import Box, OpenBox
 from honeybadger_host.ipc.dead_room import DeadRoom
 from honeybadger_host.ipc.lanes import CutShort, Lanes
+from honeybadger_host.ipc.letter import RETRY_SECONDS, Letter, LetterReader, Slice, wait_for
 from honeybadger_host.ipc.limits import REMEMBERED, Limiter, LimitName
 from honeybadger_host.ipc.spool import Spool
 from honeybadger_host.memory.conversation import Conversations
@@ -63,7 +62,6 @@ log = structlog.get_logger()
 
 _BUSY_QUERIES = 16
 """A group with so many queries under way is not taken from until some are answered."""
-_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 60.0
 _SAY_AGAIN_SECONDS = 60.0
 """A box that cannot be read or answered is spoken of so often, however many requests wait in it."""
@@ -71,76 +69,6 @@ _TURNS_EVERY = 4
 """Sweeps after which turns/ is looked into that nothing was heard of (1 s by default): a model takes longer."""
 _DISTRUST_EVERY = 20
 """Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
-
-
-@dataclass(slots=True)
-class Letter:
-    """One request file on its way.
-
-    Args:
-        stem: the file's name without `.json`, printable.
-        digest: SHA-256 of its bytes; empty when it was not read.
-        first_seen: when its name was met for the first time, monotonic seconds.
-        owner: uid of its file, when that is not the box's.
-        receipt: (digest, reply) when the request was done before.
-        refusal: set as soon as somebody knows that it cannot be served.
-        signature: of the file that was read, or of what could not be.
-        dead_reason: its bytes go to the dead letters, for this reason.
-        has_run: it is a turn, and that is over.
-        is_cut_short: it is a turn that is not tried again.
-        is_over: it waits behind more than its box may hold, and was not read.
-        notes: how many it was counted for.
-        reply: the bytes of the answer.
-    """
-
-    box: Box
-    name: str
-    stem: str
-    received: float
-    first_seen: float
-    type: str = "?"
-    data: bytes | None = None
-    size: int = 0
-    signature: Signature | None = None
-    owner: int | None = None
-    digest: bytes = b""
-    asked: Asked | None = None
-    handler: Handler | None = None
-    receipt: tuple[bytes, bytes] | None = None
-    refusal: Refusal | None = None
-    dead_reason: str | None = None
-    has_run: bool = False
-    is_cut_short: bool = False
-    is_over: bool = False
-    notes: int = 0
-    changes: Sequence[Change] = ()
-    seq: int | None = None
-    reply: bytes = b""
-    outcome: str = "ok"
-
-    @property
-    def is_turn(self) -> bool:
-        """Whether it came through `turns/`."""
-        return self.box.front is not None
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether its answer is known; a query's is not, nor that of a turn that has not run."""
-        return bool(self.reply) or self.refusal is not None
-
-
-@dataclass(slots=True)
-class Slice:
-    """What one pass of the road carries."""
-
-    letters: list[Letter]
-    opened: dict[Box, OpenBox] = field(default_factory=dict)
-    lost: list[Letter] = field(default_factory=list)
-    """Turns that ran and whose box cannot be opened any more: nobody waits for them there."""
-
-    def close(self) -> None:
-        for opened in self.opened.values():
-            opened.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +122,6 @@ class Door:
         self._conversations = conversations
         self._whole_files = whole_files
         self._sessions = sessions
-        self._handlers = handlers
-        self._forbids = forbids
         self._limits = limits
         self._counters = counters
         self.limiter = limiter
@@ -218,6 +144,14 @@ class Door:
         """Turns that ran and are to be decided."""
         self._request_log = RequestLog(is_on=limits.log_requests)
         self._throttle = Throttle(_SAY_AGAIN_SECONDS)
+        self._letters = LetterReader(
+            handlers,
+            forbids,
+            counters,
+            self._throttle,
+            max_request_bytes=limits.max_request_bytes,
+            unfinished_seconds=limits.unfinished_seconds,
+        )
         self._query_slots = anyio.CapacityLimiter(limits.queries_at_once)
         self._queries: Counter[str] = Counter()
         self._full_since: float | None = None
@@ -349,7 +283,7 @@ class Door:
                         box.inflight.discard(name)
                         continue
                     received.opened[box] = opened
-                letter = self._read(received.opened[box], name, now)
+                letter = self._letters.read(received.opened[box], name, now)
                 if letter is not None:
                     received.letters.append(letter)
             self._look_up_receipts(received.letters)
@@ -360,115 +294,6 @@ class Door:
             received.close()
             raise
         return received
-
-    def _read(self, opened: OpenBox, name: str, now: float) -> Letter | None:
-        """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
-        box = opened.box
-        stem = name[:-5]
-        first_seen = box.waiting.pop(name, (now, 0.0))[0] if box.waiting else now
-        letter = Letter(box, name, printable(stem), now, first_seen)
-        if name in box.over:
-            box.over.discard(name)
-            letter.is_over = True
-            return letter
-        try:
-            incoming = opened.read(name, self._limits.max_request_bytes)
-        except FileNotFoundError:
-            box.inflight.discard(name)
-            self._counters.vanished += 1
-            return None
-        except Changing:
-            if now - first_seen < self._limits.unfinished_seconds:
-                self._wait_for(box, name, first_seen, now + 0.05)
-                return None
-            letter.signature = opened.look(name)
-            return self._dead(letter, "invalid", f"{name!a} changes all the time: rename into the box what is finished")
-        except NotRegular as error:
-            letter.signature = opened.look(name)
-            return self._dead(letter, "invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
-                self._counters.note_error(f"reading {letter.stem}: {error.strerror}")
-                if (left_out := self._throttle.passes("read", box.path, error.errno)) is not None:
-                    log.error(
-                        "door.read_failed",
-                        group=box.group,
-                        sender=box.sender,
-                        name=ascii(name),
-                        error=error.strerror,
-                        left_out=left_out,
-                    )
-                self._wait_for(box, name, first_seen, now + _RETRY_SECONDS)
-                return None
-            letter.signature = opened.look(name)
-            return self._dead(letter, "invalid", f"{name!a} cannot be read: {error.strerror}")
-        letter.data = incoming.data if incoming.links <= 1 else None
-        letter.size, letter.signature = incoming.size, incoming.signature
-        if box.uid is not None and incoming.uid != box.uid:
-            letter.owner = incoming.uid
-            return self._dead(
-                letter,
-                "forbidden",
-                f"the file belongs to uid {incoming.uid}, this box to {box.uid}: send it as its owner",
-            )
-        if incoming.size > self._limits.max_request_bytes:
-            return self._dead(
-                letter,
-                "too_large",
-                f"the request has {incoming.size} bytes, the limit is {self._limits.max_request_bytes} "
-                f"(ipc.max_request_bytes): send less",
-            )
-        if incoming.links > 1:
-            if now - first_seen < self._limits.unfinished_seconds:  # link and unlink, as maildir delivers
-                self._wait_for(box, name, first_seen, now + 0.05)
-                return None
-            return self._dead(
-                letter,
-                "invalid",
-                f"{name!a} has {incoming.links} names (hard links), it was not read: rename into the box",
-            )
-        if not REQUEST_ID.fullmatch(stem):
-            return self._dead(
-                letter, "invalid", f"{name!a} is no request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
-            )
-        try:
-            self._parse(letter)
-        except NotARequest as error:
-            if error.is_unfinished and now - first_seen < self._limits.unfinished_seconds:
-                self._wait_for(box, name, first_seen, now + 0.05)
-                return None
-            return self._dead(letter, "invalid", error.message)
-        except Refusal as refusal:
-            letter.refusal = refusal
-        return letter
-
-    def _parse(self, letter: Letter) -> None:
-        """Bytes become an `Asked`: who asks is where the file lay. Raises NotARequest, Refusal."""
-        assert letter.data is not None  # noqa: S101  it was read
-        request = wire.parse_request(letter.data, letter.stem)
-        types, others = (TURN_TYPES, wire.REQUEST_TYPES) if letter.is_turn else (wire.REQUEST_TYPES, TURN_TYPES)
-        letter.type = request.type if request.type in types else "unknown"
-        box = letter.box
-        if box.group == GLOBAL_GROUP:
-            raise Refusal(
-                "forbidden", f"group {GLOBAL_GROUP!r} is reserved: send from a group of your own", field="group"
-            )
-        if request.group is not None and request.group != box.group:
-            raise Refusal("forbidden", f"group must be {box.group!r}: you are where you write", field="group")
-        if request.sender is not None and request.sender != box.sender:
-            raise Refusal("forbidden", f"sender must be {box.sender!r}: you are where you write", field="sender")
-        if request.type in others:
-            where, place = ("requests", TURNS) if letter.is_turn else (TURNS, "requests")
-            raise Refusal("invalid", f"type {request.type} belongs into {where}/, this is {place}/", field="type")
-        if (why := self._forbids(box.sender, request.type)) is not None:
-            raise Refusal("forbidden", why, field="type")
-        payload = wire.parse_payload(request, types)
-        handler = self._handlers.get(request.type)
-        if handler is None:
-            raise Refusal("invalid", f"type {request.type} is not served by this host", field="type")
-        letter.handler = handler
-        letter.digest = hashlib.sha256(letter.data).digest()
-        letter.asked = Asked(box.group, box.sender, request.id, request.session, payload)
 
     def _prepare(self, letter: Letter, asked: Asked) -> None:
         """Load what the decision will need."""
@@ -493,17 +318,6 @@ class Door:
             done = self._journal.receipts_of(box.group, box.sender, [letter.stem for letter in asking])
             for letter in asking:
                 letter.receipt = done.get(letter.stem)
-
-    def _dead(self, letter: Letter, code: wire.ErrorCode, why: str) -> Letter:
-        letter.dead_reason = why
-        letter.refusal = Refusal(code, why)
-        return letter
-
-    @staticmethod
-    def _wait_for(box: Box, name: str, first_seen: float, again_at: float) -> None:
-        """Look at a file again later, not before `again_at`."""
-        box.waiting[name] = (first_seen, again_at)
-        box.inflight.discard(name)
 
     # ------------------------------------------------------------------------------------------------------- decide
 
@@ -700,8 +514,8 @@ class Door:
                     now_what="the request stays in its box and is tried again",
                 )
             waited = self._clock() - letter.first_seen  # once a second at first, then ever less often
-            pause = min(max(waited, _RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
-            self._wait_for(box, letter.name, letter.first_seen, self._clock() + pause)
+            pause = min(max(waited, RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
+            wait_for(box, letter.name, letter.first_seen, self._clock() + pause)
             return
         self._passed("replied")
         if box.front is not None:
