@@ -36,7 +36,8 @@ from honeybadger_host.archive import (
 from honeybadger_host.errors import HomeError, HostError, JournalError, WorldFailed
 from honeybadger_host.files import kind_of, open_folder, sync_folder
 from honeybadger_host.home import JOURNAL_FILE, read_holder
-from honeybadger_host.memory.journal import Marks, copy_journal, glance
+from honeybadger_host.memory.journal_file import Marks
+from honeybadger_host.memory.journal_reading import copy_journal, glance
 
 _IPC: Final = "data/ipc"
 _LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024

@@ -284,7 +284,7 @@ def log_(
 ) -> None:
     """Print who changed what when, newest first, from the journal."""
     from honeybadger_host.home import JOURNAL_FILE
-    from honeybadger_host.memory.journal import read_log
+    from honeybadger_host.memory.journal_reading import read_log
 
     folder = _home(home)
     if not (folder / JOURNAL_FILE).exists():
@@ -324,7 +324,7 @@ def undo(
     from honeybadger_agent.wire import Undo
     from honeybadger_host import daemon
     from honeybadger_host.home import JOURNAL_FILE
-    from honeybadger_host.memory.journal import read_change
+    from honeybadger_host.memory.journal_reading import read_change
     from honeybadger_host.operators_box import ask
     from honeybadger_host.settings import load_settings
 

@@ -51,7 +51,8 @@ from honeybadger_host.ipc.letter import RETRY_SECONDS, Letter, LetterReader, Sli
 from honeybadger_host.ipc.limits import REMEMBERED, Limiter, LimitName
 from honeybadger_host.ipc.spool import Spool
 from honeybadger_host.memory.conversation import Conversations
-from honeybadger_host.memory.journal import Journal, Receipt, Row, TurnKey
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import Receipt, Row, TurnKey
 from honeybadger_host.memory.projections import Batch, Projections
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.whole_files import WholeFiles, row_offset

@@ -21,7 +21,8 @@ from honeybadger_host.domain import Asked, ChangeHandler, TurnHandler, TurnUnder
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.ipc.box import Box, turns_queue
 from honeybadger_host.ipc.spool import Spool
-from honeybadger_host.memory.journal import Journal, TurnKey
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import TurnKey
 
 log = structlog.get_logger()
 

@@ -22,7 +22,7 @@ import structlog
 
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files import append, open_to_append, remove_leftovers
-from honeybadger_host.memory.journal import Row
+from honeybadger_host.memory.journal_file import Row
 from honeybadger_host.memory.whole_files import WHOLE_KINDS, bring_up, make_room
 
 log = structlog.get_logger()

@@ -20,7 +20,7 @@ import structlog
 from honeybadger_host.domain import REMOVED, FileWritten, Whole
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files import FILE_MODE, kind_of, make_folders, replace
-from honeybadger_host.memory.journal import Row
+from honeybadger_host.memory.journal_file import Row
 
 log = structlog.get_logger()
 

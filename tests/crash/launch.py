@@ -83,9 +83,9 @@ def _forget_receipts() -> None:
 
 
 def _leave_out_syncs() -> None:
-    from honeybadger_host.memory import journal
+    from honeybadger_host.memory import journal_file
 
-    setattr(journal, "SYNCHRONOUS", "OFF")  # noqa: B010
+    setattr(journal_file, "SYNCHRONOUS", "OFF")  # noqa: B010
     for name in ("fsync", "fdatasync"):
         setattr(os, name, lambda fd: None)
 

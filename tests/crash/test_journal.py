@@ -11,7 +11,8 @@ import pytest
 from honeybadger_host.daemon import build
 from honeybadger_host.errors import JournalError
 from honeybadger_host.home import JOURNAL_FILE, LOCK_FILE
-from honeybadger_host.memory.journal import Journal, Receipt, Row
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import Receipt, Row
 from honeybadger_host.settings import load_settings
 
 

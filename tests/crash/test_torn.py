@@ -11,7 +11,9 @@ import pytest
 
 from honeybadger_host.daemon import build
 from honeybadger_host.home import JOURNAL_FILE
-from honeybadger_host.memory.journal import Journal, Row, glance
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import Row
+from honeybadger_host.memory.journal_reading import glance
 from honeybadger_host.memory.projections import Projections
 from honeybadger_host.settings import load_settings
 from tests.crash.hosts import Nursery, attend, ended

@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_agent import SyncClient, new_id
 from honeybadger_host.archive import read_archive
-from honeybadger_host.memory.journal import glance
+from honeybadger_host.memory.journal_reading import glance
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 

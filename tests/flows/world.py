@@ -91,11 +91,14 @@ class SetClock:
 
 
 def hastened(**constants: float) -> list[str]:
-    """Return a launcher of a host that waits less: `hastened(daemon_HOUSEKEEPING_SECONDS=0.1)`."""
+    """Return a launcher of a host that waits less: `hastened(housekeeping_HOUSEKEEPING_SECONDS=0.1)`.
+
+    It fails when there is no such constant.
+    """
     lines = []
     for name, value in constants.items():
         module, _, constant = name.partition("_")
-        lines.append(f"from honeybadger_host import {module}\n{module}.{constant} = {value}")
+        lines.append(f"from honeybadger_host import {module}\n{module}.{constant}\n{module}.{constant} = {value}")
     return patched("\n".join(lines))
 
 

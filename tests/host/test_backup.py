@@ -23,7 +23,9 @@ from honeybadger_host.archive import ArchiveDamaged, read_archive
 from honeybadger_host.backup import back_up
 from honeybadger_host.errors import HomeError, HostError, JournalError, NotFound
 from honeybadger_host.home import HomeLock, read_holder
-from honeybadger_host.memory.journal import Journal, Marks, Row, copy_journal, glance
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import Marks, Row
+from honeybadger_host.memory.journal_reading import copy_journal, glance
 from honeybadger_host.restore import restore
 
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)

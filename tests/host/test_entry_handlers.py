@@ -17,7 +17,8 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.entries import save_memory
 from honeybadger_host.handlers.screening import Screen
 from honeybadger_host.memory.entry_files import EntryFiles
-from honeybadger_host.memory.journal import Journal, Row
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import Row
 from honeybadger_host.memory.whole_files import row_offset
 from tests.host.test_handlers import NOW, Room
 

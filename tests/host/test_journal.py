@@ -17,19 +17,9 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
-from honeybadger_host.memory.journal import (
-    APPLICATION_ID,
-    SCHEMA_VERSION,
-    BegunTurn,
-    Journal,
-    Marks,
-    Receipt,
-    Row,
-    TurnKey,
-    copy_journal,
-    glance,
-    read_log,
-)
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import APPLICATION_ID, SCHEMA_VERSION, BegunTurn, Marks, Receipt, Row, TurnKey
+from honeybadger_host.memory.journal_reading import copy_journal, glance, read_log
 
 FILE = "groups/main/MEMORY.md"
 

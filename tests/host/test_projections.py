@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.journal import Journal, Marks, Receipt, Row
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import Marks, Receipt, Row
 from honeybadger_host.memory.projections import Projections
 
 MEMORY = "groups/main/MEMORY.md"

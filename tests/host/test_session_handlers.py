@@ -29,7 +29,8 @@ from honeybadger_host.memory.compaction import HEADER, CompactionLimits
 from honeybadger_host.memory.conversation import Conversations
 from honeybadger_host.memory.entry_files import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.journal import Journal, Row
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import Row
 from honeybadger_host.memory.sessions import Sessions, deleted_file, session_file
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles, row_offset

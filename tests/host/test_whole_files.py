@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from honeybadger_host.domain import FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.journal import Journal, Row
+from honeybadger_host.memory.journal import Journal
+from honeybadger_host.memory.journal_file import Row
 from honeybadger_host.memory.projections import Projections
 from honeybadger_host.memory.whole_files import ABSENT, WholeFiles, bring_up, fingerprint, make_room
 

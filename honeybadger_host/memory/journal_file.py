@@ -1,0 +1,256 @@
+"""The journal's file: what its tables hold, how older ones are brought forward, connections and their errors."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+
+APPLICATION_ID: Final = 0x486F6E42  # "HonB"
+SCHEMA_VERSION: Final = 3
+SYNCHRONOUS: Final = "FULL"
+_MARKS: Final = """
+CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
+    file TEXT PRIMARY KEY,
+    first_seq INTEGER NOT NULL    -- the oldest of them
+) WITHOUT ROWID;
+"""
+_TURNS: Final = """
+CREATE TABLE turns (              -- turns of agents that were begun and are not answered
+    grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    digest BLOB NOT NULL,         -- SHA-256 of the request's bytes
+    seq INTEGER NOT NULL,         -- the last change when it was begun first
+    attempts INTEGER NOT NULL,    -- how often it was begun and neither answered nor given up in order
+    steps BLOB NOT NULL,          -- what the model answered so far, JSON lines
+    PRIMARY KEY (grp, sender, request)
+) WITHOUT ROWID;
+"""
+SCHEMA: Final = f"""
+CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages
+    key TEXT PRIMARY KEY, value
+) WITHOUT ROWID;
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY,      -- one number for each change, in the order they were decided
+    at INTEGER NOT NULL,          -- milliseconds since the epoch, never falling
+    grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    kind TEXT NOT NULL,           -- note, turn; entry, working, session: whole files, with _removed when they go
+    file TEXT NOT NULL,           -- what it was appended to, below the home folder
+    offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a whole file what it replaces
+    data BLOB NOT NULL            -- the bytes as appended, written or removed
+);
+CREATE TABLE receipts (
+    seq INTEGER PRIMARY KEY,      -- the last change of the request
+    at INTEGER NOT NULL,
+    grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    digest BLOB NOT NULL,         -- SHA-256 of the request's bytes
+    reply BLOB NOT NULL,
+    UNIQUE (grp, sender, request)
+);
+{_MARKS}{_TURNS}"""
+_FORWARD: Final = {
+    1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
+    2: _TURNS,
+}
+"""Schema version -> what makes the next one of it."""
+
+
+class Row(NamedTuple):
+    """One change as the journal keeps it; the columns of `changes`."""
+
+    seq: int
+    at: int
+    group: str
+    sender: str
+    request: str
+    kind: str
+    file: str
+    offset: int
+    data: bytes
+
+
+class Receipt(NamedTuple):
+    """A request that is done; the columns of `receipts`."""
+
+    seq: int
+    at: int
+    group: str
+    sender: str
+    request: str
+    digest: bytes
+    reply: bytes
+
+
+class TurnKey(NamedTuple):
+    """Which turn; the key of `turns`."""
+
+    group: str
+    sender: str
+    request: str
+
+
+class BegunTurn(NamedTuple):
+    """What is known of a turn that begins.
+
+    Args:
+        attempts: how often it was begun before and cut short by an end of the host, this time included.
+        steps: what the model answered before that, as given to `keep_step`.
+    """
+
+    attempts: int
+    steps: Sequence[bytes]
+
+
+class Marks(NamedTuple):
+    """Which changes are settled: they stand durably in their files, and recovery does not look for them.
+
+    Args:
+        settled_seq: all changes up to it are, but for those of the files in `unsettled`.
+        unsettled: file -> the oldest change of it that is not. So one file that cannot be written, or that was just
+            written, does not bring back what a person has deleted from another.
+    """
+
+    settled_seq: int
+    unsettled: Mapping[str, int]
+
+    @property
+    def projected_seq(self) -> int:
+        """Every change up to it is settled."""
+        return min(self.unsettled.values(), default=self.settled_seq + 1) - 1
+
+    def up_to(self, other: Marks) -> Marks:
+        """Return what both say is settled."""
+        settled_seq = min(self.settled_seq, other.settled_seq)
+        unsettled = dict(self.unsettled)
+        for file, seq in other.unsettled.items():
+            unsettled[file] = min(seq, unsettled.get(file, seq))
+        return Marks(settled_seq, {file: seq for file, seq in unsettled.items() if seq <= settled_seq})
+
+
+class Glance(NamedTuple):
+    """A journal as it was at one moment; see `Journal`."""
+
+    identity: str
+    committed_seq: int
+    marks: Marks
+
+    @property
+    def projected_seq(self) -> int:
+        return self.marks.projected_seq
+
+
+class Transaction:
+    """One write transaction: committed at the end, rolled back on any error, errors translated."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    def __enter__(self) -> sqlite3.Connection:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+        return self._connection
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                self._connection.execute("COMMIT")
+                return
+        except sqlite3.Error as failed:
+            error = failed
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as failed:
+                raise StorageFailed(f"{self._path}: cannot roll back: {failed}") from failed
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._path) from error
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open one connection; the file is made 0600. Statements run outside a transaction unless BEGIN was said."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64)
+    try:
+        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit never pays for it; `checkpoint` does
+        connection.execute("PRAGMA foreign_keys = OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+
+
+def use_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the WAL, which the file remembers: only for a database that is known to be a journal, or new."""
+    connection.execute("PRAGMA journal_mode = WAL")
+
+
+def execute_all(connection: sqlite3.Connection, statements: str) -> None:
+    """Run statements one by one, in the transaction that is open."""
+    for statement in statements.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
+
+
+def bring_forward(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the current schema of an older one, all or nothing. Raises JournalError: it is of a later version."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if not 1 <= version <= SCHEMA_VERSION:
+        raise unknown_version(path, version)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        while version < SCHEMA_VERSION:
+            execute_all(connection, _FORWARD[version])
+            version += 1
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def unknown_version(path: Path, version: int) -> JournalError:
+    return JournalError(f"{path} has schema {version}, this host knows {SCHEMA_VERSION}: run the version that made it")
+
+
+def read_marks(connection: sqlite3.Connection) -> Marks:
+    """Return the marks of a journal of any version that was."""
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    if "projected_seq" in meta:  # version 1 had one mark for all files
+        return Marks(int(meta["projected_seq"]), {})
+    return Marks(int(meta["settled_seq"]), dict(connection.execute("SELECT file, first_seq FROM unsettled")))
+
+
+def write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> None:
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'settled_seq'", (marks.settled_seq,))
+    gone = [(file,) for file in before.unsettled if file not in marks.unsettled]
+    changed = [item for item in marks.unsettled.items() if before.unsettled.get(item[0]) != item[1]]
+    connection.executemany("DELETE FROM unsettled WHERE file = ?", gone)
+    connection.executemany("INSERT OR REPLACE INTO unsettled VALUES (?, ?)", changed)
+
+
+def translated(error: sqlite3.Error, path: Path) -> Exception:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return WorldFailed(f"no space for {path}: free some; the requests wait")
+    if code == sqlite3.SQLITE_BUSY:
+        return WorldFailed(f"{path} is locked by another program; the requests wait")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalError(
+            f"{path} is damaged ({error}). Stop, keep a copy, restore a backup, or try `sqlite3 {path} .recover`; "
+            f"the Markdown and JSONL files are not affected."
+        )
+    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+        return StorageFailed(f"{path}: {error}: nothing more can be acknowledged; check the disk and its permissions")
+    return JournalError(f"{path}: {error}")
