@@ -19,7 +19,7 @@ import orjson
 from pydantic import ValidationError
 
 from honeybadger_agent import tools, wire
-from honeybadger_agent.errors import BY_CODE, AgentError, Invalid, NoMailbox, NotFound, ReplyTimeout
+from honeybadger_agent.errors import BY_CODE, AgentError, Conflict, Invalid, NoMailbox, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import (
     REPLIES,
     REQUESTS,
@@ -174,34 +174,49 @@ class _Clients:
         self._sent = sent
 
     def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> _Exchange:
-        if request_id is None:
-            request_id = new_id()
-        else:
-            try:
-                checked_id(request_id)
-            except BadName as error:
-                raise Invalid(str(error), field="id") from None
-            self.mailbox.discard_reply(request_id)  # it may answer another request of this id: the host knows
+        asked_before = request_id is not None
+        request_id = new_id() if request_id is None else _checked_id(request_id)
         session = _checked_session(self.session)
         try:
             data = wire.dump_request(request_id, type_name, payload, session=session, sent_at=_sent_at(request_id))
         except TypeError as error:
             raise Invalid(f"payload cannot be sent as JSON: {error}", field="payload") from None
         box: Box = TURNS if type_name in TURN_TYPES else REQUESTS
+        exchange = _Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout, box)
+        if asked_before and self._lies(request_id, data, box):
+            return exchange
         try:
             self.mailbox.publish(request_id, data, box)
         except OSError as error:
             raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; nothing was sent") from error
         if self._sent is not None:
             self._sent()
-        return _Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout, box)
+        return exchange
+
+    def _lies(self, request_id: str, data: bytes, box: Box) -> bool:
+        """Return whether the request lies in its box already: published again, it would be answered twice.
+
+        Else a reply that is there may be to another request of this id, and is removed: the host knows which it is.
+        Raises Conflict: another one waits there, which would be replaced unread.
+        """
+        try:
+            waiting = self.mailbox.waiting(request_id, box)
+        except OSError:
+            waiting = None  # publishing says what is wrong
+        if waiting == data:
+            return True
+        if waiting is not None and not self.mailbox.path(REPLIES, request_id).exists():
+            raise Conflict(
+                f"another request with the id {request_id} lies in {self.mailbox.root / box} and is not answered yet: "
+                f"take another id; nothing was sent",
+                field="id",
+            )
+        self.mailbox.discard_reply(request_id)
+        return False
 
     def _said_before(self, request_id: str, timeout: float) -> _Exchange:
         """Return the exchange of a turn that was asked before. Raises `Invalid`, `NotFound`, `NoMailbox`."""
-        try:
-            checked_id(request_id)
-        except BadName as error:
-            raise Invalid(str(error), field="id") from None
+        _checked_id(request_id)
         is_waiting = self.mailbox.is_waiting(request_id, TURNS)  # first: the host removes it after its reply stands
         if not is_waiting and not self.mailbox.path(REPLIES, request_id).exists():
             raise NotFound(
@@ -580,6 +595,13 @@ def _said(content: str, sender: str | None, agent: str | None) -> Chat:
     except ValidationError as error:
         refusal = wire.refusal_of(error, "payload.")
         raise BY_CODE[refusal.code](refusal.message, field=refusal.field) from None
+
+
+def _checked_id(request_id: str) -> str:
+    try:
+        return checked_id(request_id)
+    except BadName as error:
+        raise Invalid(str(error), field="id") from None
 
 
 def _checked_session(session: str) -> str:

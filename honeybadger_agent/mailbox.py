@@ -151,6 +151,16 @@ class Mailbox:
         with contextlib.suppress(OSError):
             self.path(REPLIES, request_id).unlink()
 
+    def waiting(self, request_id: str, box: str = REQUESTS) -> bytes | None:
+        """Return the bytes of a request that still lies in the box, or None when there is none.
+
+        Raises OSError: it is there and cannot be read.
+        """
+        try:
+            return self.path(box, request_id).read_bytes()
+        except FileNotFoundError:
+            return None
+
     def is_waiting(self, request_id: str, box: str = REQUESTS) -> bool:
         """Return whether the request still lies in the box, that is, whether no host has answered it."""
         return self.path(box, request_id).exists()

@@ -93,9 +93,10 @@ def chat(room: TurnRoom) -> TurnHandler:
         began, asked_at = time.monotonic(), datetime.now(UTC)
         shown = _Shown(turn, redacts=room.screen.mode != "off")
         try:
-            model = _Timed(await room.desk.open_model(agent.model), redacts=room.screen.mode != "off")
+            model = _Timed(await room.desk.open_model(agent.model), asked, room.screen)
             shown.line(StreamLine(kind="began", agent=agent.id, model=model.name, attempt=turn.attempt))
             outcome = await _turn(room, asked, turn, agent, speaker, content, model, shown)
+            shown.end()
         except ModelFailed as error:
             raise Refusal("unavailable", f"{error}; nothing was said, ask again with the same id") from None
         except RequestFailed as error:
@@ -236,11 +237,13 @@ def _tool_run(answer: ToolAnswer) -> ToolRun:
 class _Timed:
     """A model whose seconds are counted and in whose answers no credential is left.
 
-    What it says is kept, shown and appended: it is cleaned once, before all of that.
+    What it says is kept, shown and appended: it is cleaned once, before all of that, also where a person's words would
+    be refused: nobody can take a credential out of a model's answer and send it again.
     """
 
     model: Model
-    redacts: bool
+    asked: Asked
+    screen: Screen
     seconds: float = 0.0
 
     @property
@@ -259,10 +262,18 @@ class _Timed:
             said = await self.model.answer(system, messages, tools, on_text)
         finally:
             self.seconds += time.monotonic() - began
-        if not self.redacts:
+        if self.screen.mode == "off":
             return said
-        calls = tuple(ToolCall(call.id, call.name, _redacted_json(call.arguments)) for call in said.calls)
+        calls = tuple(ToolCall(call.id, call.name, self._clean(call.arguments)) for call in said.calls)
         return ModelSaid(_redacted(said.text), calls, said.input_tokens, said.output_tokens)
+
+    def _clean(self, arguments: str) -> str:
+        """Return the arguments of a call without credentials in them, still JSON if they were."""
+        try:
+            clean, changed = Screen("redact").tree(self.asked, "a tool call", orjson.loads(arguments))
+            return orjson.dumps(clean).decode() if changed else arguments
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):  # no JSON, or too deep to be read
+            return redact(arguments)[0]
 
     async def aclose(self) -> None:
         await self.model.aclose()
@@ -270,27 +281,6 @@ class _Timed:
 
 def _redacted(text: str) -> str:
     return redact(neutralise(text).text)[0]
-
-
-def _redacted_json(arguments: str) -> str:
-    """Return the arguments of a call with every text in them redacted, still JSON if they were."""
-    try:
-        value = orjson.loads(arguments)
-    except orjson.JSONDecodeError:
-        return redact(arguments)[0]
-    return arguments if (clean := _clean(value)) == value else orjson.dumps(clean).decode()
-
-
-def _clean(value: object) -> object:
-    match value:
-        case str():
-            return redact(value)[0]
-        case list():
-            return [_clean(item) for item in value]
-        case dict():
-            return {redact(name)[0]: _clean(item) for name, item in value.items()}
-        case _:
-            return value
 
 
 @dataclass(slots=True)
@@ -316,7 +306,7 @@ class _Shown:
             self.line(StreamLine(kind="text", step=step, text=piece))
             return
         if step != self.step:
-            self._flush()
+            self.end()
             self.step = step
         self.line_text += piece
         whole, newline, rest = self.line_text.rpartition("\n")
@@ -328,20 +318,21 @@ class _Shown:
             self._pass_on(_redacted(words + space))
 
     async def tool_began(self, step: int, call: ToolCall) -> None:
-        self._flush()
+        self.end()
         self.line(StreamLine(kind="tool_began", step=step, tool=call.name[:100]))
 
     async def tool_ended(self, step: int, answer: ToolAnswer) -> None:
         ran = _tool_run(answer)
         self.line(StreamLine(kind="tool_ended", step=step, tool=ran.name, ok=ran.ok, summary=ran.summary))
 
+    def end(self) -> None:
+        """Send what is left of a text that is over."""
+        if self.line_text:
+            self._pass_on(_redacted(self.line_text))
+        self.line_text, self.sent = "", ""
+
     def _pass_on(self, clean: str) -> None:
         """Send what of a cleaned text was not sent; when it changed under what was, no more of this line."""
         if clean.startswith(self.sent) and len(clean) > len(self.sent):
             self.line(StreamLine(kind="text", step=self.step, text=clean[len(self.sent) :]))
             self.sent = clean
-
-    def _flush(self) -> None:
-        if self.line_text:
-            self._pass_on(_redacted(self.line_text))
-        self.line_text, self.sent = "", ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -91,6 +92,44 @@ def test_a_message_that_waited_for_a_host_is_answered_by_it(make_host: HostFacto
         client.chat("Remember that I like tea", timeout_seconds=0.05)
     make_host().start()
     assert client.answer(caught.value.request_id).agent == "assistant"
+
+
+def playing(home: Path, make_host: HostFactory, text: str) -> HostProcess:
+    """Start a host whose model takes about a second for `text`."""
+    turns = [{"answers": [{"text": text}]}]
+    (home / "script.json").write_text(json.dumps({"turns": turns, "piece_characters": 2, "delay_seconds": 0.05}))
+    return make_host({"model.name": "scripted:script.json"}).start()
+
+
+def test_the_answer_is_in_the_stream_to_its_last_word(make_host: HostFactory, home: Path) -> None:
+    playing(home, make_host, "One line.\nAnd another one, to its end.")
+    lines: list[StreamLine] = []
+    result = SyncClient(home, "main", "user").chat("hello", on_line=lines.append)
+    assert "".join(line.text or "" for line in lines if line.kind == "text") == result.content
+
+
+def test_asking_again_before_it_is_answered_waits_for_the_same_and_leaves_nothing_behind(
+    make_host: HostFactory, home: Path
+) -> None:
+    client, request_id = SyncClient(home, "main", "user"), new_id()
+    with pytest.raises(ReplyTimeout):
+        client.chat("hello", request_id=request_id, timeout_seconds=0.01)
+    sent = client.mailbox.path("turns", request_id).stat()
+    with pytest.raises(ReplyTimeout):
+        client.chat("hello", request_id=request_id, timeout_seconds=0.01)
+    assert client.mailbox.path("turns", request_id).stat().st_ino == sent.st_ino
+    with pytest.raises(Conflict, match="not answered yet") as caught:
+        client.chat("something else", request_id=request_id)
+    assert caught.value.field == "id"
+    host = playing(home, make_host, "This takes a while, as it is.")
+    for _ in range(3):
+        with contextlib.suppress(ReplyTimeout):  # while it is written, unless the machine is busy
+            client.chat("hello", request_id=request_id, timeout_seconds=0.1)
+    assert client.chat("hello", request_id=request_id).content == "This takes a while, as it is."
+    wait_for(lambda: not os.listdir(client.mailbox.root / "turns"))
+    host.stop()
+    assert os.listdir(client.mailbox.root / "replies") == []
+    assert len((home / "data/sessions/main/main.jsonl").read_text().splitlines()) == 2
 
 
 # ------------------------------------------------------------------------------------------------------------ commands

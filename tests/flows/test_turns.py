@@ -307,6 +307,21 @@ def test_a_secret_is_in_no_file_whoever_says_it(make_host: HostFactory, home: Pa
     assert "The token is" in stranger.memory_text()
 
 
+def test_a_password_that_a_model_puts_below_its_name_is_not_kept_either(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    password = "page-1-result"  # harmless, but for the name it stands below
+    arguments = {"content": "How to reach the router", "metadata": {"password": password}}
+    answers = [{"calls": [{"name": "save_memory", "arguments": arguments}]}, {"fails": "overloaded"}]
+    host = make_host(script(home, {"when": "router", "answers": answers})).start()
+    assert_refused(stranger.chat("a1", "save what you know of the router"), "unavailable", says="overloaded")
+    host.stop()  # the turn is not over: the model's answer is kept for its next attempt
+    (home / "script.json").unlink()
+    assert [path for path in home.rglob("*") if path.is_file() and password.encode() in path.read_bytes()] == []
+    (entry,) = (home / "groups/main/memory").rglob("*.json")
+    assert json.loads(entry.read_bytes())["metadata"] == {"password": "[REDACTED:password]"}
+
+
 # --------------------------------------------------------------------------------------------------------------- limits
 
 
