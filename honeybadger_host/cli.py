@@ -569,7 +569,8 @@ def _print_status(folder: Path, status_: dict[str, Any]) -> None:
         + (f", p50 {latency['p50_ms']} ms, p99 {latency['p99_ms']} ms" if latency else "")
     )
     journal = status_["journal"]
-    print(f"journal   at {journal['seq']}, in the files up to {journal['projected_seq']}")
+    young = journal["seq"] - journal["projected_seq"]  # written, too; a start would look whether they are still there
+    print(f"journal   at {journal['seq']}" + (f", the last {young} not settled yet" if young else ", all settled"))
     for file in status_["files_behind"]:
         print(f"          cannot be written now: {file}")
     if "turns" in status_:  # else the host is older than this command

@@ -586,6 +586,8 @@ def test_status_tells_what_the_host_does(make_host: HostFactory, client: MakeCli
     assert f"pid {host.pid}" in text
     assert "3 (invalid 1, ok 2)" in text
     assert "not served: main/linked" in text
+    assert "journal   at 1, " in text
+    wait_for(lambda: "journal   at 1, all settled" in _run("status", home=home))
     host.kill()
     assert f"last served by process {host.pid}" in _run("status", home=home, code=7)
     assert _json("status", home=home, code=7)["running"] is False
