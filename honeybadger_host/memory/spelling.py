@@ -16,6 +16,8 @@ from honeybadger_host.memory.words import STOP
 
 SHORTEST: Final = 6
 """Letters; shorter words are one slip away from too many others (`model` from `mode`, `k8s` from `k9s`)."""
+LONGEST: Final = 32
+"""Letters; what is longer is no word (a key, base64), and has too many slips: 20,000 letters took minutes."""
 KEPT: Final = 2
 """Letters at the beginning that are taken as right: `mango` is not `mongo`."""
 WEIGHT: Final = 0.7
@@ -34,7 +36,7 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
     if len(word) == 2 and is_cjk(word):
         characters = [letter for letter in word if letter >= _FIRST_HAN and letter in vocabulary]
         return [term, *(QueryTerm(letter, (letter,), CHARACTER_WEIGHT, is_optional=True) for letter in characters)]
-    if len(term.word) < SHORTEST or not (word.isascii() and word.isalpha()) or term.is_optional:
+    if not SHORTEST <= len(term.word) <= LONGEST or not (word.isascii() and word.isalpha()) or term.is_optional:
         return []
     near = tuple(sorted({slip for slip in _slips(word) if slip in vocabulary}))
     if near:
