@@ -1,25 +1,24 @@
 """`Client` and `SyncClient`: publish a request, wait for its reply, return the result or raise.
 
-A reply is waited for by looking into the sender's own `replies/` in growing steps (0.5 ms to 25 ms): that works on
-every file system and across container mounts, where file events do not.
+What both do is in one place: `tools` builds the requests, `Exchange` looks for replies. They differ in how they wait.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
-import orjson
 from pydantic import ValidationError
 
 from honeybadger_agent import tools, wire
-from honeybadger_agent.errors import BY_CODE, AgentError, Conflict, Invalid, NoMailbox, NotFound, ReplyTimeout
+from honeybadger_agent.errors import BY_CODE, AgentError, Conflict, Invalid, NoMailbox, NotFound
+from honeybadger_agent.exchange import Exchange, OnLine
 from honeybadger_agent.mailbox import (
     REPLIES,
     REQUESTS,
@@ -32,96 +31,77 @@ from honeybadger_agent.mailbox import (
     id_time,
     new_id,
 )
-from honeybadger_agent.stream import StreamTail
 from honeybadger_agent.tools import Call
-from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult, StreamLine
+from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult
 
+P = ParamSpec("P")
 ResultT = TypeVar("ResultT", bound=wire.Wire)
 Payload = wire.Wire | Mapping[str, Any]
 """What a request carries: a model, or for types this package does not know any JSON object."""
 
-OnLine = Callable[[StreamLine], None]
-"""Gets each line of an answer that is being written, between two looks for the reply; it must not take long."""
-
 CHAT_SECONDS: Final = 300.0
 """How long an answer is waited for: agents ask their models more than once."""
 
-_FIRST_WAIT_SECONDS = 0.0005
-_LONGEST_WAIT_SECONDS = 0.025
 
+class Method(Generic[P, ResultT]):
+    """A function of `tools` as a method of both clients: it takes the same arguments and gives the result of the call.
 
-@dataclass(frozen=True, slots=True)
-class _Exchange:
-    """One request on its way: what both clients share, without any waiting in it."""
+    So what can be asked stands in `tools` alone, and no client lacks a part of it.
+    """
 
-    mailbox: Mailbox
-    request_id: str
-    timeout_seconds: float
-    box: Box = REQUESTS
+    def __init__(self, build: Callable[P, Call[ResultT]]) -> None:
+        self._build = build
 
-    def waits(self) -> Iterator[float]:
-        """Yield the pauses between two looks until the time is over."""
-        began = time.monotonic()
-        wait = _FIRST_WAIT_SECONDS
-        while (left := self.timeout_seconds - (time.monotonic() - began)) > 0:
-            yield min(wait, left)
-            wait = min(wait * 1.3, _LONGEST_WAIT_SECONDS)
+    @overload
+    def __get__(self, client: Client, owner: object = None) -> Callable[P, Coroutine[Any, Any, ResultT]]: ...
+    @overload
+    def __get__(self, client: SyncClient, owner: object = None) -> Callable[P, ResultT]: ...
+    @overload
+    def __get__(self, client: None, owner: object = None) -> Callable[P, Call[ResultT]]: ...
+    def __get__(self, client: Client | SyncClient | None, owner: object = None) -> Callable[P, object]:
+        build = self._build
+        if client is None:
+            return build
+        if isinstance(client, SyncClient):
 
-    def take(self) -> wire.Reply | None:
-        """Return the reply and remove it; None while there is none. Raises `NoMailbox`, `AgentError`."""
-        try:
-            data = self.mailbox.reply(self.request_id)
-        except OSError as error:
-            raise NoMailbox(
-                f"request {self.request_id} was sent, but its reply cannot be read: "
-                f"{self.mailbox.path(REPLIES, self.request_id)}: {error.strerror}"
-            ) from error
-        if data is None:
-            return None
-        try:
-            reply = wire.Reply.model_validate(orjson.loads(data))
-        except orjson.JSONDecodeError:
-            return None  # a file system that shows a name before the bytes, as some network mounts do: look again
-        except ValidationError as error:
-            raise self._not_a_reply(wire.refusal_of(error).message) from None
-        self.mailbox.discard_reply(self.request_id)
-        return reply
+            @functools.wraps(build)
+            def ask(*args: P.args, **kwargs: P.kwargs) -> ResultT:
+                return client.call(build(*args, **kwargs))
 
-    def look(self, tail: StreamTail, on_line: OnLine | None) -> wire.Reply | None:
-        """Return the reply of a turn, None while there is none, after everything that was written until then."""
-        reply = self.take()
-        if on_line is not None:
-            for line in tail.read():
-                on_line(line)
-        return reply
+            return ask
 
-    def take_at_last(self) -> wire.Reply:
-        """Return the reply after the time is over. Raises `ReplyTimeout` when it is not there even now."""
-        if (reply := self.take()) is not None:
-            return reply
-        if self.mailbox.path(REPLIES, self.request_id).exists():
-            raise self._not_a_reply("not JSON")
-        box = self.mailbox.root / self.box if self.mailbox.is_waiting(self.request_id, self.box) else None
-        raise ReplyTimeout(
-            self.request_id,
-            self.timeout_seconds,
-            waiting_in=None if box is None else str(box),
-            has_begun=self.box == TURNS and self._stream_path().exists(),
-        )
+        @functools.wraps(build)
+        async def ask_and_await(*args: P.args, **kwargs: P.kwargs) -> ResultT:
+            return await client.call(build(*args, **kwargs))
 
-    def tail(self) -> StreamTail:
-        """Return what reads the answer while it is being written; the caller closes it."""
-        return StreamTail(self._stream_path())
-
-    def _stream_path(self) -> Path:
-        return self.mailbox.root / REPLIES / f"{self.request_id}.stream"
-
-    def _not_a_reply(self, why: str) -> AgentError:
-        return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")
+        return ask_and_await
 
 
 class _Clients:
-    """What both clients share: where the mailbox is, how a request is published and a reply becomes a result."""
+    """What both clients share: what can be asked, where the mailbox is, how a request is published."""
+
+    ping = Method(tools.ping)
+    update_memory = Method(tools.update_memory)
+    read_group_files = Method(tools.read_group_files)
+    append_turn = Method(tools.append_turn)
+    get_history = Method(tools.get_history)
+    get_context = Method(tools.get_context)
+    search_memory = Method(tools.search_memory)
+    save_memory = Method(tools.save_memory)
+    get_memory = Method(tools.get_memory)
+    edit_memory = Method(tools.edit_memory)
+    delete_memory = Method(tools.delete_memory)
+    list_memory_categories = Method(tools.list_memory_categories)
+    list_memory_entries = Method(tools.list_memory_entries)
+    save_to_working_memory = Method(tools.save_to_working_memory)
+    get_from_working_memory = Method(tools.get_from_working_memory)
+    search_working_memory = Method(tools.search_working_memory)
+    list_working_memory = Method(tools.list_working_memory)
+    load_session = Method(tools.load_session)
+    update_session = Method(tools.update_session)
+    compact_session = Method(tools.compact_session)
+    delete_session = Method(tools.delete_session)
+    list_sessions = Method(tools.list_sessions)
 
     def __init__(
         self,
@@ -173,7 +153,7 @@ class _Clients:
         self.timeout_seconds = timeout_seconds
         self._sent = sent
 
-    def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> _Exchange:
+    def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> Exchange:
         asked_before = request_id is not None
         request_id = new_id() if request_id is None else _checked_id(request_id)
         session = _checked_session(self.session)
@@ -182,7 +162,7 @@ class _Clients:
         except TypeError as error:
             raise Invalid(f"payload cannot be sent as JSON: {error}", field="payload") from None
         box: Box = TURNS if type_name in TURN_TYPES else REQUESTS
-        exchange = _Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout, box)
+        exchange = Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout, box)
         if asked_before and self._lies(request_id, data, box):
             return exchange
         try:
@@ -214,7 +194,7 @@ class _Clients:
         self.mailbox.discard_reply(request_id)
         return False
 
-    def _said_before(self, request_id: str, timeout: float) -> _Exchange:
+    def _said_before(self, request_id: str, timeout: float) -> Exchange:
         """Return the exchange of a turn that was asked before. Raises `Invalid`, `NotFound`, `NoMailbox`."""
         _checked_id(request_id)
         is_waiting = self.mailbox.is_waiting(request_id, TURNS)  # first: the host removes it after its reply stands
@@ -224,28 +204,23 @@ class _Clients:
                 f"than replies are kept; what was said is in the history, and the same message with this id brings "
                 f"its answer back for 7 days"
             )
-        return _Exchange(self.mailbox, request_id, timeout, TURNS)
+        return Exchange(self.mailbox, request_id, timeout, TURNS)
 
 
 class Client(_Clients):
     """An agent's memory, for asyncio programs.
 
-    Every method raises what `honeybadger_agent.errors` lists, and takes nothing back: a request that timed out may
-    still be served. `call(…, request_id=error.request_id)` asks again and is never applied twice.
+    Its methods are those of `SyncClient`, awaited. Each raises what `honeybadger_agent.errors` lists, and takes nothing
+    back: a request that timed out may still be served. `call(…, request_id=error.request_id)` asks again and is never
+    applied twice.
     """
 
     async def request(
         self, type_name: str, payload: Payload, *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> wire.Reply:
         """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`, `Invalid`."""
-        import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
-
-        exchange = await asyncio.to_thread(self._send, type_name, payload, request_id, timeout_seconds)
-        for wait in exchange.waits():
-            if (reply := exchange.take()) is not None:
-                return reply
-            await asyncio.sleep(wait)
-        return exchange.take_at_last()
+        exchange = await _on_a_thread(self._send, type_name, payload, request_id, timeout_seconds)
+        return await self._reply(exchange)
 
     async def call(
         self, call: Call[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
@@ -266,8 +241,8 @@ class Client(_Clients):
     ) -> ChatResult:
         """Say something to an agent of the group and return its answer.
 
-        The turn goes on when the caller stops waiting: `answer` waits for it again, and the same message with the same
-        `request_id` is never answered twice.
+        The turn goes on when the caller stops waiting: `answer` waits for it again, and so does the same message with
+        the same `request_id`, which is never answered twice.
 
         Args:
             sender: who speaks, as shown in the history. Default: the sender's folder.
@@ -278,156 +253,38 @@ class Client(_Clients):
             Unavailable: the model failed; nothing was said, the same `request_id` goes on where it was.
             ReplyTimeout, and what else `honeybadger_agent.errors` lists.
         """
-        import asyncio
-
         payload = _said(content, sender, agent)
-        return await self._answered(
-            await asyncio.to_thread(self._send, "chat", payload, request_id, timeout_seconds), on_line
-        )
+        exchange = await _on_a_thread(self._send, "chat", payload, request_id, timeout_seconds)
+        return result_of(await self._reply(exchange, on_line), ChatResult)
 
     async def answer(
         self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
     ) -> ChatResult:
         """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
+        exchange = await _on_a_thread(self._said_before, request_id, timeout_seconds)
+        return result_of(await self._reply(exchange, on_line), ChatResult)
+
+    async def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:
         import asyncio
 
-        return await self._answered(await asyncio.to_thread(self._said_before, request_id, timeout_seconds), on_line)
-
-    async def _answered(self, exchange: _Exchange, on_line: OnLine | None) -> ChatResult:
-        import asyncio
-
-        with contextlib.closing(exchange.tail()) as tail:
-            for wait in exchange.waits():
-                if (reply := exchange.look(tail, on_line)) is not None:
-                    break
+        with contextlib.closing(exchange.looks(on_line)) as looks:
+            for wait in looks:
                 await asyncio.sleep(wait)
-            else:
-                reply = exchange.take_at_last()
-        return result_of(reply, ChatResult)
-
-    async def ping(self) -> wire.PingResult:
-        return await self.call(tools.ping())
-
-    async def update_memory(self, content: str, section: str | None = None) -> wire.NoteResult:
-        return await self.call(tools.update_memory(content, section))
-
-    async def read_group_files(self) -> wire.GroupFilesResult:
-        return await self.call(tools.read_group_files())
-
-    async def append_turn(
-        self, role: wire.Role, content: str, sender: str | None = None, tools_used: Sequence[str] | None = None
-    ) -> wire.TurnResult:
-        return await self.call(tools.append_turn(role, content, sender, tools_used))
-
-    async def get_history(
-        self, budget_tokens: int | None = None, max_messages: int | None = None
-    ) -> wire.HistoryResult:
-        return await self.call(tools.get_history(budget_tokens, max_messages))
-
-    async def get_context(self, message: str | None = None, budget_tokens: int | None = None) -> wire.ContextResult:
-        return await self.call(tools.get_context(message, budget_tokens))
-
-    async def search_memory(
-        self,
-        query: str | None = None,
-        *,
-        category: str | None = None,
-        tags: Sequence[str] | None = None,
-        since: str | None = None,
-        until: str | None = None,
-        limit: int | None = None,
-        scope: wire.SearchScope | None = None,
-    ) -> wire.SearchResult:
-        return await self.call(tools.search_memory(query, category, tags, since, until, limit, scope))
-
-    async def save_memory(
-        self,
-        content: str,
-        category: str | None = None,
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        title: str | None = None,
-        aliases: Sequence[str] | None = None,
-        name: str | None = None,
-    ) -> wire.SavedEntry:
-        return await self.call(tools.save_memory(content, category, tags, metadata, title, aliases, name))
-
-    async def get_memory(self, entry_id: str) -> wire.EntryResult:
-        return await self.call(tools.get_memory(entry_id))
-
-    async def edit_memory(self, entry_id: str, **members: Any) -> wire.SavedEntry:
-        """Change what is named; the members are those of `tools.edit_memory`."""
-        return await self.call(tools.edit_memory(entry_id, **members))
-
-    async def delete_memory(self, entry_id: str) -> wire.EntryResult:
-        return await self.call(tools.delete_memory(entry_id))
-
-    async def list_memory_categories(self) -> wire.CategoriesResult:
-        return await self.call(tools.list_memory_categories())
-
-    async def list_memory_entries(
-        self,
-        category: str | None = None,
-        *,
-        depth: int | None = None,
-        name: str | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-    ) -> wire.EntriesResult:
-        return await self.call(tools.list_memory_entries(category, depth, name, limit, offset))
-
-    async def save_to_working_memory(
-        self,
-        key: str,
-        data: str,
-        ttl_minutes: float | None = None,
-        category: str | None = None,
-        tags: Sequence[str] | None = None,
-    ) -> wire.WorkingSaved:
-        return await self.call(tools.save_to_working_memory(key, data, ttl_minutes, category, tags))
-
-    async def get_from_working_memory(self, key: str) -> wire.WorkingEntryResult:
-        return await self.call(tools.get_from_working_memory(key))
-
-    async def search_working_memory(
-        self, query: str, category: str | None = None, tags: Sequence[str] | None = None
-    ) -> wire.WorkingHits:
-        return await self.call(tools.search_working_memory(query, category, tags))
-
-    async def list_working_memory(self) -> wire.WorkingList:
-        return await self.call(tools.list_working_memory())
-
-    async def load_session(self) -> wire.SessionResult:
-        return await self.call(tools.load_session())
-
-    async def update_session(self, **members: Any) -> wire.SessionState:
-        """Change what is named; the members are those of `tools.update_session`."""
-        return await self.call(tools.update_session(**members))
-
-    async def compact_session(self) -> wire.CompactResult:
-        return await self.call(tools.compact_session())
-
-    async def delete_session(self, expected_version: str | None = None) -> wire.DeletedResult:
-        return await self.call(tools.delete_session(expected_version))
-
-    async def list_sessions(self, limit: int | None = None, offset: int | None = None) -> wire.SessionsResult:
-        return await self.call(tools.list_sessions(limit, offset))
+        return exchange.reply()
 
 
 class SyncClient(_Clients):
-    """The same as `Client` for programs without an event loop."""
+    """An agent's memory, for programs without an event loop.
+
+    Each method raises what `honeybadger_agent.errors` lists, and takes nothing back: a request that timed out may still
+    be served. `call(…, request_id=error.request_id)` asks again and is never applied twice.
+    """
 
     def request(
         self, type_name: str, payload: Payload, *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> wire.Reply:
         """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`, `Invalid`."""
-        exchange = self._send(type_name, payload, request_id, timeout_seconds)
-        for wait in exchange.waits():
-            if (reply := exchange.take()) is not None:
-                return reply
-            time.sleep(wait)
-        return exchange.take_at_last()
+        return self._reply(self._send(type_name, payload, request_id, timeout_seconds))
 
     def call(
         self, call: Call[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
@@ -446,132 +303,42 @@ class SyncClient(_Clients):
         timeout_seconds: float = CHAT_SECONDS,
         on_line: OnLine | None = None,
     ) -> ChatResult:
-        """Say something to an agent of the group and return its answer; see `Client.chat`."""
+        """Say something to an agent of the group and return its answer.
+
+        The turn goes on when the caller stops waiting: `answer` waits for it again, and so does the same message with
+        the same `request_id`, which is never answered twice.
+
+        Args:
+            sender: who speaks, as shown in the history. Default: the sender's folder.
+            agent: which agent answers. Default: the host's choice.
+            on_line: gets the answer while it is being written. After a restart of the host it begins anew, with a line
+                `began` whose `attempt` is above 1.
+        Raises:
+            Unavailable: the model failed; nothing was said, the same `request_id` goes on where it was.
+            ReplyTimeout, and what else `honeybadger_agent.errors` lists.
+        """
         payload = _said(content, sender, agent)
-        return self._answered(self._send("chat", payload, request_id, timeout_seconds), on_line)
+        exchange = self._send("chat", payload, request_id, timeout_seconds)
+        return result_of(self._reply(exchange, on_line), ChatResult)
 
     def answer(
         self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
     ) -> ChatResult:
         """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
-        return self._answered(self._said_before(request_id, timeout_seconds), on_line)
+        return result_of(self._reply(self._said_before(request_id, timeout_seconds), on_line), ChatResult)
 
-    def _answered(self, exchange: _Exchange, on_line: OnLine | None) -> ChatResult:
-        with contextlib.closing(exchange.tail()) as tail:
-            for wait in exchange.waits():
-                if (reply := exchange.look(tail, on_line)) is not None:
-                    break
+    def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:
+        with contextlib.closing(exchange.looks(on_line)) as looks:
+            for wait in looks:
                 time.sleep(wait)
-            else:
-                reply = exchange.take_at_last()
-        return result_of(reply, ChatResult)
+        return exchange.reply()
 
-    def ping(self) -> wire.PingResult:
-        return self.call(tools.ping())
 
-    def update_memory(self, content: str, section: str | None = None) -> wire.NoteResult:
-        return self.call(tools.update_memory(content, section))
+async def _on_a_thread(work: Callable[P, Exchange], *args: P.args, **kwargs: P.kwargs) -> Exchange:
+    """Do what waits for a disk."""
+    import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
 
-    def read_group_files(self) -> wire.GroupFilesResult:
-        return self.call(tools.read_group_files())
-
-    def append_turn(
-        self, role: wire.Role, content: str, sender: str | None = None, tools_used: Sequence[str] | None = None
-    ) -> wire.TurnResult:
-        return self.call(tools.append_turn(role, content, sender, tools_used))
-
-    def get_history(self, budget_tokens: int | None = None, max_messages: int | None = None) -> wire.HistoryResult:
-        return self.call(tools.get_history(budget_tokens, max_messages))
-
-    def get_context(self, message: str | None = None, budget_tokens: int | None = None) -> wire.ContextResult:
-        return self.call(tools.get_context(message, budget_tokens))
-
-    def search_memory(
-        self,
-        query: str | None = None,
-        *,
-        category: str | None = None,
-        tags: Sequence[str] | None = None,
-        since: str | None = None,
-        until: str | None = None,
-        limit: int | None = None,
-        scope: wire.SearchScope | None = None,
-    ) -> wire.SearchResult:
-        return self.call(tools.search_memory(query, category, tags, since, until, limit, scope))
-
-    def save_memory(
-        self,
-        content: str,
-        category: str | None = None,
-        tags: Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        title: str | None = None,
-        aliases: Sequence[str] | None = None,
-        name: str | None = None,
-    ) -> wire.SavedEntry:
-        return self.call(tools.save_memory(content, category, tags, metadata, title, aliases, name))
-
-    def get_memory(self, entry_id: str) -> wire.EntryResult:
-        return self.call(tools.get_memory(entry_id))
-
-    def edit_memory(self, entry_id: str, **members: Any) -> wire.SavedEntry:
-        """Change what is named; the members are those of `tools.edit_memory`."""
-        return self.call(tools.edit_memory(entry_id, **members))
-
-    def delete_memory(self, entry_id: str) -> wire.EntryResult:
-        return self.call(tools.delete_memory(entry_id))
-
-    def list_memory_categories(self) -> wire.CategoriesResult:
-        return self.call(tools.list_memory_categories())
-
-    def list_memory_entries(
-        self,
-        category: str | None = None,
-        *,
-        depth: int | None = None,
-        name: str | None = None,
-        limit: int | None = None,
-        offset: int | None = None,
-    ) -> wire.EntriesResult:
-        return self.call(tools.list_memory_entries(category, depth, name, limit, offset))
-
-    def save_to_working_memory(
-        self,
-        key: str,
-        data: str,
-        ttl_minutes: float | None = None,
-        category: str | None = None,
-        tags: Sequence[str] | None = None,
-    ) -> wire.WorkingSaved:
-        return self.call(tools.save_to_working_memory(key, data, ttl_minutes, category, tags))
-
-    def get_from_working_memory(self, key: str) -> wire.WorkingEntryResult:
-        return self.call(tools.get_from_working_memory(key))
-
-    def search_working_memory(
-        self, query: str, category: str | None = None, tags: Sequence[str] | None = None
-    ) -> wire.WorkingHits:
-        return self.call(tools.search_working_memory(query, category, tags))
-
-    def list_working_memory(self) -> wire.WorkingList:
-        return self.call(tools.list_working_memory())
-
-    def load_session(self) -> wire.SessionResult:
-        return self.call(tools.load_session())
-
-    def update_session(self, **members: Any) -> wire.SessionState:
-        """Change what is named; the members are those of `tools.update_session`."""
-        return self.call(tools.update_session(**members))
-
-    def compact_session(self) -> wire.CompactResult:
-        return self.call(tools.compact_session())
-
-    def delete_session(self, expected_version: str | None = None) -> wire.DeletedResult:
-        return self.call(tools.delete_session(expected_version))
-
-    def list_sessions(self, limit: int | None = None, offset: int | None = None) -> wire.SessionsResult:
-        return self.call(tools.list_sessions(limit, offset))
+    return await asyncio.to_thread(work, *args, **kwargs)
 
 
 def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import orjson
 import pytest
@@ -69,6 +70,31 @@ def test_every_method_is_answered_by_the_host(host: HostProcess, home: Path) -> 
     assert [message.content for message in context.messages] == ["And then?"]
     assert names_in(client.mailbox.root / "replies") == [], "a reply that was read is removed"
     assert names_in(client.mailbox.root / "requests") == []
+
+
+def test_both_clients_offer_the_same_under_the_same_words() -> None:
+    for name in ("request", "call", "chat", "answer"):
+        twins = [getattr(kind, name) for kind in (Client, SyncClient)]
+        assert inspect.signature(twins[0]) == inspect.signature(twins[1]), name
+        assert inspect.getdoc(twins[0]) == inspect.getdoc(twins[1]), name
+    public = [{name for name in dir(kind) if not name.startswith("_")} for kind in (Client, SyncClient)]
+    assert public[0] == public[1] == {"request", "call", "chat", "answer", *tools.TOOLS}
+
+
+async def test_every_tool_is_a_method_with_its_arguments_its_words_and_its_result(
+    mailbox: Mailbox, answering: Answering
+) -> None:
+    client, sync = Client(box=mailbox.root), unserved(mailbox, 10)
+    for name, tool in tools.TOOLS.items():
+        for method in (getattr(client, name), getattr(sync, name)):
+            assert (method.__name__, inspect.getdoc(method)) == (name, inspect.getdoc(tool))
+            assert inspect.signature(method) == inspect.signature(tool)
+        assert inspect.iscoroutinefunction(getattr(client, name))
+    with answering(lambda _: {"ok": True, "result": PONG}):
+        assert_type(sync.ping(), wire.PingResult)  # mypy holds it, and what follows
+        assert_type(await client.ping(), wire.PingResult)
+    with pytest.raises(TypeError, match="contents"):
+        sync.edit_memory("x", contents="y")  # type: ignore[call-arg]
 
 
 async def test_both_clients_behave_the_same(host: HostProcess, home: Path) -> None:

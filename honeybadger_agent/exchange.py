@@ -1,0 +1,111 @@
+"""One request on its way: how long to wait between two looks for its reply, and what a look finds. Nothing waits here.
+
+A reply is waited for by looking into the sender's own `replies/` in growing steps (0.5 ms to 25 ms): that works on
+every file system and across container mounts, where file events do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout
+from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS, Box, Mailbox
+from honeybadger_agent.stream import StreamTail
+from honeybadger_agent.wire import Reply, StreamLine, refusal_of
+
+OnLine = Callable[[StreamLine], None]
+"""Gets each line of an answer that is being written, between two looks for the reply; it must not take long."""
+
+_FIRST_WAIT_SECONDS = 0.0005
+_LONGEST_WAIT_SECONDS = 0.025
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request that lies in its box, or did: look until the looks are over, then take the reply.
+
+    Args:
+        found: the reply, once a look has found it; then its file is removed.
+    """
+
+    mailbox: Mailbox
+    request_id: str
+    timeout_seconds: float
+    box: Box = REQUESTS
+    found: Reply | None = None
+
+    def looks(self, on_line: OnLine | None = None) -> Generator[float, None, None]:
+        """Look for the reply until it is found or the time is over; yield the seconds to wait before the next look.
+
+        Close it when nobody waits any more.
+
+        Args:
+            on_line: of a turn, gets what is written of the answer until then.
+        Raises: `NoMailbox`, `AgentError`.
+        """
+        with contextlib.closing(StreamTail(self._stream_path)) as tail:
+            for wait in self._waits():
+                self._look()
+                if on_line is not None:
+                    for line in tail.read():
+                        on_line(line)
+                if self.found is not None:
+                    return
+                yield wait
+
+    def reply(self) -> Reply:
+        """Return the reply. Raises `ReplyTimeout` when it is not there even now; `NoMailbox`, `AgentError`."""
+        self._look()
+        if self.found is not None:
+            return self.found
+        if self.mailbox.path(REPLIES, self.request_id).exists():
+            raise self._not_a_reply("not JSON")
+        box = self.mailbox.root / self.box if self.mailbox.is_waiting(self.request_id, self.box) else None
+        raise ReplyTimeout(
+            self.request_id,
+            self.timeout_seconds,
+            waiting_in=None if box is None else str(box),
+            has_begun=self.box == TURNS and self._stream_path.exists(),
+        )
+
+    def _waits(self) -> Iterator[float]:
+        """Yield the pauses between two looks until the time is over."""
+        began = time.monotonic()
+        wait = _FIRST_WAIT_SECONDS
+        while (left := self.timeout_seconds - (time.monotonic() - began)) > 0:
+            yield min(wait, left)
+            wait = min(wait * 1.3, _LONGEST_WAIT_SECONDS)
+
+    def _look(self) -> None:
+        if self.found is not None:
+            return
+        try:
+            data = self.mailbox.reply(self.request_id)
+        except OSError as error:
+            raise NoMailbox(
+                f"request {self.request_id} was sent, but its reply cannot be read: "
+                f"{self.mailbox.path(REPLIES, self.request_id)}: {error.strerror}"
+            ) from error
+        if data is None:
+            return
+        try:
+            self.found = Reply.model_validate(orjson.loads(data))
+        except orjson.JSONDecodeError:
+            return  # a file system that shows a name before the bytes, as some network mounts do: look again
+        except ValidationError as error:
+            raise self._not_a_reply(refusal_of(error).message) from None
+        self.mailbox.discard_reply(self.request_id)
+
+    @property
+    def _stream_path(self) -> Path:
+        return self.mailbox.root / REPLIES / f"{self.request_id}.stream"
+
+    def _not_a_reply(self, why: str) -> AgentError:
+        return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")
