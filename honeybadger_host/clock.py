@@ -29,6 +29,7 @@ class WallClock:
         self._wall = wall
         self._steady = steady
         self._seen = (wall(), steady())
+        self._begun_at = self._seen[1]
         self._jumped_at: float | None = None
 
     def look(self) -> float:
@@ -49,6 +50,11 @@ class WallClock:
     def is_steady_for(self, seconds: float) -> bool:
         """Return whether what is stamped more than `seconds` ago is that old, as far as this process knows."""
         return self._jumped_at is None or self._steady() - self._jumped_at >= seconds
+
+    def was_watched_for(self, seconds: float) -> bool:
+        """Return whether this process has seen for `seconds` that nobody set the clock."""
+        since = self._begun_at if self._jumped_at is None else self._jumped_at
+        return self._steady() - since >= seconds
 
 
 class Moment(NamedTuple):

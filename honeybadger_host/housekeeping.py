@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -175,7 +176,7 @@ async def _remove_expired(host: Host) -> None:
         now = time.monotonic()
         over = host.ages.pass_time(now - then, host.journal.committed_seq)
         then = now
-        swept = await _sweep_shelves(host)
+        swept = await _sweep_shelves(host, wall)
         pruned = 0
         try:
             while over and (
@@ -193,16 +194,18 @@ async def _remove_expired(host: Host) -> None:
             log.info("house.kept", replies_expired=expired, receipts_pruned=pruned, working_expired=swept)
 
 
-async def _sweep_shelves(host: Host) -> int:
+async def _sweep_shelves(host: Host, wall: WallClock) -> int:
     """Remove expired entries of working memory; return how many. The road waits for a few at a time only."""
-    now = datetime.now(UTC)
-    files = await anyio.to_thread.run_sync(host.shelves.expired, now)
+    now = datetime.fromtimestamp(wall.seen, UTC)
+    files = await anyio.to_thread.run_sync(host.shelves.expired, now, wall.was_watched_for)
     swept = 0
     for start in range(0, len(files), _SWEPT_AT_ONCE):
         some = files[start : start + _SWEPT_AT_ONCE]
-        swept += await anyio.to_thread.run_sync(_sweep_some, host, some, now, limiter=host.door.writer_slot)
+        swept += await anyio.to_thread.run_sync(
+            _sweep_some, host, some, now, wall.was_watched_for, limiter=host.door.writer_slot
+        )
     return swept
 
 
-def _sweep_some(host: Host, files: list[str], now: datetime) -> int:
-    return host.shelves.sweep(files, host.whole_files, host.projections.behind, now)
+def _sweep_some(host: Host, files: list[str], now: datetime, was_watched_for: Callable[[float], bool]) -> int:
+    return host.shelves.sweep(files, host.whole_files, host.projections.behind, now, was_watched_for)

@@ -205,8 +205,12 @@ class Shelves:
 
     # ------------------------------------------------------------------------------------------------ sweeping
 
-    def expired(self, now: datetime) -> list[str]:
-        """Return the files of entries that have expired, over all sessions, and what killed hosts left half written."""
+    def expired(self, now: datetime, was_watched_for: Callable[[float], bool]) -> list[str]:
+        """Return the files of entries whose life is over, over all sessions, and what killed hosts left half written.
+
+        Args:
+            was_watched_for: whether nobody set the clock in the last so many seconds; see `_is_due`.
+        """
         found: list[str] = []
         for folder in self._folders():
             with contextlib.suppress(OSError), os.scandir(self._home / folder) as entries:
@@ -217,17 +221,24 @@ class Shelves:
                     elif entry.name.endswith(".json"):
                         with contextlib.suppress(ValueError, WorldFailed):
                             data = read_whole(self._home / file)
-                            if data is not None and _is_due(data, now):
+                            if data is not None and _is_due(data, now, was_watched_for):
                                 found.append(file)
         return found
 
-    def sweep(self, files: Collection[str], whole_files: WholeFiles, behind: Collection[str], now: datetime) -> int:
+    def sweep(
+        self,
+        files: Collection[str],
+        whole_files: WholeFiles,
+        behind: Collection[str],
+        now: datetime,
+        was_watched_for: Callable[[float], bool],
+    ) -> int:
         """Remove the files of entries that have expired; return how many. In the place of whoever writes projections.
 
         No change of the journal: expired is expired, and one that came back would be so, too.
 
         Args:
-            files: see `expired`; each is looked at again.
+            files: see `expired`, as is `was_watched_for`; each is looked at again.
             behind: files that are not what the journal says; they stay.
         """
         count = 0
@@ -237,7 +248,7 @@ class Shelves:
                     os.unlink(self._home / file)
             elif file not in behind:
                 with contextlib.suppress(OSError, ValueError, WorldFailed):
-                    count += whole_files.discard(file, lambda data: _is_due(data, now))
+                    count += whole_files.discard(file, lambda data: _is_due(data, now, was_watched_for))
         for folder in {file.rpartition("/")[0] for file in files}:
             with contextlib.suppress(OSError):  # there is something left in it
                 os.rmdir(self._home / folder)
@@ -260,9 +271,14 @@ def checked(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
         raise WorldFailed(f"{file} is no entry of working memory ({error}): use another key meanwhile") from None
 
 
-def _is_due(data: bytes, now: datetime) -> bool:
-    """Return whether a file's entry has lived; one that seems to be from the future stays. Raises ValueError."""
-    return now >= parse_entry(data)[0].label.expires_at
+def _is_due(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]) -> bool:
+    """Return whether a file's entry has certainly lived. Raises ValueError.
+
+    What only seems to have expired, or to be from the future, because somebody set the clock, stays on the disk until
+    nobody did for as long as it was to live: then its life is over by any clock.
+    """
+    label = parse_entry(data)[0].label
+    return label.is_expired(now) and was_watched_for((label.expires_at - label.stored_at).total_seconds())
 
 
 def _is_temporary(name: str) -> bool:

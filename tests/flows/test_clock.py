@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import NotFound
 from honeybadger_host.home import JOURNAL_FILE
 from honeybadger_host.memory.journal import Journal
 from honeybadger_host.memory.journal_reading import read_log
@@ -61,6 +66,29 @@ def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
     clock.set(YEAR)
     host.restart()  # it cannot know how long it was off
     _ask_again(stranger, "a")
+    host.stop()
+
+
+def test_working_memory_is_there_again_when_a_clock_set_forward_is_set_right(
+    shim: Path, home: Path, make_host: HostFactory, client: Callable[..., SyncClient]
+) -> None:
+    clock = SetClock.of(shim, home)
+    host = make_host(env=clock.env, launcher=hastened(housekeeping_HOUSEKEEPING_SECONDS=0.05)).start()
+    bee = client()
+    bee.save_to_working_memory("page", "x")
+    clock.set(YEAR)
+    _wait_for_jumps(host, 1)
+    with pytest.raises(NotFound):
+        bee.get_from_working_memory("page")
+    bee.save_to_working_memory("stray", "x", 1 / 60)  # of a time that will not come for a year
+    host.restart()
+    with pytest.raises(NotFound):
+        bee.get_from_working_memory("page")
+    time.sleep(0.5)  # some rounds of housekeeping, in which nothing may happen to the first
+    clock.set(0)
+    assert bee.get_from_working_memory("page").data == "x"
+    folder = home / "data/working/main/main"
+    wait_for(lambda: [path.name for path in folder.iterdir()] == ["page.json"])
     host.stop()
 
 

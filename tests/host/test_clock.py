@@ -42,6 +42,17 @@ def test_a_clock_that_was_set_is_noticed_once_and_is_steady_again_after_a_while(
         assert clocks.watched.is_steady_for(3600)
 
 
+def test_a_clock_was_watched_since_the_start_or_since_it_was_set_last() -> None:
+    clocks = Clocks()
+    for jump in (0.0, YEAR, -YEAR):
+        clocks.passes(0, jump)
+        clocks.watched.look()
+        clocks.passes(299)
+        assert not clocks.watched.was_watched_for(300)
+        clocks.passes(1)
+        assert clocks.watched.was_watched_for(300)
+
+
 def test_what_is_over_its_term_is_named_once() -> None:
     ages = Ages(100.0)
     assert ages.pass_time(1, 10) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from datetime import UTC, datetime, timedelta
@@ -145,9 +146,21 @@ def test_many_sessions_fill_no_memory(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ sweeping
 
 
-def swept(home: Path, now: datetime, *, behind: tuple[str, ...] = (), whole_files: WholeFiles | None = None) -> int:
+def swept(
+    home: Path,
+    now: datetime,
+    *,
+    behind: tuple[str, ...] = (),
+    whole_files: WholeFiles | None = None,
+    watched_seconds: float = math.inf,
+) -> int:
     shelves = Shelves(home)
-    return shelves.sweep(shelves.expired(now), whole_files or WholeFiles(home), behind, now)
+
+    def was_watched_for(seconds: float) -> bool:
+        return seconds <= watched_seconds
+
+    due = shelves.expired(now, was_watched_for)
+    return shelves.sweep(due, whole_files or WholeFiles(home), behind, now, was_watched_for)
 
 
 def test_what_has_expired_is_removed_with_its_folder_and_the_rest_stays(tmp_path: Path) -> None:
@@ -167,13 +180,17 @@ def test_what_is_no_entry_stays_and_what_a_killed_host_left_half_written_goes(tm
     assert (bad.exists(), temporary.exists()) == (True, False)
 
 
-def test_an_entry_that_seems_to_be_from_the_future_is_not_there_and_its_file_stays(tmp_path: Path) -> None:
-    path = put(tmp_path, "one")
-    earlier = NOW - timedelta(days=365)
-    assert swept(tmp_path, earlier) == 0
+@pytest.mark.parametrize("clock", [timedelta(days=365), timedelta(days=-365)])
+def test_what_only_a_set_clock_makes_expire_stays_until_its_life_is_over_by_any_clock(
+    tmp_path: Path, clock: timedelta
+) -> None:
+    path = put(tmp_path, "one", minutes=5)
+    assert swept(tmp_path, NOW + clock, watched_seconds=299) == 0
     assert path.exists()
-    assert Shelves(tmp_path).read_all("main", "main", earlier) == []
+    assert Shelves(tmp_path).read_all("main", "main", NOW + clock) == []
     assert len(Shelves(tmp_path).read_all("main", "main", NOW)) == 1
+    assert swept(tmp_path, NOW + clock, watched_seconds=300) == 1
+    assert not path.exists()
 
 
 def test_what_a_decision_has_seen_or_the_journal_has_not_written_is_not_swept(tmp_path: Path) -> None:
@@ -191,8 +208,8 @@ def test_what_a_decision_has_seen_or_the_journal_has_not_written_is_not_swept(tm
 def test_a_save_between_the_look_and_the_sweep_is_not_removed(tmp_path: Path) -> None:
     path = put(tmp_path, "one")
     shelves = Shelves(tmp_path)
-    due = shelves.expired(LATER)
+    due = shelves.expired(LATER, lambda seconds: True)
     put(tmp_path, "one", minutes=60)
-    assert shelves.sweep(due, WholeFiles(tmp_path), (), LATER) == 0
+    assert shelves.sweep(due, WholeFiles(tmp_path), (), LATER, lambda seconds: True) == 0
     assert path.exists()
     assert os.listdir(path.parent) == ["one.json"]
