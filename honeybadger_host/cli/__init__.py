@@ -1,0 +1,139 @@
+"""`honeybadger-host`: what an operator types. Heavy parts are imported by the command that needs them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from honeybadger_host import __version__
+from honeybadger_host.cli import copies, dead, memory, senders, service
+from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json
+from honeybadger_host.cli.status import print_status
+from honeybadger_host.errors import HostError, NotRunning
+
+app = typer.Typer(
+    name="honeybadger-host",
+    help="The memory of groups of LLM agents: a daemon, and what its operator needs. Exit codes: 0 good, 1 failed, "
+    "2 usage, 3 settings, 4 home, 5 another host serves it, 6 journal, 7 not running, 8 disk, 9 not found.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(memory.app)
+app.add_typer(copies.app)
+app.add_typer(senders.app, name="sender")
+app.add_typer(dead.app, name="dead")
+app.add_typer(service.app, name="service")
+
+
+def main() -> None:
+    """Run a command; an error of ours becomes one line and its exit code."""
+    try:
+        app()
+    except HostError as error:
+        print(f"honeybadger-host: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(0) from None
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where; made when missing.")] = Path(),
+    group: Annotated[str, typer.Option(help="The first group.")] = "main",
+) -> None:
+    """Make a home folder, ready to run. What exists is not touched."""
+    from honeybadger_host.home import make_home
+
+    made = make_home(folder, group)
+    for path in made:
+        print(f"made {path}")
+    if not made:
+        print(f"{folder} is a home already")
+    print(f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {folder}")
+
+
+@app.command()
+def run(home: Home = None, overrides: Overrides = None) -> None:
+    """Serve a home folder until SIGTERM or Ctrl-C."""
+    from honeybadger_host import daemon
+    from honeybadger_host.observe import configure_logging
+    from honeybadger_host.settings import load_settings
+
+    folder = home_of(home)
+    loaded = load_settings(folder, flags_of(overrides))
+    configure_logging(loaded.settings.log.format, loaded.settings.log.level)
+    daemon.run(folder, loaded.settings)
+
+
+@app.command()
+def config(home: Home = None, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Print every setting with its value and where it came from."""
+    from honeybadger_host.settings import load_settings, values
+
+    loaded = load_settings(home_of(home), flags_of(overrides))
+    rows = [{"name": name, "value": value, "from": loaded.origins[name]} for name, value in values(loaded.settings)]
+    if as_json:
+        print_json(rows)
+        return
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        print(f"{row['name']:{width}}  {row['value']!s:10}  {row['from']}")
+
+
+@app.command()
+def status(home: Home = None, as_json: AsJson = False) -> None:
+    """Say whether a host serves the home, and how it does. Exit code 7 when none does."""
+    from honeybadger_host.home import is_served, read_holder
+    from honeybadger_host.observe import STATUS_FILE
+
+    folder = home_of(home)
+    try:
+        is_running = is_served(folder)
+    except OSError as error:
+        raise HostError(f"cannot look at the lock of {folder}: {error.strerror}") from None
+    try:
+        snapshot = orjson.loads((folder / STATUS_FILE).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        snapshot = {}
+    if is_running and snapshot.get("pid") != read_holder(folder).pid:
+        snapshot = {}  # an earlier host wrote it
+    if as_json:
+        print_json({"running": is_running, **snapshot})
+    if not is_running:
+        last = f"; last served by {read_holder(folder)}" if read_holder(folder).pid else ""
+        raise NotRunning(f"no host serves {folder}{last}: start one with `honeybadger-host run --home {folder}`")
+    if not as_json:
+        print_status(folder, snapshot)
+
+
+@app.command()
+def doctor(home: Home = None, as_json: AsJson = False) -> None:
+    """Check what an operator can mend. Exit code 1 when something is a problem."""
+    from honeybadger_host.doctor import examine
+
+    findings = examine(home_of(home))
+    if as_json:
+        print_json(
+            [{"check": f.check, "level": f.level, "message": f.message, "now_what": f.now_what} for f in findings]
+        )
+    else:
+        for finding in findings:
+            advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
+            print(f"{finding.level:8}  {finding.check}: {finding.message}{advice}")
+    if any(finding.level == "problem" for finding in findings):
+        raise SystemExit(1)

@@ -1,0 +1,66 @@
+"""Commands that copy a home: `backup`, `restore`."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from honeybadger_host.cli.options import Home, home_of
+
+if TYPE_CHECKING:
+    pass
+
+app = typer.Typer()
+
+_MOST_LINES = 20
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="The archive to make, as honeybadger.tar.gz; must not exist.")],
+    home: Home = None,
+) -> None:
+    """Pack the home into one file (0600). Works with and without a running host."""
+    from honeybadger_host.backup import back_up
+
+    folder = home_of(home)
+    packed = back_up(folder, file.absolute(), now=datetime.now(UTC))
+    for line in packed.left_out[:_MOST_LINES]:
+        print(f"left out: {line}", file=sys.stderr)
+    if len(packed.left_out) > _MOST_LINES:
+        print(f"left out: {len(packed.left_out) - _MOST_LINES} more", file=sys.stderr)
+    journal = packed.manifest.journal
+    print(
+        f"{file}: {len(packed.manifest.files)} files, "
+        f"{'no journal yet' if journal is None else f'journal at {journal.seq}'}, {file.stat().st_size} bytes"
+    )
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="What `backup` made.")],
+    home: Home = None,
+    force: Annotated[bool, typer.Option("--force", help="Move what the home has aside first.")] = False,
+) -> None:
+    """Make a home from a backup, after checking all of it. Exit code 1 when the doctor finds a problem with it."""
+    from honeybadger_host.doctor import examine
+    from honeybadger_host.restore import restore as restore_
+
+    folder = home_of(home)
+    restored = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
+    if restored.aside is not None:
+        print(f"what was there is in {restored.aside}")
+    if restored.foreign_uids:
+        print(f"files of uid {', '.join(map(str, restored.foreign_uids))} are yours now; as root they would not be")
+    manifest = restored.manifest
+    print(f"{folder}: {len(manifest.files)} files as of {manifest.made_at}, by version {manifest.version}")
+    problems = [finding for finding in examine(folder) if finding.level == "problem"]
+    for finding in problems:
+        print(f"{finding.level:8}  {finding.check}: {finding.message}\n{'':10}-> {finding.now_what}")
+    if problems:
+        raise SystemExit(1)
+    print(f"next: honeybadger-host run --home {folder}")

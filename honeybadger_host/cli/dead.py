@@ -1,0 +1,61 @@
+"""Commands about dead letters: `dead …`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+
+if TYPE_CHECKING:
+    pass
+
+app = typer.Typer(help="Requests that could not be served.", no_args_is_help=True)
+
+
+@app.command("list")
+def dead_list(home: Home = None, as_json: AsJson = False) -> None:
+    """Print all dead letters with their reasons."""
+    from honeybadger_host.dead import list_dead
+
+    letters = list(list_dead(home_of(home)))
+    if as_json:
+        print_json([{"name": letter.name, **letter.reason} for letter in letters])
+        return
+    for letter in letters:
+        print(f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}")
+    if not letters:
+        print("no dead letters")
+
+
+@app.command("show")
+def dead_show(name: str, home: Home = None) -> None:
+    """Print one dead letter: the reason, then its bytes."""
+    from honeybadger_host.dead import find_dead
+
+    letter = find_dead(home_of(home), name)
+    print_json(letter.reason)
+    if letter.data is None:
+        print("(it was no regular file: nothing was kept)")
+    else:
+        print(ascii(letter.data.decode("utf-8", "backslashreplace"))[1:-1])
+
+
+@app.command("retry")
+def dead_retry(name: str, home: Home = None) -> None:
+    """Put a dead letter back into its box, as after a fault was mended."""
+    from honeybadger_host.dead import find_dead, retry_dead
+
+    folder = home_of(home)
+    retry_dead(folder, find_dead(folder, name))
+    print(f"{name} is back in its box")
+
+
+@app.command("drop")
+def dead_drop(name: str, home: Home = None) -> None:
+    """Remove a dead letter for good."""
+    from honeybadger_host.dead import drop_dead, find_dead
+
+    drop_dead(find_dead(home_of(home), name))
+    print(f"{name} is gone")

@@ -1,0 +1,52 @@
+"""What several commands take and print."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from honeybadger_host.errors import SettingsError
+
+if TYPE_CHECKING:
+    pass
+
+Home = Annotated[
+    Path | None, typer.Option("--home", help="Home folder; default HONEYBADGER_HOME, else the current folder.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting for this run, as log.level=debug; may be repeated.")
+]
+
+
+def home_of(given: Path | None) -> Path:
+    """Return the home a command is about."""
+    from honeybadger_host.settings import environment_home
+
+    return (given or environment_home() or Path()).absolute()
+
+
+def flags_of(overrides: list[str] | None) -> dict[str, Any]:
+    """Return what `--set` says. Raises SettingsError."""
+    flags: dict[str, Any] = {}
+    for item in overrides or ():
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {item}: write name=value, as --set log.level=debug")
+        flags[name] = value
+    return flags
+
+
+def print_json(value: Any) -> None:
+    """Print a value for programs."""
+    sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+
+
+def moment(milliseconds: int) -> str:
+    """Return milliseconds since the epoch as UTC, RFC 3339."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,60 @@
+"""Commands about senders: `sender …`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+
+if TYPE_CHECKING:
+    pass
+
+app = typer.Typer(help="Who may send in closed mode.", no_args_is_help=True)
+
+
+@app.command("add")
+def sender_add(
+    group: str,
+    sender: str,
+    home: Home = None,
+    uid: Annotated[int | None, typer.Option(help="Who owns its folders and files; needs root.")] = None,
+) -> None:
+    """Make a sender's folders and enter it in config/senders.json."""
+    from honeybadger_host.home import check_home
+    from honeybadger_host.senders import add_sender
+
+    folder = home_of(home)
+    check_home(folder)
+    print(f"{add_sender(folder, group, sender, uid)} is ready; a running host serves it within a sweep")
+
+
+@app.command("list")
+def sender_list(home: Home = None, as_json: AsJson = False) -> None:
+    """Print the senders of config/senders.json and those that have a folder."""
+    from honeybadger_host.senders import load_senders
+
+    folder = home_of(home)
+    known = load_senders(folder)
+    found = {(path.parent.name, path.name) for path in (folder / "data" / "ipc").glob("*/*") if path.is_dir()}
+    rows = [
+        {
+            "group": group,
+            "sender": sender,
+            "uid": known.get((group, sender)),
+            "known": (group, sender) in known,
+            "has_folder": (group, sender) in found,
+        }
+        for group, sender in sorted(found | known.keys())
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        state = ("closed mode serves it" if row["known"] else "open mode only") + (
+            "" if row["has_folder"] else ", no folder"
+        )
+        print(f"{row['group']}/{row['sender']}  uid {'any' if row['uid'] is None else row['uid']}  {state}")
+    if not rows:
+        print("no senders yet")
