@@ -36,7 +36,9 @@ def search_memory(index: Index, settings: Recall) -> QueryHandler:
         payload = asked.payload
         assert isinstance(payload, SearchMemory)  # noqa: S101  the table pairs type and payload
         since, until = moment(payload.since, "since"), moment(payload.until, "until", is_end=True)
-
+        if since is not None and until is not None and since > until:
+            why = f"payload.until {payload.until} is before since {payload.since}: nothing can be found, exchange them"
+            raise Refusal("invalid", why, field="payload.until")
         limit = payload.limit or DEFAULT_LIMIT
         vector = None if payload.query is None else index.vector_of(payload.query)
 
