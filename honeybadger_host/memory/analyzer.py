@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -19,16 +19,28 @@ from typing import Final
 
 import Stemmer
 
-from honeybadger_host.memory.words import CATEGORY_STOP, CJK_STOP, CJK_TIME, IRREGULAR, NUMBERS, STOP, TIME_WORDS
+from honeybadger_host.memory import asking
+from honeybadger_host.memory.function_words import AMBIGUOUS, CJK_STOP, SCRIPTS, STOP
+from honeybadger_host.memory.words import CATEGORY_STOP, CJK_TIME, IRREGULAR, NUMBER_WORDS, NUMBERS, TIME_WORDS
 
-ANALYZER_VERSION: Final = 1
+ANALYZER_VERSION: Final = 2
 """Raised whenever the terms of any text change: an index of another version is built anew."""
 
 QUESTION_MARK: Final = "?"
 """The term of a text that ends with a question."""
 
-_CJK: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
-_LETTER: Final = f"[^\\W_{_CJK}]"
+_CJK: Final = (
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: no spaces either
+)
+_MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05c1-\u05c2\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0903"
+    "\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u0a01-\u0a03\u0a3c-\u0a4d\u0a81-\u0a83\u0abc-\u0acd"
+    "\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bcd\u0c00-\u0c04\u0c3e-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03"
+    "\u0d3b-\u0d4d\u0dca-\u0ddf\u200c\u200d"
+)
+"""Signs on a letter, which Python does not count as part of a word: vowels in India, points in Arabic and Hebrew."""
+_LETTER: Final = f"(?:[^\\W_{_CJK}][{_MARKS}]*)"
 _WORD: Final = (
     "(?:(?<![^\\s(\\[\"'`,;:])\\.(?=[A-Za-z]{2}))?"  # .NET, .env; not the full stop of "end.Then"
     "_*LETTER+(?:(?:[-_.'\u2019]|(?<=\\d)[:,/](?=\\d))_*LETTER+)*(?:\\+\\+|#)?"
@@ -38,7 +50,9 @@ _ASCII_TOKEN: Final = re.compile(_WORD.replace("LETTER", "[A-Za-z0-9]"))
 _CJK_RUN: Final = re.compile(f"[{_CJK}]")
 _JOINT: Final = re.compile("[-_.:/]+")
 _CAMEL: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_ELISION: Final = re.compile("(?:l|d|j|qu|n|s|c|m|t|jusqu|lorsqu|puisqu)'(?=..)")
+_ELISION: Final = re.compile(
+    "(?:l|d|j|qu|n|s|c(?!'mon)|m|t|jusqu|lorsqu|puisqu|dell|all|nell|dall|sull|un)'(?=..)", re.IGNORECASE
+)
 _CONTRACTION: Final = re.compile("'(?:s|d|m|ll|re|ve)?$")
 _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th|er|ère|º|ª)$")
 _UMLAUT: Final = {ord("ä"): "ae", ord("ö"): "oe", ord("ü"): "ue", ord("å"): "aa", ord("ø"): "oe", ord("æ"): "ae"}
@@ -53,6 +67,7 @@ _chunks: dict[str, tuple[str, ...]] = {}  # what stands between white space in E
 _foreign_chunks: set[str] = set()  # those of them that are stop words of another language
 _cache: dict[str, tuple[str, ...]] = {}  # written word -> terms; words repeat: 40 times faster than stemming again
 _stemmers: dict[str, Stemmer.Stemmer] = {}
+_STEMMED: Final = frozenset(Stemmer.algorithms())
 _LANGUAGES: Final = tuple(STOP)
 _STOPS_IN: Final = {
     word: tuple(language for language in _LANGUAGES if word in STOP[language])
@@ -60,6 +75,11 @@ _STOPS_IN: Final = {
 }
 """Stop word -> the languages it is one of."""
 _FOREIGN: Final = frozenset(_STOPS_IN) - STOP["english"]
+_SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
+_STOP_IN_SCRIPTS: Final = frozenset(word for word in _STOPS_IN if any(letters.match(word) for _, letters in _SCRIPTS))
+_FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_LOOKED_AT: Final = 2_000
+"""Characters of a text by which its language is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +111,7 @@ class Query:
         is_second_person: asks what the other side said ("you told me").
         asks_time: when, how long ago.
         asks_number: how many, how much.
+        language: that it is in, by Snowball's name; English when in doubt.
     """
 
     text: str
@@ -100,6 +121,7 @@ class Query:
     is_second_person: bool
     asks_time: bool
     asks_number: bool
+    language: str = "english"
 
 
 def document_terms(text: str) -> list[str]:
@@ -149,7 +171,7 @@ def _chunk_terms(chunk: str) -> tuple[str, ...]:
     if len(chunk) <= MAX_TERM:
         if len(_chunks) >= _CACHE_WORDS:
             _chunks.clear()
-        if chunk.casefold() in _FOREIGN:
+        if any(word in _FOREIGN or _ELISION.match(word) for word in _FUNCTION_WORD.findall(chunk.casefold())):
             _foreign_chunks.add(chunk)
         _chunks[chunk] = terms
     return terms
@@ -196,7 +218,7 @@ def analyse_query(text: str) -> Query:
     """Return what a question asks for; stop words are out, unless it has nothing else."""
     normal = unicodedata.normalize("NFKC", text)
     language = _language(normal)
-    stop = STOP["english"] | STOP[language]
+    stop = STOP["english"] | STOP[language] | _STOP_IN_SCRIPTS
     shouts = normal.isupper()
     found: list[tuple[str, QueryTerm]] = []  # with the folded word, for joints
     dropped: list[QueryTerm] = []
@@ -215,7 +237,7 @@ def analyse_query(text: str) -> Query:
         is_name = len(token) > 1 and token.isupper() and not shouts  # UI, IT, US
         shown = word.removesuffix("'s")
         terms = [QueryTerm(shown, _forms(token, term, language)) for term in _word_terms(token, language)]
-        if word in stop and not is_name:
+        if (word in stop or (language != "english" and _says_nothing(word, stop))) and not is_name:
             dropped.extend(terms)
             previous = ""
             continue
@@ -230,11 +252,17 @@ def analyse_query(text: str) -> Query:
         text=text,
         terms=asked,
         words=frozenset(words),
-        is_first_person=_FIRST_PERSON.search(lowered) is not None,
-        is_second_person=_SECOND_PERSON.search(lowered) is not None,
-        asks_time=_ASKS_TIME.search(lowered) is not None,
-        asks_number=_ASKS_NUMBER.search(lowered) is not None,
+        is_first_person=asking.asks_of_oneself(lowered, language),
+        is_second_person=asking.asks_of_the_other(lowered, language),
+        asks_time=asking.asks_time(lowered, language),
+        asks_number=asking.asks_number(lowered, language),
+        language=language,
     )
+
+
+def _says_nothing(word: str, stop: frozenset[str]) -> bool:
+    """Return whether all parts of a joined word are stop words: `est-ce`, `qu'on`, `s'est-elle`."""
+    return all(part in stop or _ELISION.sub("", part) in stop for part in word.split("-") if part)
 
 
 def names_in(name: str) -> tuple[str, ...]:
@@ -245,35 +273,30 @@ def names_in(name: str) -> tuple[str, ...]:
     )
 
 
+def name_terms(name: str, language: str) -> frozenset[str]:
+    """Return the terms by which a question in a language may name somebody: `Miriams`, `Ольги`.
+
+    English has no forms of a name but its `'s`, and many names that are words (`Mark`, `Rose`).
+    """
+    found: set[str] = set()
+    for word in names_in(name):
+        if len(word) < 2 or is_cjk(word):
+            continue
+        if _other_script(word) is not None:
+            found.update(_analyse(word, language))
+        elif language != "english":
+            found.add(_stem(word, language))
+    return frozenset(found)
+
+
 def is_cjk(word: str) -> bool:
     """Return whether a word or a term begins with a Chinese, Japanese or Korean character."""
     return _CJK_RUN.match(word) is not None
 
 
 def is_number(term: str) -> bool:
-    """Return whether a term says a number."""
-    return term[0].isdigit()
-
-
-_FIRST_PERSON: Final = re.compile(
-    r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|myself|ich|mein\w*|mir|mich|je|j'\w+|mon|ma|mes|moi|yo|mi|mis|mío|io|mio|mia|"
-    r"eu|meu|minha|ik|mijn)\b|[我俺咱]|私|僕|俺|나는|내|제"
-)
-_SECOND_PERSON: Final = re.compile(
-    r"\byou (?:\w+ )?(?:told|tell|said|say|suggest\w*|recommend\w*|mention\w*|g[ai]ve|provid\w*|list\w*|shar\w*|"
-    r"explain\w*|describ\w*|ma[dk]e|wr[io]te|created?|show\w*|advis\w*)\b|"
-    r"\b(?:remind me|your (?:suggest|recommend|answer|advice))|你(?:给|推荐|建议|告诉|说|提)"
-)
-_ASKS_TIME: Final = re.compile(
-    r"\b(?:when|how long|how recently|(?:what|which) (?:\w+ )?(?:time|date|days?|month|year|week|weekend)|"
-    r"wann|wie lange|quand|depuis|cuándo|quando|wanneer)\b|"
-    r"什么时候|什麼時候|何时|哪天|哪年|几点|多久|いつ|何時|언제"
-)
-_ASKS_NUMBER: Final = re.compile(
-    r"\b(?:how (?:many|much|often|old|far|tall|big|large|high)|what (?:\w+ )?(?:number|amount|price|age)|wie ?viele?|"
-    r"combien|cuánt[oa]s?|quant[oiae]|hoeveel)\b|"
-    r"多少|几[个次岁本只]|いくつ|いくら|何[人個回歳]|몇|얼마"
-)
+    """Return whether a term says a number: digits, `drei`, `十`."""
+    return term[0].isdigit() or term in _NUMBER_TERMS
 
 
 def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
@@ -286,16 +309,32 @@ def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
 
 
 def _language(text: str) -> str:
-    """Return the language whose function words stand most often in a text; English unless another is ahead."""
-    words = text.casefold().split(maxsplit=200)[:200]
-    if sum(map(_FOREIGN.__contains__, words)) <= 1:
-        return "english"  # as counting would say
-    counts = dict.fromkeys(_LANGUAGES, 0)
+    """Return the language in Latin letters whose function words stand most often in a text; English when in doubt.
+
+    A word that is a name or an English word as well (`die`, `la`) counts half; one that English has too, not at all.
+    """
+    words = _FUNCTION_WORD.findall(text[:_LOOKED_AT].casefold().replace("\u2019", "'"))
+    counts: dict[str, float] = {}
+    english = 0
     for word in words:
-        for language in _STOPS_IN.get(word, ()):
-            counts[language] += 1
-    best = max(_LANGUAGES, key=counts.__getitem__)
-    return best if counts[best] > counts["english"] + 1 else "english"
+        languages = _STOPS_IN.get(word)
+        if languages is None:
+            if "'" in word and _ELISION.match(word):
+                counts["french"] = counts.get("french", 0.0) + 1.0
+            continue
+        if word in STOP["english"]:
+            english += 1
+            continue
+        for language in languages:
+            counts[language] = counts.get(language, 0.0) + (0.5 if word in AMBIGUOUS else 1.0)
+    if "\u00bf" in text or "\u00a1" in text:  # turned marks
+        counts["spanish"] = counts.get("spanish", 0.0) + 2.0
+    if not counts:
+        return "english"
+    best = max(counts, key=counts.__getitem__)
+    if english:
+        english -= sum(1 for word in words if word in STOP["english"] and word in STOP[best])
+    return best if counts[best] > english + 0.5 else "english"
 
 
 def _word_terms(token: str, language: str) -> tuple[str, ...]:
@@ -319,6 +358,8 @@ def _analyse(token: str, language: str) -> list[str]:
     if word[:1].isdigit():
         return _number_terms(word.casefold())
     parts = [part for joined in _JOINT.split(word) for part in _CAMEL.split(joined) if part]
+    if not word.isascii() and (other := _other_script(word)) is not None:
+        return list(dict.fromkeys(_foreign_stem(part.casefold(), other) for part in ("".join(parts), *parts)))
     whole = _fold("".join(parts).replace("'", "").casefold())
     if len(parts) == 1:
         return _with_variant(word.casefold(), whole, language)
@@ -335,6 +376,16 @@ def _with_variant(word: str, folded: str, language: str) -> list[str]:
         return [stem]
     variant = _stem(_fold(word.translate(_UMLAUT)), language)
     return [stem, variant] if variant != stem else [stem]
+
+
+def _other_script(word: str) -> str | None:
+    """Return whose stemmer a word is given to that is not written in Latin letters."""
+    return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
+
+
+def _foreign_stem(word: str, language: str) -> str:
+    """Return the stem of a casefolded word in another script; accents leave it last: Russian stems end on some."""
+    return _fold(_stem(word, language))
 
 
 def _number_terms(word: str) -> list[str]:
@@ -357,7 +408,7 @@ def _number_terms(word: str) -> list[str]:
 
 def _forms(token: str, term: str, language: str) -> tuple[str, ...]:
     """Return the term, and what a text in English would have made of the same word."""
-    if language == "english" or not token.isalpha():
+    if language == "english" or not token.isalpha() or _other_script(token) is not None:
         return (term,)
     plain = _stem(_fold(token.casefold()), "english")
     return (term, plain) if plain != term else (term,)
@@ -377,6 +428,8 @@ def _stem(word: str, language: str) -> str:
         if (number := NUMBERS.get(word)) is not None:
             return number
         word = IRREGULAR.get(word, word)
+    if language not in _STEMMED:
+        return word
     if language not in _stemmers:
         _stemmers[language] = Stemmer.Stemmer(language)
     stem: str = _stemmers[language].stemWord(word)
@@ -400,5 +453,18 @@ def _asked_pairs(run: str) -> list[str]:
 CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term in document_terms(word))
 """Terms of a category that say nothing of what is in it."""
 
-TIME_TERMS: Final = frozenset(term for word in TIME_WORDS for term in document_terms(word)) | frozenset(CJK_TIME)
+
+def _terms_of(words: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the terms of words by language, as a text in that language or one taken for English has them."""
+    return frozenset(
+        term
+        for language, listed in words.items()
+        for word in listed
+        for term in (*_analyse(word, language), *_analyse(word, "english"))
+        if term not in STOP["english"] and term not in STOP[language]
+    )
+
+
+TIME_TERMS: Final = _terms_of(TIME_WORDS) | frozenset(CJK_TIME)
 """Terms that say when something was."""
+_NUMBER_TERMS: Final = _terms_of(NUMBER_WORDS) | frozenset("三四五六七八九十百千万萬億亿两兩")

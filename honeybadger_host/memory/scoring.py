@@ -26,6 +26,7 @@ from honeybadger_host.memory.analyzer import (
     category_terms,
     document_terms,
     is_cjk,
+    name_terms,
     names_in,
 )
 from honeybadger_host.memory.corpus import (
@@ -131,6 +132,7 @@ _SPARSE: Final = 3
 """A word that stands around more than this part of all turns is summed over all of them: that is cheaper then."""
 _SURE: Final = 128
 """So many of the best texts are scored in full first: what cannot reach the best of them is not looked at."""
+_FIRST_HAN: Final = "\u3400"  # kana stand before it
 _FEW: Final = 40
 """In a group of fewer documents nothing can be said of how rare a word is: it counts as one of so many."""
 
@@ -179,7 +181,7 @@ class Scoring:
         self._named = [
             number
             for number, name in enumerate(corpus.authors.names)
-            if corpus.turns_by_author[number] and _is_named(name, query.words)
+            if corpus.turns_by_author[number] and _is_named(name, query)
         ]
         self._dates = dates_said(query.text, now)
         self._meant_authors, self._meant_roles = self._who_is_meant(asker)
@@ -301,8 +303,8 @@ class Scoring:
         names = {
             form
             for number in self._named
-            for word in names_in(corpus.authors.names[number])
-            for form in document_terms(word)
+            for name in [corpus.authors.names[number]]
+            for form in (*name_terms(name, self._query.language), *_label_terms(name))
         }
         authors = view(corpus.author_of, np.int32)
         asked, missing = [], 0.0
@@ -607,9 +609,21 @@ def _idf(documents: int, frequency: int) -> float:
     return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
 
 
-def _is_named(name: str, words: Collection[str]) -> bool:
-    """Return whether one word of a name is asked for; Chinese has no space before what follows a name."""
-    return any(
-        len(part) > 1 and (part in words or (is_cjk(part) and any(part in run for run in words)))
-        for part in names_in(name)
-    )
+def _label_terms(name: str) -> list[str]:
+    return [term for word in names_in(name) for term in document_terms(word)]
+
+
+def _is_named(name: str, query: Query) -> bool:
+    """Return whether one word of a name is asked for.
+
+    Chinese has no space before what follows a name, and three characters are a family name and a given one.
+    """
+    for part in names_in(name):
+        if is_cjk(part):
+            given = part[1:] if len(part) == 3 and part[0] >= _FIRST_HAN else part
+            if len(part) > 1 and any(part in run or given in run for run in query.words):
+                return True
+        elif len(part) > 1 and part in query.words:
+            return True
+    terms = name_terms(name, query.language)
+    return bool(terms) and any(not terms.isdisjoint(term.forms) for term in query.terms)

@@ -12,7 +12,7 @@ from string import ascii_lowercase
 from typing import Final
 
 from honeybadger_host.memory.analyzer import QueryTerm, document_terms, is_cjk
-from honeybadger_host.memory.words import STOP
+from honeybadger_host.memory.function_words import STOP
 
 SHORTEST: Final = 6
 """Letters; shorter words are one slip away from too many others (`model` from `mode`, `k8s` from `k9s`)."""

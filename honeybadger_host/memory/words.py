@@ -1,4 +1,4 @@
-"""The words an analyser must know: what a question is made of, irregular forms, months, numbers. Data only.
+"""The words an analyser must know: irregular forms, months, numbers. Data only.
 
 Every list is short on purpose: what is not here is handled by the rarity of a word in the group (IDF).
 """
@@ -20,66 +20,6 @@ CATEGORY_STOP: Final[frozenset[str]] = _words("""
     user users preference preferences general note notes misc fact facts memory memories info information
     """)
 """Words of categories that say nothing of what is in them."""
-
-STOP: Final[dict[str, frozenset[str]]] = {
-    "english": _words("""
-        a about above after again against all also am an and any are aren't as at be because been before being below
-        between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each
-        else ever few for from further get gets getting got had hadn't has hasn't have haven't having he her here hers
-        herself him himself his how i i'd i'll i'm i've if in into is isn't it it's its itself just let let's like may
-        me might more most much must my myself no nor not of off on once only or other our ours ourselves out over own
-        please same shall she should so some such than that that's the their theirs them themselves then there there's
-        these they they'd they'll they're they've this those through to too under until up upon us very was wasn't we
-        we'd we'll we're we've were weren't what what's when when's where where's which while who who's whom whose why
-        will with within without won't would wouldn't you you'd you'll you're you've your yours yourself yourselves
-        ok okay hi hello hey thanks thank yes yeah um uh oh well so actually really basically honestly anyway maybe
-        """),
-    "german": _words("""
-        aber alle als am an auch auf aus bei beim bin bis bist da damit dann das dass dein deine dem den der des dich
-        die dies diese dieser dieses dir doch du ein eine einem einen einer eines er es euch euer für gegen hab habe
-        haben hast hat hatte hatten ich ihm ihn ihnen ihr ihre im in ins ist ja jede jeder kann kannst kein keine man
-        mein meine meinem meinen meiner mich mir mit nach nicht noch nun nur ob oder ohne schon sein seine sich sie
-        sind so über um und uns unser unsere unter vom von vor wann war waren warum was wegen weil welche welchem
-        welchen welcher welches wem wen wenn wer wessen wie wieso wir wird wo wohin woher wurde wurden zu zum zur
-        """),
-    "french": _words("""
-        ai as au aux avec avait avez avons c ce ces cet cette comme comment d dans de des du elle elles en est et eu
-        il ils j je l la le les leur leurs lui m ma mais me mes moi mon n ne nos notre nous on ont ou où par pas pour
-        pourquoi qu quand que quel quelle quelles quels qui quoi s sa sans se ses son sont sur t ta te tes toi ton tu
-        un une vos votre vous y a à été était étaient êtes être est-ce
-        """),
-    "spanish": _words("""
-        a al algo como cómo con cual cuál cuáles cuando cuándo cuánto cuánta cuántos cuántas de del desde donde dónde
-        el ella ellas ellos en era eres es esa ese eso esta está este esto fue ha había han has hay he hemos la las le
-        les lo los me mi mis muy no nos nosotros nuestra nuestro o para pero por porque que qué quien quién se ser si
-        sin sobre son soy su sus también te tiene tu tus un una unos unas y ya yo
-        """),
-    "italian": _words("""
-        a ai al alla alle anche c che chi ci come con cosa cui da dal dalla dei del della delle di dove e è era ha hai
-        hanno ho i il in io l la le lei lo loro lui ma mi mia mie miei mio nel nella non o per perché più qual quale
-        quali quando quanto quanti se sei si sono su sua suo sul sulla tu tua tuo un una uno vi
-        """),
-    "portuguese": _words("""
-        a ao aos as até com como da das de do dos e é ela ele eles em era essa esse esta está este eu foi há isso isto
-        lhe mais mas me meu meus minha minhas na não nas no nos nós o onde os ou para pela pelo por porque quais qual
-        quando quanto quantos que quem se sem ser seu sua são também te tem tinha tu um uma você vocês
-        """),
-    "dutch": _words("""
-        aan al als bij dan dat de den der deze die dit door een en er ge geen had heb hebben heeft het hij hoe hun ik
-        in is je jij jou jouw kan maar me met mij mijn naar niet nog of om onder ons onze ook op over te tot u uit van
-        veel voor waar waarom wanneer was wat we welk welke werd wie wij wordt zal ze zei zij zijn zo
-        """),
-}
-"""Snowball's name of a language -> its function words, accents as written, casefolded."""
-
-CJK_STOP: Final = _listed(
-    "为什么 為什麼 什么时候 什麼時候 多少 什么 什麼 怎么样 怎么 怎麼 哪里 哪裡 哪儿 哪个 哪些 哪位 哪 谁 誰 "
-    "是不是 有没有 有沒有 我们 我們 你们 你們 他们 她们 咱们 我 你 您 他 她 它 的 了 吗 嗎 呢 吧 啊 呀 和 与 與 "
-    "是 在 把 被 就 都 也 还 還 很 请 請 请问 告诉 告訴 过 過 着 地 得 这个 那个 这 那 這 那 一下 之前 关于 "
-    "いつ どこ どの どんな なに 何 誰 だれ なぜ どう ですか ますか でしたか ましたか です ます でした ました "
-    "について という から まで には では とは の は が を に で と も へ か"
-)
-"""What a Chinese or Japanese question is made of; longest first when cut out of a run."""
 
 IRREGULAR: Final[dict[str, str]] = {
     form: base
@@ -233,15 +173,96 @@ WEEKDAYS: Final[dict[str, int]] = {
 }
 """Name -> weekday as `datetime.weekday` counts; casefolded, accents as written."""
 
-TIME_WORDS: Final = _words("""
-    yesterday today tomorrow tonight ago last next week weekend month year day morning evening afternoon night recently
-    soon monday tuesday wednesday thursday friday saturday sunday january february march april june july august
-    september october november december summer winter spring autumn fall birthday since until weeks months years days
-    gestern heute morgen woche monat jahr tag hier aujourd'hui demain semaine mois année jour ayer hoy mañana semana
-    mes año día
-    """)
-"""What says when something was; analysed like any other text before it is compared."""
+TIME_WORDS: Final[dict[str, frozenset[str]]] = {
+    "english": _words("""
+        yesterday today tomorrow tonight ago last next week weekend month year day morning evening afternoon night
+        recently soon monday tuesday wednesday thursday friday saturday sunday january february march april june
+        july august september october november december summer winter spring autumn fall birthday since until weeks
+        months years days
+        """),
+    "german": _words("""
+        gestern heute morgen vorgestern woche wochen wochenende monat monate jahr jahre tag tage abend abends
+        nachmittag vormittag nacht letzte letzten nächste nächsten uhr januar februar märz april juni juli august
+        september oktober november dezember montag dienstag mittwoch donnerstag freitag samstag sonntag sommer
+        winter frühling herbst
+        """),
+    "french": _words("""
+        hier aujourd'hui demain semaine semaines mois année ans jour jours matin soir nuit après-midi dernier
+        dernière prochain prochaine janvier février avril juin juillet août septembre octobre novembre décembre
+        lundi mardi mercredi jeudi vendredi samedi dimanche printemps hiver automne pâques noël vacances
+        """),
+    "spanish": _words("""
+        ayer hoy mañana semana semanas mes meses año años día días tarde noche pasado pasada próximo próxima enero
+        febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre lunes martes miércoles
+        jueves viernes sábado domingo verano invierno primavera otoño
+        """),
+    "italian": _words("""
+        ieri oggi domani settimana settimane mese mesi anno anni giorno giorni sera notte mattina scorso scorsa
+        prossimo prossima gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre
+        dicembre lunedì martedì mercoledì giovedì venerdì sabato domenica estate inverno primavera autunno
+        """),
+    "portuguese": _words("""
+        ontem hoje amanhã semana semanas mês meses ano anos dia dias noite manhã passado passada próximo próxima
+        janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro segunda-feira
+        terça-feira quarta-feira quinta-feira sexta-feira sábado domingo verão inverno primavera outono
+        """),
+    "dutch": _words("""
+        gisteren vandaag morgen week weken weekend maand maanden jaar jaren dag dagen avond ochtend nacht vorige
+        volgende afgelopen januari februari maart april juni juli augustus september oktober november december
+        maandag dinsdag woensdag donderdag vrijdag zaterdag zondag zomer winter lente herfst
+        """),
+    "swedish": _words("""
+        igår idag imorgon vecka veckor månad månader år dag kväll natt måndag tisdag onsdag torsdag fredag lördag söndag
+        """),
+    "danish": _words("""
+        dag uge uger måned måneder år aften nat mandag tirsdag onsdag torsdag fredag lørdag søndag
+        """),
+    "polish": _words("""
+        wczoraj dziś dzisiaj jutro tydzień tygodnie tygodniu miesiąc miesiące miesiącu rok roku lata dzień dni
+        wieczorem rano poniedziałek wtorek środa środę czwartek piątek sobota sobotę niedziela niedzielę stycznia
+        lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia
+        """),
+    "turkish": _words(
+        "dün bugün yarın hafta ay yıl gün akşam sabah pazartesi salı çarşamba perşembe cuma cumartesi pazar"
+    ),
+    "russian": _words("""
+        вчера сегодня завтра неделя неделю неделе недели месяц месяца месяце год года году лет день дня дней утром
+        вечером ночью прошлой прошлом прошлый следующей понедельник вторник среда среду четверг пятница пятницу
+        суббота субботу воскресенье января февраля марта апреля мая июня июля августа сентября октября ноября
+        декабря январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре летом зимой весной
+        осенью
+        """),
+    "arabic": _words("""
+        أمس اليوم غدا أسبوع الأسبوع شهر الشهر سنة السنة عام العام يوم مساء صباحا الماضي القادم كانون شباط آذار نيسان
+        أيار حزيران تموز آب أيلول تشرين يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر
+        الربيع الصيف الخريف الشتاء الجمعة السبت الأحد الاثنين الثلاثاء الأربعاء الخميس
+        """),
+}
+"""Language -> what says when something was; analysed like any other text before it is compared."""
+
+NUMBER_WORDS: Final[dict[str, frozenset[str]]] = {
+    "german": _words("""
+        zwei drei vier fünf sechs sieben acht neun zehn elf zwölf zwanzig dreißig hundert tausend
+        """),
+    "french": _words("deux trois quatre cinq six sept huit neuf dix onze douze quinze vingt trente cent mille"),
+    "spanish": _words("""
+        dos tres cuatro cinco seis siete ocho nueve diez once doce quince veinte treinta cien mil
+        """),
+    "italian": _words("due tre quattro cinque sei sette otto nove dieci undici dodici venti trenta cento mille"),
+    "portuguese": _words("dois duas três quatro cinco seis sete oito nove dez onze doze vinte trinta cem mil"),
+    "dutch": _words("twee drie vier vijf zes zeven acht negen tien elf twaalf twintig dertig honderd duizend"),
+    "polish": _words("dwa dwie trzy cztery pięć sześć siedem osiem dziewięć dziesięć sto tysiąc"),
+    "russian": _words("""
+        два две двух три трёх четыре четырёх пять шесть семь восемь девять десять пятнадцать двадцать тридцать сорок
+        пятьдесят девяносто сто тысяч тысячи
+        """),
+    "arabic": _words("ثلاثة ثلاث أربعة خمسة خمس ستة سبعة ثمانية تسعة عشرة عشرين عشرون ثمانين ثمانون مئة ألف"),
+}
+"""Language -> words that say a number."""
 
 CJK_TIME: Final = _listed(
-    "昨天 今天 明天 前天 后天 上周 下周 上个 下个 去年 今年 明年 周末 星期 昨日 今日 明日 先週 来週 先月"
+    "昨天 今天 明天 前天 后天 上周 下周 上个 下个 去年 今年 明年 周末 星期 昨日 今日 明日 先週 来週 "
+    "先月 月底 月初 年底 凌晨 早上 上午 下午 晚上 昨晚 春节 周一 周二 周三 周四 周五 周六 周日 来月 "
+    "今月 今週 週間 午前 午後 曜日 時間 毎朝 어제 오늘 내일 지난 다음 주말 요일 아침 저녁 오전 오후 "
+    "개월"
 )

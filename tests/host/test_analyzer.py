@@ -44,6 +44,13 @@ def asked(question: str) -> set[str]:
         ("welche Hunde", "Der Hund und die Katze sind nicht da"),
         ("¿Cuáles son mis canciones?", "mi canción de la infancia es esta"),
         ("its", "it's its own"),
+        ("Qu'est-ce qu'on a volé ?", "je me suis fait voler mes chaussures"),
+        ("¿Cuánto ocupaban los registros?", "Eran los registros, ocupan 41 GB"),
+        ("Кто написал книгу?", "эта книга мне нравится"),
+        ("ماذا حدث للحاسوب؟", "لكن الحاسوب تعطل"),
+        ("किताब कहाँ है?", "मेरी किताबें घर में हैं"),
+        ("ข้าวผัด", "ฉันชอบกินข้าวผัดมาก"),
+        ("Kitap nerede?", "kitaplar masanın üstünde ve çok ağır"),
     ],
 )
 def test_what_is_asked_for_is_found_however_it_was_written(question: str, text: str) -> None:
@@ -55,6 +62,36 @@ def test_what_is_asked_for_is_found_however_it_was_written(question: str, text: 
 )
 def test_what_is_something_else_is_not_found(question: str, text: str) -> None:
     assert not asked(question) & set(document_terms(text))
+
+
+@pytest.mark.parametrize(
+    ("question", "left"),
+    [
+        ("Qu'est-ce que c'est qu'un canapé ?", {"canap", "canape"}),
+        ("Welches Instrument?", {"instrument"}),
+        ("¿Quién es tu jefe?", {"jef", "jefe"}),
+        ("Сколько было у вас времени?", {"времен"}),
+        ("ماذا في المدرسة؟", {"مدرس"}),
+        ("Die Hard", {"die", "hard", "diehard"}),
+    ],
+)
+def test_what_only_asks_leaves_a_question_in_any_language(question: str, left: set[str]) -> None:
+    assert asked(question) - left == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Die Hard was great", "english"),
+        ("We saw the La Brea tar pits", "english"),
+        ("Welches Instrument spielt sie?", "german"),
+        ("J'arrive", "french"),
+        ("¿Dónde?", "spanish"),
+        ("The Straße is closed", "english"),
+    ],
+)
+def test_a_short_text_is_told_by_few_words(text: str, language: str) -> None:
+    assert analyse_query(text).language == language
 
 
 def test_stop_words_leave_questions_and_stay_in_documents() -> None:
@@ -79,6 +116,14 @@ def test_a_short_name_in_capitals_is_no_stop_word() -> None:
         ("What does Anna like?", (False, False, False, False)),
         ("我什么时候搬家的？", (True, False, True, False)),
         ("Wann war ich in Rom?", (True, False, True, False)),
+        ("Wie hoch ist die Miete?", (False, False, False, True)),
+        ("¿Qué libro me recomendaste?", (True, True, False, False)),
+        ("Quel film m'as-tu conseillé ?", (True, True, False, False)),
+        ("Сколько мне лет?", (True, False, False, True)),
+        ("我曾经和你推荐过一部电影？", (True, False, False, False)),
+        ("你曾经给我推荐过哪些书？", (True, True, False, False)),
+        ("민수는 언제 카페를 열었어?", (False, False, True, False)),
+        ("متى تصدر الرواية؟", (False, False, True, False)),
     ],
 )
 def test_a_question_says_who_and_what_kind(question: str, flags: tuple[bool, bool, bool, bool]) -> None:

@@ -41,7 +41,16 @@ FOR_TURNS = {
 
 PURE = [
     *("text", "domain", "memory.notes", "memory.budget", "memory.context"),
-    *("memory.words", "memory.analyzer", "memory.dates", "memory.corpus", "memory.scoring", "memory.recall"),
+    *(
+        "memory.words",
+        "memory.function_words",
+        "memory.asking",
+        "memory.analyzer",
+        "memory.dates",
+        "memory.corpus",
+        "memory.scoring",
+        "memory.recall",
+    ),
     "memory.working",
     "ipc.limits",
 ]
