@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from honeybadger_agent.model import Model, ModelFailed
 from honeybadger_agent.model_settings import DEFAULT_URLS, ModelSettings
 from honeybadger_agent.offline import OfflineModel
 from honeybadger_agent.scripted import load_script
 
-__all__ = ["NAMES", "ModelSettings", "open_model"]
+__all__ = ["NAMES", "Kind", "ModelSettings", "open_model", "split_name"]
 
+Kind: TypeAlias = Literal["offline", "scripted", "openai", "anthropic", "ollama"]
 NAMES: Final = "offline, scripted:FILE, openai:NAME, anthropic:NAME, ollama:NAME"
 
 
@@ -23,18 +24,30 @@ def open_model(name: str, settings: ModelSettings | None = None) -> Model:
         name: one of `NAMES`, as `openai:gpt-5-mini` or `ollama:llama3.2:3b`.
     Raises ModelFailed: there is no such model, its script cannot be read, or its library is not installed.
     """
-    provider, _, rest = name.partition(":")
-    match provider, bool(rest):
-        case "offline", False:
+    kind, rest = split_name(name)
+    match kind:
+        case "offline":
             return OfflineModel()
-        case "scripted", True:
+        case "scripted":
             return load_script(Path(rest))
-        case (("openai" | "anthropic" | "ollama"), True):
-            return _of_provider(provider, rest, settings or ModelSettings())
-        case _:
-            near = difflib.get_close_matches(provider, ["offline", "scripted", *DEFAULT_URLS], 1)
-            hint = f"; did you mean {near[0]}?" if near and near[0] != provider else ""
-            raise ModelFailed(f"there is no model {name[:100]!r}: models are {NAMES}{hint}", is_passing=False)
+        case "openai" | "anthropic" | "ollama":
+            return _of_provider(kind, rest, settings or ModelSettings())
+
+
+def split_name(name: str) -> tuple[Kind, str]:
+    """Return what kind of model a name means, and the rest of it: a file, or the provider's name for it.
+
+    Raises ModelFailed: there is no such model.
+    """
+    kind, _, rest = name.partition(":")
+    match kind, bool(rest):
+        case "offline", False:
+            return "offline", ""
+        case (("scripted" | "openai" | "anthropic" | "ollama") as known, True):
+            return known, rest
+    near = difflib.get_close_matches(kind, ["offline", "scripted", *DEFAULT_URLS], 1)
+    hint = f"; did you mean {near[0]}?" if near and near[0] != kind else ""
+    raise ModelFailed(f"there is no model {name[:100]!r}: models are {NAMES}{hint}", is_passing=False)
 
 
 def _of_provider(provider: str, model: str, settings: ModelSettings) -> Model:

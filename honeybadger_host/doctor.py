@@ -18,6 +18,8 @@ from typing import Final, Literal
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
+from honeybadger_agent.model import ModelFailed
+from honeybadger_agent.models import split_name
 from honeybadger_host import service
 from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
 from honeybadger_host.domain import GROUP_FILES
@@ -471,30 +473,31 @@ def agents(home: Path) -> Iterator[Finding]:
 
 
 def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
-    provider, _, rest = name.partition(":")
-    is_own = provider == loaded.model.name.partition(":")[0]
     what = f"{name} ({wanted_by})"
-    match provider, bool(rest):
-        case "offline", False:
+    try:
+        kind, rest = split_name(name)
+    except ModelFailed as error:
+        return Finding("model", "problem", f"{wanted_by}: {error}", "correct the name; see docs/models.md")
+    match kind:
+        case "offline":
             return Finding(
                 "model", "ok", f"{what}: remembers and recalls, and is no language model; see docs/models.md"
             )
-        case "scripted", True:
+        case "scripted":
             if (home / rest).is_file():
                 return Finding("model", "ok", what)
             return Finding("model", "problem", f"{what}: there is no such file", "correct the name")
-        case (("openai" | "anthropic" | "ollama"), True):
+        case "openai" | "anthropic" | "ollama":
             if find_spec("pydantic_ai") is None:
                 advice = "pip install 'honeybadger-host[llm]'"
                 return Finding("model", "problem", f"{what} needs pydantic-ai, which is not installed", advice)
-            key, key_name = model_key(provider, is_own=is_own)
-            if not key and provider != "ollama" and not (is_own and loaded.model.base_url):
+            is_own = kind == loaded.model.name.partition(":")[0]
+            key, key_name = model_key(kind, is_own=is_own)
+            if not key and kind != "ollama" and not (is_own and loaded.model.base_url):
                 return Finding(
                     "model", "warning", f"{what} has no key in this environment", f"set {key_name} for the host"
                 )
             return Finding("model", "ok", what)
-        case _:
-            return Finding("model", "problem", f"{what} is no model", "see docs/models.md")
 
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (

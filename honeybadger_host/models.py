@@ -37,10 +37,10 @@ class Models:
 
     def _opened(self, name: str) -> Model:
         """Open a model; a provider's library takes seconds to import, so not on the loop."""
-        from honeybadger_agent.models import ModelSettings, open_model
+        from honeybadger_agent.models import ModelSettings, open_model, split_name
 
         ours = self._settings
-        provider, _, rest = name.partition(":")
+        provider, rest = split_name(name)
         if provider == "scripted":
             return open_model(f"scripted:{self._home / rest}")
         is_own = provider == ours.name.partition(":")[0]

@@ -169,7 +169,7 @@ def test_the_operator_sees_agents_and_turns_and_what_is_wrong_with_them(home: Pa
     assert "as it was before: config/agents/keeper.json: 'display_nam' is unknown" in shown.stdout
     examined = run_cli("doctor", home=home).stdout
     assert "agents: config/agents/keeper.json: 'display_nam' is unknown; did you mean display_name?" in examined
-    assert "problem   model: opnai:gpt (agent oracle) is no model" in examined
+    assert "problem   model: agent oracle: there is no model 'opnai:gpt': models are " in examined
     context = run_cli("context", "main", "--agent", "oracle", home=home)
     assert "## Your Identity\nYou are Oracle (agent `oracle`). Knows it.\n" in context.stdout
     assert run_cli("context", "main", "--agent", "nobody", home=home).returncode == 9
@@ -180,7 +180,7 @@ MODELS = {
     "scripted:missing.json": "problem   model: scripted:missing.json (model.name): there is no such file",
     "openai:gpt": "warning   model: openai:gpt (model.name) has no key in this environment",
     "ollama:llama": "ok        model: ollama:llama (model.name)",
-    "gpt": "problem   model: gpt (model.name) is no model",
+    "gpt": "problem   model: model.name: there is no model 'gpt': models are offline, scripted:FILE, ",
 }
 
 

@@ -36,6 +36,7 @@ FOR_TURNS = {
     "handlers.turns": {"model", "orchestrator", "prompt", "client", "tools", "toolbox", "asking", "errors"},
     "agents": {"tools"},
     "models": {"model", "models"},
+    "doctor": {"model", "models"},
 }
 """Room -> what it may take besides: the host runs agents, which use their boxes as everybody else does."""
 
