@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from honeybadger_agent import tools
 from honeybadger_agent.asking import Memory
-from honeybadger_agent.chat_answer import Showing
+from honeybadger_agent.chat_answer import Showing, interrupted
 from honeybadger_agent.chat_history import history_path, keep_typed, load_history
 from honeybadger_agent.chat_input import Piped, Typing, open_typing, quiet_keys
 from honeybadger_agent.chat_waiting import NO_HOST, PING_SECONDS, Message, answer_to
@@ -133,10 +133,9 @@ class Chat:
             result = asyncio.run(waiting)
         except KeyboardInterrupt:
             showing.give_up()
+            self._stop_waiting(message)
             if not self.is_for_people:
                 raise
-            self.screen.line("Not waiting any more; the answer goes on being written. /answer waits for it again.")
-            self.screen.line(f"(Later: honeybadger-agent answer {message.request_id})", "dim")
             return None
         except AgentError as error:
             showing.give_up()
@@ -147,6 +146,21 @@ class Chat:
         del self.unanswered[message.request_id]
         showing.finish(result)
         return result
+
+    def _stop_waiting(self, message: Message) -> None:
+        """Take a message back that nobody has begun to answer; say what becomes of it."""
+        is_withdrawn = False
+        with contextlib.suppress(AgentError):  # then it stands where it stood
+            is_withdrawn = asyncio.run(self.client.withdraw(message.request_id))
+        if is_withdrawn:
+            del self.unanswered[message.request_id]
+        if not self.is_for_people:
+            complain(interrupted(message.request_id, is_withdrawn=is_withdrawn))
+        elif is_withdrawn:
+            self.screen.line("Taken back: nobody had begun to answer it, and nothing was said.")
+        else:
+            self.screen.line("Not waiting any more; the answer goes on being written. /answer waits for it again.")
+            self.screen.line(f"(Later: honeybadger-agent answer {message.request_id})", "dim")
 
     # ------------------------------------------------------------------------------------------------ what is said back
 
@@ -258,7 +272,10 @@ class Chat:
         for command in _COMMANDS.values():
             self.screen.line(f"{command.usage:{width}}  {command.what}")
         if self.is_for_people:
-            self.screen.line("Ctrl-C stops waiting for an answer, Ctrl-D leaves, Alt-Enter begins a new line.")
+            self.screen.line(
+                "Ctrl-C stops waiting for an answer, and takes a message back that nobody has begun to answer. "
+                "Ctrl-D leaves, Alt-Enter begins a new line."
+            )
 
     def quit(self, _: str) -> None:
         self.is_over = True

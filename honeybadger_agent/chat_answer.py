@@ -21,6 +21,7 @@ class Showing:
 
     Args:
         is_looked_on: by a person; else only the answer is written, when it is whole.
+        is_framed: the agent's name stands before it, the model and what it took below it.
         steps: what was written so far in each asking of the model.
         tools: how many tools were shown.
         heard: when the last line came, or the message was sent (monotonic).
@@ -28,6 +29,7 @@ class Showing:
 
     screen: Screen
     is_looked_on: bool
+    is_framed: bool = True
     agent: str = "agent"
     has_begun: bool = False
     steps: dict[int, str] = field(default_factory=dict)
@@ -71,7 +73,8 @@ class Showing:
         if result.neutralised:
             what = ", ".join(f"{kind} ({count})" for kind, count in result.neutralised.items())
             self.screen.line(f"Made harmless in your message: {what}.", "warning")
-        self.screen.line(f"  {footer_of(result)}", "dim")
+        if self.is_framed:
+            self.screen.line(f"  {footer_of(result)}", "dim")
 
     def give_up(self) -> None:
         """End what was begun: there will be no more of it."""
@@ -92,7 +95,7 @@ class Showing:
 
     def _begin_text(self) -> None:
         self.screen.fresh_line()
-        name = f"{shown(self.agent)}> "
+        name = f"{shown(self.agent)}> " if self.is_framed else ""
         self.markup, self.wrap = Markup(), Wrap(self.screen.columns, len(name))
         self.screen.write(painted(name, "who") if self.screen.is_styled else name)
 
@@ -137,6 +140,13 @@ class Showing:
 def _from_first_words(text: str) -> str:
     """Return `text` without the empty lines that models begin with."""
     return _EMPTY_LINES.sub("", text)
+
+
+def interrupted(request_id: str, *, is_withdrawn: bool) -> str:
+    """Return what becomes of a message after Ctrl-C, for a command that ends with it."""
+    if is_withdrawn:
+        return "taken back: nobody had begun to answer it, and nothing was said"
+    return f"not waiting any more; the answer goes on being written: honeybadger-agent answer {request_id}"
 
 
 def footer_of(result: ChatResult) -> str:

@@ -206,6 +206,13 @@ class _Clients:
             )
         return Exchange(self.mailbox, request_id, timeout, TURNS)
 
+    def _withdrawn(self, request_id: str) -> bool:
+        try:
+            return self.mailbox.withdraw(_checked_id(request_id))
+        except OSError as error:
+            path = self.mailbox.path(TURNS, request_id)
+            raise NoMailbox(f"{path} cannot be taken back: {error.strerror}; it may be answered") from error
+
 
 class Client(_Clients):
     """An agent's memory, for asyncio programs.
@@ -263,6 +270,16 @@ class Client(_Clients):
         """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
         exchange = await _on_a_thread(self._said_before, request_id, timeout_seconds)
         return result_of(await self._reply(exchange, on_line), ChatResult)
+
+    async def withdraw(self, request_id: str) -> bool:
+        """Take back a message that no agent has begun to answer; return whether it was: then nothing was said.
+
+        False: an agent answers it, or has, and `answer` waits for that; or nothing is known of it.
+        Raises: `NoMailbox`, `Invalid`.
+        """
+        import asyncio
+
+        return await asyncio.to_thread(self._withdrawn, request_id)
 
     async def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:
         import asyncio
@@ -326,6 +343,14 @@ class SyncClient(_Clients):
     ) -> ChatResult:
         """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
         return result_of(self._reply(self._said_before(request_id, timeout_seconds), on_line), ChatResult)
+
+    def withdraw(self, request_id: str) -> bool:
+        """Take back a message that no agent has begun to answer; return whether it was: then nothing was said.
+
+        False: an agent answers it, or has, and `answer` waits for that; or nothing is known of it.
+        Raises: `NoMailbox`, `Invalid`.
+        """
+        return self._withdrawn(request_id)
 
     def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:
         with contextlib.closing(exchange.looks(on_line)) as looks:

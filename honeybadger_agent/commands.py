@@ -5,6 +5,7 @@ Apart from it, so that `--help` and a wrong argument do not wait for the models 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 import time
@@ -14,11 +15,13 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent import tools
+from honeybadger_agent.chat_answer import Showing, interrupted
 from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError
+from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.explaining import explanation_of, hit_lines
 from honeybadger_agent.mailbox import new_id
-from honeybadger_agent.terminal import complain, json_shown, shown
+from honeybadger_agent.terminal import Screen, complain, json_shown, shown, takes_styles
 from honeybadger_agent.wire import ChatResult, StreamLine
 
 
@@ -105,26 +108,37 @@ def _call(options: Mapping[str, Any]) -> int:
 
 def _ask(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] in (None, "-") else options["text"]
-    client, seen, request_id = _client(options), _ToolsSeen(), options["id"] or new_id()
-    try:
-        result = client.chat(
+    client, request_id = _client(options), options["id"] or new_id()
+
+    def chat(on_line: OnLine) -> ChatResult:
+        return client.chat(
             text,
             sender=options["as"],
             agent=options["agent"],
             request_id=request_id,
             timeout_seconds=_patience(options),
-            on_line=seen.line,
+            on_line=on_line,
         )
+
+    try:
+        _print_answer(options, chat)
     except KeyboardInterrupt:
-        complain(f"not waiting any more; the answer goes on being written: honeybadger-agent answer {request_id}")
+        is_withdrawn = False
+        with contextlib.suppress(AgentError):  # then it stands where it stood
+            is_withdrawn = client.withdraw(request_id)
+        complain(interrupted(request_id, is_withdrawn=is_withdrawn))
         raise
-    _print_answer(options, result, seen)
 
 
 def _answer(options: Mapping[str, Any]) -> None:
-    seen = _ToolsSeen()
-    result = _client(options).answer(options["turn"], timeout_seconds=_patience(options), on_line=seen.line)
-    _print_answer(options, result, seen)
+    client, request_id = _client(options), options["turn"]
+    try:
+        _print_answer(
+            options, lambda on_line: client.answer(request_id, timeout_seconds=_patience(options), on_line=on_line)
+        )
+    except KeyboardInterrupt:
+        complain(interrupted(request_id, is_withdrawn=False))
+        raise
 
 
 def _chat(options: Mapping[str, Any]) -> int:
@@ -242,14 +256,28 @@ class _ToolsSeen:
             print(shown(f"  {name}: {summary}"), file=sys.stderr)
 
 
-def _print_answer(options: Mapping[str, Any], result: ChatResult, seen: _ToolsSeen) -> None:
-    """Print the answer, and nothing else on stdout; on a terminal without what it would obey."""
+def _print_answer(options: Mapping[str, Any], wait: Callable[[OnLine], ChatResult]) -> None:
+    """Print an answer: on a terminal as it comes, with the tools that run; else it alone, when it is whole.
+
+    Args:
+        wait: passes on what is written of it and returns it.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and not options["json"]:
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if sys.stdout.isatty() and not options["json"]:
+        showing = Showing(Screen(sys.stdout, is_styled=takes_styles(sys.stdout)), is_looked_on=True, is_framed=False)
+        try:
+            showing.finish(wait(showing.line))
+        except BaseException:
+            showing.give_up()  # what is said now begins a line of its own
+            raise
+        return
+    seen = _ToolsSeen()
+    result = wait(seen.line)
     seen.rest(result)
     if options["json"]:
         _print_json(result.model_dump())
         return
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
     _print_text(result.content)
     sys.stdout.flush()
     if result.stopped_by is not None:

@@ -10,7 +10,6 @@ import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import orjson
 from pydantic import ValidationError
@@ -50,7 +49,7 @@ class Exchange:
             on_line: of a turn, gets what is written of the answer until then.
         Raises: `NoMailbox`, `AgentError`.
         """
-        with contextlib.closing(StreamTail(self._stream_path)) as tail:
+        with contextlib.closing(StreamTail(self.mailbox.stream_path(self.request_id))) as tail:
             for wait in self._waits():
                 self._look()
                 if on_line is not None:
@@ -72,7 +71,7 @@ class Exchange:
             self.request_id,
             self.timeout_seconds,
             waiting_in=None if box is None else str(box),
-            has_begun=self.box == TURNS and self._stream_path.exists(),
+            has_begun=self.box == TURNS and self.mailbox.stream_path(self.request_id).exists(),
         )
 
     def _waits(self) -> Iterator[float]:
@@ -102,10 +101,6 @@ class Exchange:
         except ValidationError as error:
             raise self._not_a_reply(refusal_of(error).message) from None
         self.mailbox.discard_reply(self.request_id)
-
-    @property
-    def _stream_path(self) -> Path:
-        return self.mailbox.root / REPLIES / f"{self.request_id}.stream"
 
     def _not_a_reply(self, why: str) -> AgentError:
         return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")

@@ -161,6 +161,32 @@ class Mailbox:
         except FileNotFoundError:
             return None
 
+    def stream_path(self, request_id: str) -> Path:
+        """Return where the answer to a turn is while it is being written; from its beginning until the reply stands."""
+        return self.root / REPLIES / f"{request_id}.stream"
+
+    def withdraw(self, request_id: str) -> bool:
+        """Take a turn back that nobody has begun; return whether it was taken back, and is never answered.
+
+        The host makes the stream before it looks, for the last time, whether the turn is still wanted: no stream after
+        the removal means that it was not begun. One that was goes on, as if nothing had happened.
+        Raises OSError: it cannot be read or removed.
+        """
+        if self._has_begun(request_id) or (data := self.waiting(request_id, TURNS)) is None:
+            return False
+        try:
+            self.path(TURNS, request_id).unlink()
+        except FileNotFoundError:
+            return False
+        if not self._has_begun(request_id):
+            return True
+        if not self.path(REPLIES, request_id).exists():
+            self.publish(request_id, data, TURNS)
+        return False
+
+    def _has_begun(self, request_id: str) -> bool:
+        return os.path.lexists(self.stream_path(request_id)) or self.path(REPLIES, request_id).exists()
+
     def is_waiting(self, request_id: str, box: str = REQUESTS) -> bool:
         """Return whether the request still lies in the box, that is, whether no host has answered it."""
         return self.path(box, request_id).exists()

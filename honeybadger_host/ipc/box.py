@@ -150,6 +150,16 @@ class OpenBox:
         except OSError:
             return None
 
+    def is_gone(self, name: str) -> bool:
+        """Return whether nothing has this name among the requests; False also where that cannot be seen."""
+        try:
+            os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def remove(self, name: str, seen: Signature | None = None) -> None:
         """Remove a request that is done; one that cannot be removed is kept in mind and never served again.
 

@@ -46,7 +46,7 @@ from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.files import Changing, NotRegular
 from honeybadger_host.ipc.box import Box, OpenBox
 from honeybadger_host.ipc.dead_room import DeadRoom
-from honeybadger_host.ipc.lanes import CutShort, Lanes
+from honeybadger_host.ipc.lanes import CutShort, Lanes, Withdrawn
 from honeybadger_host.ipc.letter import RETRY_SECONDS, Letter, LetterReader, Slice, wait_for
 from honeybadger_host.ipc.limits import REMEMBERED, Limiter, LimitName
 from honeybadger_host.ipc.spool import Spool
@@ -570,6 +570,11 @@ class Door:
                 letter.is_cut_short = True
                 letter.dead_reason = str(error)
                 letter.refusal = Refusal("internal", f"{error}: it is kept in data/dead/, report it")
+            except Withdrawn:
+                log.info("turn.withdrawn", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
+                self._leave(letter)
+                self.wake()
+                return
             except StorageFailed:
                 raise
             except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
@@ -579,8 +584,12 @@ class Door:
             self.wake()
         if not letter.has_run:
             log.info("turn.interrupted", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
-            letter.box.inflight.discard(letter.name)
-            self.lanes.leave(letter.box.group)
+            self._leave(letter)
+
+    def _leave(self, letter: Letter) -> None:
+        """Let go of a turn that did not run; what lies in its box is met again."""
+        letter.box.inflight.discard(letter.name)
+        self.lanes.leave(letter.box.group)
 
     # ------------------------------------------------------------------------------------------------------ queries
 

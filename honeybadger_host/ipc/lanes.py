@@ -40,6 +40,10 @@ class CutShort(Exception):
         self.attempts = attempts
 
 
+class Withdrawn(Exception):
+    """Its sender removed a turn before it was begun: nothing is done, and nobody waits for a reply."""
+
+
 class Lanes:
     """Which groups have a turn under way. Event loop.
 
@@ -105,8 +109,19 @@ class Lanes:
         Raises:
             Refusal, WorldFailed: it could not be done; asked again it goes on where it was.
             CutShort: it will not be done.
+            Withdrawn: it was taken back.
         """
         turn = TurnKey(asked.group, asked.sender, asked.request_id)
+        stream = await anyio.to_thread.run_sync(self._open_stream, box, turn.request)
+        try:
+            return await self._run(turn, asked, digest, handler, stream)
+        finally:
+            if stream is not None:
+                os.close(stream)
+
+    async def _run(
+        self, turn: TurnKey, asked: Asked, digest: bytes, handler: TurnHandler, stream: int | None
+    ) -> ChangeHandler:
         begun = await self._write(lambda: self._journal.begin_turn(turn, digest))
         if begun.attempts > self._attempts:
             raise CutShort(begun.attempts - 1)
@@ -116,15 +131,12 @@ class Lanes:
         async def keep(step: bytes) -> None:
             await self._write(lambda: self._journal.keep_step(turn, step))
 
-        stream = await anyio.to_thread.run_sync(self._open_stream, box, turn.request)
-
         def show(line: bytes) -> None:
             nonlocal stream
             if stream is not None:
                 try:
                     os.write(stream, line)  # into the page cache: it is for looking on, the reply has everything
                 except OSError:
-                    os.close(stream)
                     stream = None
 
         try:
@@ -135,9 +147,6 @@ class Lanes:
         except (Refusal, WorldFailed):
             await self._give_up(turn)
             raise
-        finally:
-            if stream is not None:
-                os.close(stream)
 
     async def _write(self, what: Callable[[], ResultT]) -> ResultT:
         return await anyio.to_thread.run_sync(what, limiter=self._writer_slot)
@@ -148,14 +157,25 @@ class Lanes:
             await self._write(lambda: self._journal.give_up_turn(turn))
 
     def _open_stream(self, box: Box, stem: str) -> int | None:
+        """Make the stream of a turn, then look whether the turn is still wanted. Raises Withdrawn.
+
+        In this order: who removes a request and then finds no stream knows that it is never begun.
+        """
         opened = self._spool.open(box)
         if opened is None:
             return None
+        stream = None
         try:
-            return opened.open_stream(stem)
-        except OSError as error:
-            log.warning("turn.not_shown", group=box.group, sender=box.sender, id=stem, error=error.strerror)
-            return None
+            try:
+                stream = opened.open_stream(stem)
+            except OSError as error:
+                log.warning("turn.not_shown", group=box.group, sender=box.sender, id=stem, error=error.strerror)
+            if opened.is_gone(f"{stem}.json"):
+                if stream is not None:
+                    os.close(stream)
+                    opened.remove_stream(stem)
+                raise Withdrawn
+            return stream
         finally:
             opened.close()
 

@@ -73,12 +73,13 @@ def test_every_method_is_answered_by_the_host(host: HostProcess, home: Path) -> 
 
 
 def test_both_clients_offer_the_same_under_the_same_words() -> None:
-    for name in ("request", "call", "chat", "answer"):
+    own = ("request", "call", "chat", "answer", "withdraw")
+    for name in own:
         twins = [getattr(kind, name) for kind in (Client, SyncClient)]
         assert inspect.signature(twins[0]) == inspect.signature(twins[1]), name
         assert inspect.getdoc(twins[0]) == inspect.getdoc(twins[1]), name
     public = [{name for name in dir(kind) if not name.startswith("_")} for kind in (Client, SyncClient)]
-    assert public[0] == public[1] == {"request", "call", "chat", "answer", *tools.TOOLS}
+    assert public[0] == public[1] == {*own, *tools.TOOLS}
 
 
 async def test_every_tool_is_a_method_with_its_arguments_its_words_and_its_result(

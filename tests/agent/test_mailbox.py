@@ -201,3 +201,32 @@ def test_a_reply_that_cannot_be_removed_is_left_to_the_host(mailbox: Mailbox) ->
     mailbox.path("replies", "note-1").mkdir()
     mailbox.discard_reply("note-1")
     assert mailbox.path("replies", "note-1").is_dir()
+
+
+def test_a_turn_is_taken_back_until_it_has_begun(tmp_path: Path) -> None:
+    mailbox = Mailbox(tmp_path)
+    mailbox.create()
+    mailbox.publish("a", b"{}", "turns")
+    assert mailbox.withdraw("a")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert not mailbox.withdraw("a")
+    for begun in (mailbox.stream_path("a"), mailbox.path("replies", "a")):
+        mailbox.publish("a", b"{}", "turns")
+        begun.touch()
+        assert not mailbox.withdraw("a")
+        assert mailbox.waiting("a", "turns") == b"{}"
+        begun.unlink()
+
+
+def test_a_turn_that_is_begun_while_it_is_taken_back_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mailbox, unlink = Mailbox(tmp_path), Path.unlink
+    mailbox.create()
+
+    def unlink_and_begin(path: Path) -> None:
+        unlink(path)
+        mailbox.stream_path("a").touch()
+
+    monkeypatch.setattr(Path, "unlink", unlink_and_begin)
+    mailbox.publish("a", b"{}", "turns")
+    assert not mailbox.withdraw("a")
+    assert mailbox.waiting("a", "turns") == b"{}"

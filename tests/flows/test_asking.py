@@ -174,12 +174,36 @@ def test_ask_without_a_host_ends_with_its_exit_code_and_how_to_go_on(home: Path)
     assert "--id " in run.stderr
 
 
-def test_ask_that_is_interrupted_says_how_to_come_back(home: Path, tmp_path: Path) -> None:
+def test_ask_that_is_interrupted_before_anybody_answers_takes_the_message_back(home: Path, tmp_path: Path) -> None:
     with Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal:
         wait_for(lambda: list((home / "data/ipc/main").glob("user/turns/*.json")))
         terminal.type("\x03")
         assert terminal.end() == 130
-        assert "not waiting any more; the answer goes on being written: honeybadger-agent answer " in terminal.text
+        assert terminal.text == "^Choneybadger-agent: taken back: nobody had begun to answer it, and nothing was said"
+    assert list((home / "data/ipc/main").glob("user/turns/*.json")) == []
+
+
+def test_on_a_terminal_the_answer_is_shown_once_and_whole(make_host: HostFactory, home: Path, tmp_path: Path) -> None:
+    playing(home, make_host, "One line.\nAnd another one, to its end.")
+    with Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal:
+        assert terminal.end() == 0
+        assert terminal.text == "One line.\nAnd another one, to its end."
+        assert terminal.raw.endswith(b"end.\r\n")
+
+
+def test_on_a_terminal_the_answer_comes_as_it_is_written_and_who_stops_waiting_is_told_how_to_come_back(
+    make_host: HostFactory, home: Path, tmp_path: Path
+) -> None:
+    playing(home, make_host, "The beginning of this. " + "word " * 24)
+    with Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal:
+        terminal.wait_for("The beginning of this.")
+        terminal.type("\x03")
+        assert terminal.end() == 130
+        last = terminal.text.splitlines()[-1]
+    says, _, request_id = last.rpartition(" ")
+    assert says == "honeybadger-agent: not waiting any more; the answer goes on being written: honeybadger-agent answer"
+    run = agent(home, "answer", request_id)
+    assert (run.returncode, run.stdout.split()[-1]) == (0, "word")
 
 
 # ------------------------------------------------------------------------------------------------------------ hostile
@@ -266,7 +290,7 @@ def test_tools_are_named_where_a_terminal_looks_on(home: Path, tmp_path: Path) -
         Terminal([*AGENT, "ask", "hello", "--home", str(home)], tmp_path) as terminal,
     ):
         assert terminal.end() == 0
-        assert terminal.text.splitlines() == [f"  {SEEN}: {SEEN}", "the answer"]
+        assert terminal.text.splitlines() == [f"  · {SEEN}: {SEEN}", "the answer"]
 
 
 def test_the_answer_in_a_pipe_is_as_the_host_gave_it(home: Path) -> None:

@@ -284,27 +284,32 @@ def test_a_host_that_is_killed_in_the_middle_of_an_answer_and_started_again_is_w
     assert said(home) == ["remember"]
 
 
-def test_without_a_host_it_says_so_and_the_message_waits_in_its_box(home: Path, chat: Open) -> None:
+def test_without_a_host_it_says_so_and_ctrl_c_takes_the_message_back(home: Path, chat: Open) -> None:
     terminal = chat()
     terminal.wait_for("No host answers. Start one with `honeybadger-host run`")
     terminal.wait_for("you>")
     terminal.enter("hello")
     terminal.wait_for("your message waits for it")
     terminal.type("\x03")
+    terminal.wait_for("Taken back: nobody had begun to answer it, and nothing was said.")
+    assert list((home / "data/ipc/main/user/turns").iterdir()) == []
     terminal.wait_for("you>", times=2)
+    terminal.enter("/answer")
+    terminal.wait_for("Nothing is unanswered.")
     leave(terminal)
-    assert "Not answered yet: honeybadger-agent answer " in terminal.text
-    (waiting,) = (home / "data/ipc/main/user/turns").glob("*.json")
-    assert json.loads(waiting.read_bytes())["payload"] == {"content": "hello"}
+    assert "Not answered yet" not in terminal.text
 
 
-def test_when_nothing_answers_in_time_it_says_where_the_message_lies(home: Path, chat: Open) -> None:
+def test_when_nothing_answers_in_time_it_says_where_the_message_lies_and_it_waits_there(home: Path, chat: Open) -> None:
     terminal = chat("--timeout", "0.5")
     terminal.wait_for("you>")
     terminal.enter("hello")
     terminal.wait_for("No answer after 0.5 s; it still lies in ")
     terminal.wait_for("/answer asks again.")
     leave(terminal)
+    assert "Not answered yet: honeybadger-agent answer " in terminal.text
+    (waiting,) = (home / "data/ipc/main/user/turns").glob("*.json")
+    assert json.loads(waiting.read_bytes())["payload"] == {"content": "hello"}
 
 
 def test_a_model_that_fails_is_explained_and_asked_again(make_host: HostFactory, home: Path, chat: Open) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from honeybadger_agent import ReplyTimeout, SyncClient
+from honeybadger_agent.errors import NotFound
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
 
 REMEMBER = {
     "when": "remember",
@@ -282,6 +284,53 @@ def test_what_stands_in_the_way_of_the_stream_is_not_written_through(
             in_the_way.mkdir()
     assert stranger.chat("a1", "hello")["ok"]
     assert victim.read_text() == "untouched"
+
+
+# ---------------------------------------------------------------------------------------------------------- taking back
+
+WITHDRAWN_MEANWHILE = """
+import os
+from honeybadger_host.ipc.box import OpenBox
+begin = OpenBox.open_stream
+def open_stream(self, stem):
+    if stem == "a1":
+        os.unlink("a1.json", dir_fd=self.requests_fd)
+    return begin(self, stem)
+OpenBox.open_stream = open_stream
+"""
+
+
+def test_a_message_that_is_taken_back_as_its_turn_begins_is_never_answered(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    host = make_host(script(home, REMEMBER, HELLO), launcher=patched(WITHDRAWN_MEANWHILE)).start()
+    stranger.say("a1", "remember")
+    host.wait_for_event("turn.withdrawn")
+    assert stranger.chat("a2", "hello")["ok"]
+    assert os.listdir(stranger.replies) == ["a2.json"]
+    assert [text for _, _, text in said(stranger)] == ["hello", "Hello to you."]
+    assert stranger.memory_text() == ""
+    stranger.say("a1", "hello")  # its id may be used again, for other words
+    wait_for(lambda: len(host.events("turn.withdrawn")) == 2)
+
+
+def test_a_message_that_waits_behind_another_can_be_taken_back_and_one_that_is_answered_cannot(
+    make_host: HostFactory, home: Path
+) -> None:
+    slow = {"when": "slowly", "answers": [{"text": "This takes a while, as it is."}]}
+    make_host(script(home, slow, HELLO, delay_seconds=0.05, piece_characters=1)).start()
+    client = SyncClient(home, "main", "user")
+    for request_id, content in (("a1", "slowly"), ("a2", "hello")):
+        with pytest.raises(ReplyTimeout):
+            client.chat(content, request_id=request_id, timeout_seconds=0.001)
+    wait_for(lambda: client.mailbox.stream_path("a1").exists() or client.mailbox.reply("a1"))
+    assert not client.withdraw("a1")
+    if client.withdraw("a2"):  # unless the machine was busy for two seconds
+        with pytest.raises(NotFound):
+            client.answer("a2")
+    assert client.answer("a1").content == "This takes a while, as it is."
+    assert not client.withdraw("a1")
+    assert client.chat("hello", request_id="a3").turn in (4, 6)
 
 
 # -------------------------------------------------------------------------------------------------------------- secrets
