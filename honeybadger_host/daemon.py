@@ -43,6 +43,7 @@ from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.index import INDEX_FILE, Index
 from honeybadger_host.memory.journal import Journal
 from honeybadger_host.memory.projections import Projections
+from honeybadger_host.memory.reading_process import ReadingProcess
 from honeybadger_host.memory.sessions import Sessions
 from honeybadger_host.memory.shelves import Shelves
 from honeybadger_host.memory.whole_files import WholeFiles
@@ -100,6 +101,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 max_note_bytes=settings.memory.max_group_file_bytes,
                 max_memory_bytes=settings.recall.max_memory_bytes,
                 embedder=embedder_of(settings),
+                process=ReadingProcess(home) if settings.recall.reading_process else None,
             )
 
             def changed(file: str) -> None:

@@ -216,6 +216,11 @@ class Recall(_Section):
     max_memory_bytes: int = Field(
         268_435_456, ge=0, description="Bytes of search structures kept in memory, over all groups."
     )
+    reading_process: bool = Field(
+        True,
+        description="true: thousands of files that wait for the index are read by a process of their own, so that "
+        "requests do not wait for it; false: by the host itself.",
+    )
 
 
 class Tokens(_Section):

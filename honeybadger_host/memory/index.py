@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sqlite3
 import threading
 import time
 from collections import Counter, OrderedDict, deque
@@ -28,11 +29,13 @@ import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.files import Signature
 from honeybadger_host.memory.documents import KINDS, Document, Kind
 from honeybadger_host.memory.entries import normalise
 from honeybadger_host.memory.index_file import INDEX_FILE, IndexFile
-from honeybadger_host.memory.indexing import COLUMNS, LOADED, Added, Changes, Grown, Known, Reader, columns_of, known_by
+from honeybadger_host.memory.indexing import COLUMNS, LOADED, Added, Changes, Grown, Known, Reader, columns_of, task_of
+from honeybadger_host.memory.numbering import Glossary
+from honeybadger_host.memory.reading import Reading, Task, known_by
+from honeybadger_host.memory.reading_process import ReadingFailed, ReadingProcess
 from honeybadger_host.memory.sources import groups_of, source_of, sources
 
 if TYPE_CHECKING:
@@ -52,6 +55,12 @@ _AT_ONCE: Final = 512
 _BYTES_AT_ONCE: Final = 1 << 18
 _NOW: Final = 2000
 """So many changed files are read before a search is answered; beyond that they are read in the background (0.2 s)."""
+_WORTH_A_PROCESS: Final = 2000
+"""Files that wait for which another process is started: it takes 0.2 s, as long as reading these."""
+_ASKED_AT_ONCE: Final = 2
+"""Slices the other process is asked for: it reads one while the one before is written."""
+_PATIENCE_SECONDS: Final = 0.25
+"""So long is an answer waited for at a time; a host that is to stop waits no longer."""
 _COMPARED_AT_ONCE: Final = 500
 _LOADED_AT_ONCE: Final = 2000
 """Documents entered into a corpus at once: 15 ms, between which others may use the database."""
@@ -64,8 +73,6 @@ _TRIES: Final = 3
 _EMBEDDED_AT_ONCE: Final = 32
 """Texts embedded between two looks at what else is to be done: about 0.2 s on one core."""
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
-_GRAIN_NS: Final = 20_000_000
-"""A file this young may be written again within the same time stamp: it is looked at once more."""
 _MOST_GROWN: Final = 32
 """Large files of notes of which it is remembered how they were read: about 1 MiB each."""
 
@@ -99,6 +106,17 @@ class Listed(NamedTuple):
     at: float | None
 
 
+class _Sent(NamedTuple):
+    """A file that another process reads.
+
+    Args:
+        is_fresh: the next search is to know it.
+    """
+
+    task: Task
+    is_fresh: bool
+
+
 @dataclass(slots=True)
 class _Group:
     """What is known of a group in memory."""
@@ -108,6 +126,8 @@ class _Group:
     """Files to be read before the next search is answered."""
     backlog: dict[str, None] = field(default_factory=dict)
     """Files to be read in the background."""
+    sent: dict[str, _Sent] = field(default_factory=dict)
+    """Files that another process reads; what it answers of others is old."""
     is_compared: bool = False
     """Whether its files were compared with the index since the start, or since a folder came."""
     folders: set[str] = field(default_factory=set)
@@ -133,6 +153,7 @@ class Index:
         max_note_bytes: of MEMORY.md and HISTORY.md; a larger one is not searched.
         max_memory_bytes: of corpora; the least recently searched leave first.
         embedder: gives texts their vectors; None ranks by words alone, and keeps the vectors that are there.
+        process: reads files when thousands wait; None: all are read by the threads that ask.
     """
 
     def __init__(
@@ -143,6 +164,7 @@ class Index:
         max_note_bytes: int,
         max_memory_bytes: int,
         embedder: Embedder | None = None,
+        process: ReadingProcess | None = None,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._home = home
@@ -154,6 +176,11 @@ class Index:
         self._grown: dict[str, tuple[int, Grown]] = {}
         """Large file of notes -> how it was read, and for which generation of the database."""
         self._wall_ns = wall_ns
+        self._process = process
+        self._process_lock = threading.Lock()
+        """Taken before a group's lock."""
+        self._asked: deque[tuple[str, list[Task]]] = deque()
+        """What the other process was asked for and has not answered, by group, in order."""
         self._groups: dict[str, _Group] = {}
         self._used: OrderedDict[str, None] = OrderedDict()
         """Groups whose corpus is in memory, the least recently searched first."""
@@ -167,6 +194,9 @@ class Index:
         self._find_unembedded()
 
     def close(self) -> None:
+        if self._process is not None:
+            with self._process_lock:
+                self._process.end()
         self._db.close()
 
     def copy_from(self, path: Path) -> None:
@@ -230,7 +260,7 @@ class Index:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits for `compare_told`, or for `work` in bulk. Any thread."""
-        return all(state.is_compared and not state.backlog for state in list(self._groups.values()))
+        return all(state.is_compared and not (state.backlog or state.sent) for state in list(self._groups.values()))
 
     def work(self, *, is_bulk: bool = False) -> bool:
         """Read a slice of what waits in the background; return whether there was any.
@@ -238,14 +268,25 @@ class Index:
         Args:
             is_bulk: leave what the next search reads first, as a file that changes with every request.
         """
-        for name, state in list(self._groups.items()):
-            for queue in (state.backlog,) if is_bulk else (state.backlog, state.fresh):
-                if queue:
-                    with state.lock:
-                        self._read(name, queue)
-                    self._hand_out()
+        if self._process is not None and self._process_lock.acquire(blocking=False):
+            try:
+                if self._work_elsewhere(self._process, is_bulk):
                     return True
+            finally:
+                self._process_lock.release()
+        for name, state, queue in self._queues(is_bulk):
+            if queue:
+                with state.lock:
+                    self._read(name, state, queue)
+                self._hand_out()
+                return True
         return False
+
+    def _queues(self, is_bulk: bool) -> Iterator[tuple[str, _Group, dict[str, None]]]:
+        for name, state in list(self._groups.items()):
+            yield name, state, state.backlog
+            if not is_bulk:
+                yield name, state, state.fresh
 
     def warm(self) -> bool:
         """Load the large group that was used last and is not in memory; return whether there was any, and room for it.
@@ -293,7 +334,7 @@ class Index:
     @property
     def waiting(self) -> int:
         """Files to be read."""
-        return sum(len(state.fresh) + len(state.backlog) for state in list(self._groups.values()))
+        return sum(len(state.fresh) + len(state.backlog) + len(state.sent) for state in list(self._groups.values()))
 
     @property
     def resident_bytes(self) -> int:
@@ -446,15 +487,16 @@ class Index:
     def _refresh(self, group: str) -> bool:
         """Read what may have changed; return whether nothing is left for the background."""
         state = self._group(group)
-        if not (state.fresh or state.backlog) and state.is_compared:
+        if not (state.fresh or state.backlog or state.sent) and state.is_compared:
             return True
         with state.lock:
             if not state.is_compared:
                 self.compare(group)
+            state.fresh.update({file: None for file, sent in list(state.sent.items()) if sent.is_fresh})
             left = _NOW
             while state.fresh and left > 0:
-                left -= self._read(group, state.fresh)
-            return not state.fresh and not state.backlog
+                left -= self._read(group, state, state.fresh)
+            return not (state.fresh or state.backlog or state.sent)
 
     def _changed(self, group: str) -> list[str]:
         """Return the files that are not what was indexed, and those that are gone."""
@@ -481,40 +523,57 @@ class Index:
             changed += [file for (file,) in indexed_files if file not in there]
         return changed
 
-    def _read(self, group: str, queue: dict[str, None]) -> int:
+    def _read(self, group: str, state: _Group, queue: dict[str, None]) -> int:
         """Index some of the files that wait in `queue`; return how many. The group's lock is held."""
         files = list(itertools.islice(queue, _AT_ONCE))
         for file in files:
             queue.pop(file, None)  # before it is read: whoever touches it meanwhile puts it in again
+            state.sent.pop(file, None)  # what another process read of it before is not to come behind this
         try:
-            generation = self._db.generation
-            number = self._db.group(group)
-            changes, left = self._look(number, files, generation)
-            is_written = self._write(number, changes, generation)
+            left = self._take(group, files, {})
         except BaseException:
             queue.update(dict.fromkeys(files))
             raise
-        if not is_written:
-            queue.update(dict.fromkeys(files))
-            return len(files)
         queue.update(dict.fromkeys(left))
+        return len(files)
+
+    def _take(
+        self,
+        group: str,
+        files: Sequence[str],
+        readings: Mapping[str, tuple[Task, Reading]],
+        glossary: Glossary | None = None,
+    ) -> Sequence[str]:
+        """Index files; return those that are to be read again. The group's lock is held.
+
+        Args:
+            readings: what was read of all of them, and as what; empty: they are read now.
+            glossary: of the terms of `readings`.
+        """
+        generation = self._db.generation
+        number = self._db.group(group)
+        changes, left = self._look(number, files, generation, readings)
+        changes.glossary = glossary
+        if not self._write(number, changes, generation):
+            return files
         for file in files:
             self._grown.pop(file, None)
         self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
         for file in list(self._grown)[:-_MOST_GROWN]:
             self._grown.pop(file, None)
         if changes.added or changes.removed:
-            self._tell(group, lambda: _Delta([each.document() for each in changes.added], changes.removed))
+            self._tell(group, lambda: _Delta([each.document(glossary) for each in changes.added], changes.removed))
         if self._embedder is not None:
             for gone in changes.removed:
                 self._unembedded.pop(gone, None)
             self._unembedded.update((each.number, None) for each in changes.added)
-        return len(files)
+        return left
 
-    def _look(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
-        """Read files of a group; return what they change, and which of them are not done."""
-        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
-        known = {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
+    def _look(
+        self, group: int, files: Sequence[str], generation: int, readings: Mapping[str, tuple[Task, Reading]]
+    ) -> tuple[Changes, list[str]]:
+        """Read files of a group that were not read yet; return what they change, and which of them are not done."""
+        known = self._known(files)
         grown = {file: self._grown_of(file, generation) for file in files}
         whole = [each.number for file, each in known.items() if grown[file] is None and not file.endswith(".jsonl")]
         there = self._there(whole)
@@ -523,7 +582,7 @@ class Index:
             self._max_note_bytes,
             lambda: self._db.take_number("sources", group),
             lambda: self._db.take_number("docs", group),
-            self._is_young,
+            self._wall_ns,
         )
         changes = Changes()
         left: list[str] = []
@@ -532,23 +591,35 @@ class Index:
             if size >= _BYTES_AT_ONCE:
                 left += files[place:]
                 break
-            source, before = source_of(file), known.get(file)
+            before = known.get(file)
+            source = readings[file][0].source if file in readings else source_of(file)
             if source is None:
                 continue
-            if source.kind != "turn":
-                size += reader.read_whole(
-                    source,
-                    before,
-                    partial(self._indexed, before, there),
-                    changes,
-                    None if before is None else grown[file],
-                )
+            indexed = partial(self._indexed, before, there)
+            if source.kind in ("note", "history"):
+                size += reader.read_notes(source, before, indexed, changes, None if before is None else grown[file])
+                continue
+            task = task_of(source, before)
+            if file not in readings:
+                reading = reader.read(task)
+                size += reading.size
             else:
-                read, is_whole = reader.read_turns(source, before, partial(self._said, before), changes)
-                size += read
-                if not is_whole:
+                asked, reading = readings[file]
+                if asked != task:
+                    left.append(file)  # it was read on meanwhile
+                    continue
+            if source.kind == "entry":
+                reader.take_entry(source, reading, before, indexed, changes)
+            else:
+                reader.take_turns(source, reading, before, partial(self._said, before), changes)
+                if not reading.is_whole:
                     left.append(file)  # a long log goes on
         return changes, left
+
+    def _known(self, files: Sequence[str]) -> dict[str, Known]:
+        """Return how files were indexed, those that were."""
+        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
+        return {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
 
     def _grown_of(self, file: str, generation: int) -> Grown | None:
         """Return how a large file of notes was read, if that is what the database still has."""
@@ -583,7 +654,7 @@ class Index:
             if self._db.generation != generation:
                 return False
             with self._db.transaction() as db:
-                packed = self._db.packed(db, [each.terms for each in changes.added])
+                packed = self._packed(db, changes)
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
@@ -594,8 +665,12 @@ class Index:
 
         return self._db.guarded(write)
 
-    def _is_young(self, signature: Signature) -> bool:
-        return self._wall_ns() - max(signature.mtime_ns, signature.ctime_ns) < _GRAIN_NS
+    def _packed(self, db: sqlite3.Connection, changes: Changes) -> list[bytes]:
+        """Return the terms of what is added as the database has them; in a transaction."""
+        if changes.glossary is None:
+            return self._db.packed(db, [each.terms for each in changes.added if not isinstance(each.terms, bytes)])
+        numbers = [each.terms for each in changes.added if isinstance(each.terms, bytes)]
+        return self._db.renumbered(db, changes.glossary, numbers)
 
     def _tell(self, group: str, delta: Callable[[], _Delta]) -> None:
         """Keep a change of a group for the corpora that hold it."""
@@ -630,7 +705,102 @@ class Index:
             state.corpus = None
             state.corpus_bytes = 0
             state.deltas.clear()
+            state.sent.clear()
             state.is_compared = False
+
+    # ------------------------------------------------------------------------------------------------- another process
+
+    def _work_elsewhere(self, process: ReadingProcess, is_bulk: bool) -> bool:
+        """Have a slice read by another process, take one it has read; return False when one is to be read here."""
+        try:
+            if process.pid is None:
+                waiting = sum(len(queue) for _, _, queue in self._queues(is_bulk))
+                if waiting < _WORTH_A_PROCESS or not process.may_start:
+                    return False
+                process.start()
+            elif not process.questions and self._slice(is_bulk) is None:
+                process.end()
+                return False
+            if not process.is_ready():
+                return False
+            while process.questions < _ASKED_AT_ONCE and (tasks := self._send(is_bulk)):
+                process.ask(tasks)
+            answer = process.take(_PATIENCE_SECONDS) if process.questions else None
+        except ReadingFailed as error:
+            self._take_back()
+            log.error("index.process_failed", error=str(error), now_what="the host reads the files itself")
+            return False
+        if answer is not None:
+            self._take_readings(*answer)
+            self._hand_out()
+        return True
+
+    def _slice(self, is_bulk: bool) -> tuple[str, _Group, dict[str, None], list[str]] | None:
+        """Return a group, one of its queues, and files in it for another process; None when there are none."""
+        for name, state, queue in self._queues(is_bulk):
+            files = [file for file in list(itertools.islice(queue, _AT_ONCE)) if not file.endswith(".md")]
+            if files:  # notes are read on from where they were, here
+                return name, state, queue, files
+        return None
+
+    def _send(self, is_bulk: bool) -> list[Task]:
+        """Take files out of a queue, for another process; none when there are none."""
+        found = self._slice(is_bulk)
+        if found is None:
+            return []
+        name, state, queue, files = found
+        tasks: list[Task] = []
+        with state.lock:
+            known = self._known([file for file in files if file.endswith(".jsonl")])
+            for file in files:
+                source = source_of(file)
+                if source is None or file not in queue:
+                    continue
+                del queue[file]
+                tasks.append(task_of(source, known.get(file)))
+                state.sent[file] = _Sent(tasks[-1], queue is state.fresh)
+        if tasks:
+            self._asked.append((name, tasks))
+        return tasks
+
+    def _take_readings(self, readings: Sequence[Reading], glossary: Glossary) -> None:
+        """Index what the other process has read, in the order in which it was asked."""
+        group, tasks = self._asked[0]
+        state = self._group(group)
+        part = tasks[: len(readings)]
+        del tasks[: len(readings)]
+        if not tasks:
+            self._asked.popleft()
+        with state.lock:
+            ours = {
+                task.source.file: (task, reading)
+                for task, reading in zip(part, readings, strict=True)
+                if (sent := state.sent.get(task.source.file)) is not None and sent.task is task
+            }
+            if not ours:
+                return  # all of it is old
+            try:
+                left = self._take(group, list(ours), ours, glossary)
+            except BaseException:
+                self._put_back(state, ours)
+                raise
+            self._put_back(state, left)
+            for file in ours:
+                state.sent.pop(file, None)
+
+    def _take_back(self) -> None:
+        """Put what another process was asked for, and did not answer, where it waited."""
+        self._asked.clear()
+        for state in list(self._groups.values()):
+            with state.lock:
+                self._put_back(state, list(state.sent))
+
+    def _put_back(self, state: _Group, files: Iterable[str]) -> None:
+        """Put files that were sent where they waited."""
+        for file in files:
+            sent = state.sent.pop(file, None)
+            if sent is not None:
+                (state.fresh if sent.is_fresh else state.backlog)[file] = None
 
     # -------------------------------------------------------------------------------------------------------- corpora
 

@@ -23,6 +23,7 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.files import FILE_MODE
 from honeybadger_host.memory.analyzer import ANALYZER_VERSION
+from honeybadger_host.memory.numbering import Glossary
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
@@ -94,6 +95,8 @@ class IndexFile:
         """The last number given, by table and group."""
         self._terms: dict[str, int] = {}
         self._last_term: int | None = None
+        self._epoch = 0
+        """Raised whenever numbers of terms may not stand any more."""
         self.rebuilds = 0
         self.generation = 0
         """Raised whenever it was made anew: what was read from it before stands nowhere."""
@@ -200,7 +203,7 @@ class IndexFile:
     def packed(self, db: sqlite3.Connection, texts: Sequence[Sequence[str]]) -> list[bytes]:
         """Return the terms of texts as the table has them, new ones with a new number; in a transaction."""
         if len(self._terms) > _REMEMBERED_TERMS:
-            self._forget_terms()
+            self._terms = {}
         packed: list[bytes] = []
         for text in texts:
             try:
@@ -210,6 +213,18 @@ class IndexFile:
                 numbers = array("I", map(self._terms.__getitem__, text))
             packed.append(numbers.tobytes())
         return packed
+
+    def renumbered(self, db: sqlite3.Connection, glossary: Glossary, texts: Sequence[bytes]) -> list[bytes]:
+        """Return what `packed` would of the terms that have these numbers in `glossary`; in a transaction."""
+        if len(self._terms) > _REMEMBERED_TERMS:
+            self._terms = {}
+        if glossary.epoch != self._epoch:
+            glossary.epoch, glossary.numbers = self._epoch, []
+        if new := glossary.words[len(glossary.numbers) :]:
+            self._note_terms(db, [new])
+            glossary.numbers += map(self._terms.__getitem__, new)
+        number_of = glossary.numbers.__getitem__
+        return [array("I", map(number_of, memoryview(text).cast("I"))).tobytes() for text in texts]
 
     def _note_terms(self, db: sqlite3.Connection, texts: Iterable[Sequence[str]]) -> None:
         """Look up the numbers of all terms of some texts; give one to those that have none."""
@@ -231,6 +246,7 @@ class IndexFile:
     def _forget_terms(self) -> None:
         self._terms = {}
         self._last_term = None
+        self._epoch += 1
 
     def _look_up_groups(self) -> None:
         with self._lock:

@@ -6,10 +6,9 @@ Nothing is written here: a slice of files is read and analysed first, then writt
 from __future__ import annotations
 
 import hashlib
-import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -18,35 +17,31 @@ import orjson
 import structlog
 
 from honeybadger_host.files import Signature
-from honeybadger_host.memory.analyzer import document_terms, entry_terms, length_in_words
-from honeybadger_host.memory.documents import KINDS, Document
-from honeybadger_host.memory.sources import (
-    Piece,
-    Source,
-    Unsearchable,
-    hash_of,
-    last_note,
-    pieces_of,
-    read_source,
-    turns_of,
+from honeybadger_host.memory.documents import Document
+from honeybadger_host.memory.numbering import Glossary
+from honeybadger_host.memory.reading import (
+    SAID,
+    Reading,
+    Said,
+    Task,
+    Terms,
+    analysed,
+    digest_of,
+    is_young,
+    read,
+    signature_of,
 )
+from honeybadger_host.memory.sources import Piece, Source, Unsearchable, hash_of, last_note, pieces_of, read_source
 
 if TYPE_CHECKING:
     from honeybadger_host.memory.corpus import Columns
 
 log = structlog.get_logger()
 
-COLUMNS: Final = (
-    "number, source, kind, key, author, role, at, category, tags, length, terms, known_by, digest, "
-    "name, title, bytes, text"
-)
+COLUMNS: Final = f"number, source, terms, {SAID}"
 LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
 """Columns of which a corpus is made, see `columns_of`."""
 LoadedRow: TypeAlias = tuple[int, int, str, int, str, str, float | None, str, str, int, bytes]
-_LARGEST_ENTRY_BYTES: Final = 1 << 20
-_TURNS_READ: Final = 1 << 18
-"""Bytes of a log read at once, about a thousand turns: 50 ms."""
-_LONGEST_LINE: Final = 8 << 20
 _LARGE_NOTES: Final = 1 << 15
 """Bytes of a MEMORY.md from which on it pays to remember how it was read."""
 
@@ -86,55 +81,26 @@ class Added(NamedTuple):
 
     Args:
         source_number: of its file.
+        session: of the log it stands in, or empty.
+        terms: words, or their numbers in `Changes.glossary`.
     """
 
     number: int
     source_number: int
-    source: Source
-    piece: Piece
-    terms: Sequence[str]
-    length: int
-    digest: bytes
+    session: str
+    said: Said
+    terms: Terms
 
     def row(self, terms: bytes) -> tuple[object, ...]:
         """Return the values of `COLUMNS`."""
-        piece = self.piece
-        return (
-            self.number,
-            self.source_number,
-            KINDS.index(self.source.kind),
-            piece.key,
-            piece.author,
-            piece.role,
-            piece.at,
-            piece.category,
-            orjson.dumps(piece.tags).decode() if piece.tags else "",
-            self.length,
-            terms,
-            known_by(piece.known_by) if piece.known_by else None,
-            self.digest,
-            piece.name,
-            piece.title,
-            len(piece.text.encode("utf-8", "surrogatepass")) if self.source.kind == "entry" else 0,
-            piece.text,
-        )
+        return (self.number, self.source_number, terms, *self.said)
 
-    def document(self) -> Document:
+    def document(self, glossary: Glossary | None) -> Document:
         """Return it as the ranking takes it."""
-        piece = self.piece
-        return Document(
-            number=self.number,
-            kind=self.source.kind,
-            key=piece.key,
-            terms=self.terms,
-            length=self.length,
-            session=self.source.session,
-            author=piece.author,
-            role=piece.role,
-            at=float("nan") if piece.at is None else piece.at,
-            category=piece.category,
-            tags=piece.tags,
-        )
+        if not isinstance(self.terms, bytes):
+            return self.said.document(self.number, self.session, self.terms)
+        assert glossary is not None, "terms are numbers in one"  # noqa: S101  its owner's mistake
+        return self.said.document(self.number, self.session, glossary.terms(self.terms))
 
 
 @dataclass(slots=True)
@@ -147,6 +113,7 @@ class Changes:
         sources: rows of files that were read.
         gone: numbers of files that are not there any more.
         grown: file of notes -> what is to be known of it when it is read again.
+        glossary: of the terms of what is added, when these are numbers.
     """
 
     added: list[Added] = field(default_factory=list)
@@ -155,24 +122,29 @@ class Changes:
     sources: list[tuple[object, ...]] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
     grown: dict[str, Grown] = field(default_factory=dict)
+    glossary: Glossary | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads the files of one group.
+    """Reads the files of one group, and takes what was read of them.
 
     Args:
         take_source, take_document: give the next number.
-        is_young: whether a file with this signature may be written again within the same time stamp.
+        wall_ns: a file as young as that may be written again within the same time stamp.
     """
 
     home: Path
     max_note_bytes: int
     take_source: Callable[[], int]
     take_document: Callable[[], int]
-    is_young: Callable[[Signature], bool]
+    wall_ns: Callable[[], int]
 
-    def read_whole(
+    def read(self, task: Task) -> Reading:
+        """Read an entry or a log."""
+        return read(str(self.home), task, self.wall_ns)
+
+    def read_notes(
         self,
         source: Source,
         known: Known | None,
@@ -180,21 +152,20 @@ class Reader:
         changes: Changes,
         grown: Grown | None = None,
     ) -> int:
-        """Read a file that is no log of turns; return how many bytes.
+        """Read a MEMORY.md or HISTORY.md; return how many bytes.
 
         Args:
             there: gives (key, digest) -> number of what is indexed of it.
             grown: what is known of a file of notes.
         """
         problem = ""
-        limit = _LARGEST_ENTRY_BYTES if source.kind == "entry" else self.max_note_bytes
         pieces: Sequence[Piece] = ()
-        signature, size, data = None, 0, b""
+        signature: Signature | None = None
+        data = b""
         try:
-            read = read_source(self.home, source.file, most_bytes=limit)
-            if read is not None:
-                data, signature = read
-                size = len(data)
+            found = read_source(self.home, source.file, most_bytes=self.max_note_bytes)
+            if found is not None:
+                data, signature = found
                 if grown is not None and not _begins(data, grown):
                     grown = None
                 behind, seen = (0, Counter[str]()) if grown is None else (grown.size, grown.seen)
@@ -203,85 +174,84 @@ class Reader:
             problem = str(error)
             signature = signature or signature_of(f"{self.home}/{source.file}")
         except OSError as error:
-            log.error("index.failed", file=source.file, error=error.strerror, now_what="it is read again later")
-            return 0  # the next comparison finds it
-        number = self._note(source, known, signature, 0, problem, changes)
+            _note_failed(source, error.strerror)
+            return 0
+        number = self._note(source, known, signature, is_young(signature, self.wall_ns), 0, problem, changes)
         left = dict(there() if grown is None or not pieces else grown.last)
-        before = len(changes.added) - len(changes.removed)
         last: dict[tuple[str, bytes], int] = {}
         for piece in pieces:
-            digest = _digest(piece)
+            digest = digest_of(piece)
             if (standing := left.pop((piece.key, digest), None)) is None:
-                changes.added.append(self._added(number, source, piece, digest))
-                standing = changes.added[-1].number
+                standing = self._add(number, source, *analysed(source.kind, piece, digest), changes)
             last = {(piece.key, digest): standing}
         changes.removed.extend(left.values())
-        if source.kind == "note" and size >= _LARGE_NOTES and (end := last_note(data)) and pieces:
+        if source.kind == "note" and len(data) >= _LARGE_NOTES and (end := last_note(data)) and pieces:
             seen = Counter[str]() if grown is None else grown.seen.copy()
             seen.update(hash_of(piece.key) for piece in pieces[:-1])
             changes.grown[source.file] = Grown(end, hashlib.sha256(data[:end]).digest(), seen, last)
-        if source.kind == "entry":
-            changes.entries += len(changes.added) - len(changes.removed) - before
-        return size
+        return len(data)
 
-    def read_turns(
-        self, source: Source, known: Known | None, there: Callable[[], list[int]], changes: Changes
-    ) -> tuple[int, bool]:
-        """Read what was appended to a log, or all of it when it is another file, or shorter than it was.
+    def take_entry(
+        self,
+        source: Source,
+        reading: Reading,
+        known: Known | None,
+        there: Callable[[], Mapping[tuple[str, bytes], int]],
+        changes: Changes,
+    ) -> None:
+        """Take what was read of an entry.
+
+        Args:
+            there: as of `read_notes`.
+        """
+        if reading.error:
+            _note_failed(source, reading.error)
+            return
+        number = self._note(source, known, reading.signature, reading.is_young, 0, reading.problem, changes)
+        left = dict(there())
+        for said, terms in reading.found:
+            if left.pop((said.key, said.digest), None) is None:
+                self._add(number, source, said, terms, changes)
+                changes.entries += 1
+        changes.removed.extend(left.values())
+        changes.entries -= len(left)
+
+    def take_turns(
+        self,
+        source: Source,
+        reading: Reading,
+        known: Known | None,
+        there: Callable[[], Iterable[int]],
+        changes: Changes,
+    ) -> None:
+        """Take what was read of a log.
 
         Args:
             there: gives the numbers of what is indexed of it.
-        Returns:
-            How many bytes were read, and whether that was all.
         """
-        signature = signature_of(f"{self.home}/{source.file}")
-        mark = known.mark if known is not None and signature is not None and known.inode == signature.inode else 0
-        if signature is not None and signature.size < mark:
-            mark = 0
-        problem, is_whole, size = "", True, 0
-        pieces: Sequence[Piece] = ()
-        try:
-            for most in (_TURNS_READ, _LONGEST_LINE):
-                read = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
-                if read is None:
-                    break
-                data, signature = read
-                size = len(data)
-                pieces, whole, skipped = turns_of(data)
-                if whole or size < most:
-                    break
-            else:
-                whole = _LONGEST_LINE  # one line of so many bytes is no turn
-        except Unsearchable as error:
-            read, problem = None, str(error)
-        except OSError as error:
-            log.error("index.failed", file=source.file, error=error.strerror, now_what="it is read again later")
-            return 0, True
-        if known is not None and mark == 0:
+        if reading.error:
+            _note_failed(source, reading.error)
+            return
+        if known is not None and reading.is_anew:
             changes.removed.extend(there())
-        if read is not None and signature is not None:
-            mark += whole
-            is_whole = mark >= signature.size or not whole
-            if skipped:
-                log.warning("index.skipped", file=source.file, lines=skipped, why="they are no turns")
-            if not is_whole:
-                signature = signature._replace(size=mark)
-        number = self._note(source, known, signature, mark, problem, changes)
-        changes.added.extend(self._added(number, source, piece, b"") for piece in pieces)
-        return size, is_whole
+        if reading.skipped:
+            log.warning("index.skipped", file=source.file, lines=reading.skipped, why="they are no turns")
+        number = self._note(source, known, reading.signature, reading.is_young, reading.mark, reading.problem, changes)
+        for said, terms in reading.found:
+            self._add(number, source, said, terms, changes)
 
-    def _added(self, number: int, source: Source, piece: Piece, digest: bytes) -> Added:
-        if source.kind == "entry":
-            terms = entry_terms(piece.text, piece.category, (*piece.names, *piece.tags))
-        else:
-            terms = document_terms("\n".join((*piece.names, piece.text)))
-        return Added(self.take_document(), number, source, piece, terms, length_in_words(terms), digest)
+    def _add(self, number: int, source: Source, said: Said, terms: Terms, changes: Changes) -> int:
+        """Add a document of the file of that number; return its own."""
+        document = self.take_document()
+        changes.added.append(Added(document, number, source.session, said, terms))
+        return document
 
     def _note(
         self,
         source: Source,
         known: Known | None,
         signature: Signature | None,
+        is_young: bool,
         mark: int,
         problem: str,
         changes: Changes,
@@ -294,11 +264,16 @@ class Reader:
         if problem:
             log.warning("index.refused", file=source.file, why=problem)
         number = known.number if known is not None else self.take_source()
-        size = -1 if self.is_young(signature) else signature.size
+        size = -1 if is_young else signature.size
         changes.sources.append(
             (number, source.file, signature.inode, size, signature.mtime_ns, signature.ctime_ns, mark, problem)
         )
         return number
+
+
+def task_of(source: Source, known: Known | None) -> Task:
+    """Return what is to be read of a file, which was indexed as `known` says."""
+    return Task(source) if source.kind != "turn" or known is None else Task(source, known.inode, known.mark)
 
 
 def columns_of(rows: Sequence[LoadedRow], sessions: Mapping[int, str]) -> Columns:
@@ -328,33 +303,10 @@ def columns_of(rows: Sequence[LoadedRow], sessions: Mapping[int, str]) -> Column
     )
 
 
-def known_by(normalised: str) -> int:
-    """Return what an entry is looked up by that says just this; others may have the same, once in 10^19."""
-    return int.from_bytes(hashlib.sha256(normalised.encode("utf-8", "surrogatepass")).digest()[:8], signed=True)
-
-
-def signature_of(path: str) -> Signature | None:
-    """Return a file's signature, None when there is none."""
-    try:
-        return Signature.of(os.stat(path, follow_symlinks=False))
-    except OSError:
-        return None
-
-
 def _begins(data: bytes, grown: Grown) -> bool:
     return len(data) > grown.size and hashlib.sha256(data[: grown.size]).digest() == grown.digest
 
 
-def _digest(piece: Piece) -> bytes:
-    what = (
-        piece.key,
-        piece.text,
-        str(piece.at),
-        piece.author,
-        piece.role,
-        piece.category,
-        *piece.tags,
-        "",
-        *piece.names,
-    )
-    return hashlib.sha256("\0".join(what).encode("utf-8", "surrogatepass")).digest()[:16]
+def _note_failed(source: Source, error: str | None) -> None:
+    """Say that a file could not be read just now; the next comparison finds it."""
+    log.error("index.failed", file=source.file, error=error, now_what="it is read again later")

@@ -161,7 +161,7 @@ def _look(home: Path, file: str) -> Iterator[tuple[Source, Signature]]:
 
 
 def read_source(
-    home: Path, file: str, *, most_bytes: int, start: int = 0, is_cut: bool = False
+    home: Path | str, file: str, *, most_bytes: int, start: int = 0, is_cut: bool = False
 ) -> tuple[bytes, Signature] | None:
     """Return a file's bytes from `start`, and its signature; None when there is no such file.
 

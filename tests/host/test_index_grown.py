@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.memory import indexing
+from honeybadger_host.memory.documents import Kind
 from honeybadger_host.memory.index import INDEX_FILE, Index
-from honeybadger_host.memory.indexing import Reader
+from honeybadger_host.memory.reading import Said, analysed
 from honeybadger_host.memory.sources import Piece
 
 FILE = "groups/main/MEMORY.md"
@@ -74,13 +75,12 @@ def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    added = Reader._added
 
-    def counted(self: Reader, number: int, source: object, piece: Piece, digest: bytes) -> object:
+    def counted(kind: Kind, piece: Piece, digest: bytes) -> tuple[Said, list[str]]:
         read.append(piece.text)
-        return added(self, number, source, piece, digest)  # type: ignore[arg-type]
+        return analysed(kind, piece, digest)
 
-    monkeypatch.setattr(Reader, "_added", counted)
+    monkeypatch.setattr(indexing, "analysed", counted)
     path = tmp_path / FILE
     path.write_text("".join(f"\n## Notes (ann, 2026-11-21 06:05)\n- number {number}\n" for number in range(1000)))
     index.touch(FILE)
