@@ -1,6 +1,7 @@
 """The dates a question says, as spans of time. Pure.
 
-`last Friday`, `in May`, `on 7 May 2023`, `two weeks ago`, `2023-05-07`, `5月7日`, `letzte Woche`.
+`last Friday`, `in May`, `on 7 May 2023`, `two weeks ago`, `2023-05-07`, `5月7日`, `letzte Woche`, `la semana pasada`,
+`il y a deux jours`, `в прошлую пятницу`.
 A date without a year means that day of every year.
 """
 
@@ -8,12 +9,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from honeybadger_host.memory.words import MONTHS, NUMBERS, WEEKDAYS
+from honeybadger_host.memory.eastern_dates import days_meant, in_digits
+from honeybadger_host.memory.words import COUNTS, DAYS_BACK, MONTHS, NUMBERS, UNITS, WEEKDAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +51,57 @@ class Said:
         return [span for year in years if (span := _span(year, self.month, self.day)) is not None]
 
 
-_MONTH: Final = "|".join(sorted(map(re.escape, MONTHS), key=len, reverse=True))
-_WEEKDAY: Final = "|".join(WEEKDAYS)
-_COUNT: Final = r"(?:\d{1,3}|an?|one|" + "|".join(NUMBERS) + "|couple of|few|ein(?:er|em)?|zwei|drei)"
-_UNIT_DAYS: Final = {
-    "day": 1, "days": 1, "week": 7, "weeks": 7, "month": 30, "months": 30, "year": 365, "years": 365,
-    "tag": 1, "tage": 1, "tagen": 1, "woche": 7, "wochen": 7, "monat": 30, "monate": 30, "monaten": 30,
-    "jahr": 365, "jahre": 365, "jahren": 365, "天": 1, "日": 1, "周": 7, "週": 7, "星期": 7, "个月": 30, "個月": 30,
-    "月": 30, "年": 365,
-}  # fmt: skip
-_UNIT: Final = "|".join(sorted((unit for unit in _UNIT_DAYS if unit.isascii()), key=len, reverse=True))
-_LAST: Final = "last|past|previous|(?:letzte|vorige|vergangene)[nsrm]?|pasad[oa]|dernière?|passée?"
+def _either(words: Iterable[str]) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+
+_MONTH: Final = _either(MONTHS)
+_WEEKDAY: Final = _either(WEEKDAYS)
+_COUNT: Final = r"(?:\d{1,3}|couple[ ]of|" + _either({**COUNTS, **NUMBERS}) + ")"
+_UNIT: Final = _either(UNITS)
+_LAST: Final = (
+    r"last|past|previous|(?:letzt|vorig|vergangen)e[nsrm]?|derni[eè]re?s?|vorige|afgelopen|förra|"
+    r"прошл(?:ый|ого|ом|ая|ую|ой|ое|ые|ых)|zeszł(?:y|ym|ą|ej|ego)|ostatni(?:ą|ej|m|ego)?"
+)
+_PASSED: Final = r"pasad[oa]s?|passad[oa]s?|derni[eè]re?s?|passée?s?|scors[oaie]"
+_THIS: Final = r"this|diese[nsrm]?|cet|cette|ce|est[ea]|quest[oa]|deze|dit|эт(?:ой|от|ом|у)|t(?:ym|en|ego)"
+_WEEKEND: Final = r"weekend|wochenende|week-end|fin[ ]de[ ]semana|fim[ ]de[ ]semana|fine[ ]settimana|выходные|выходных"
+_PREPOSITION: Final = (
+    r"in|of|since|until|during|early|late|mid|last|this|by|im|seit|bis|ende|anfang|mitte|en|de|em|à|au|fin|début|mi|"
+    r"depuis|a|nel|da|do|sinds|sedan|в|с|до|w|od"
+)
 _YEAR: Final = r"(?:19|20)\d\d"
 _DAY: Final = r"(?:0?[1-9]|[12]\d|3[01])"
 _PATTERN: Final = re.compile(
     rf"""
     (?P<iso>\b(?P<iy>{_YEAR})[-/.](?P<im>0?[1-9]|1[0-2])(?:[-/.](?P<id>{_DAY}))?\b)
-    |(?P<cjk>(?:(?P<cy>{_YEAR})年)?(?P<cm>1[0-2]|0?[1-9])月(?:(?P<cd>{_DAY})[日号號])?)
-    |(?P<cjkyear>(?P<cyo>{_YEAR})年)
-    |(?P<dmy>\b(?P<dd>{_DAY})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?(?P<dm>{_MONTH})\b\.?,?
-        (?:\s+(?:of\s+|de\s+)?(?P<dy>{_YEAR})\b)?)
-    |(?P<mdy>\b(?P<mm>{_MONTH})\b\.?\s+(?:the\s+)?(?P<md>{_DAY})(?:st|nd|rd|th)?\b(?!\s*:)
-        (?:,?\s+(?P<my>{_YEAR})\b)?)
-    |(?P<month>\b(?:(?P<prep>in|of|since|until|during|early|late|mid|last|this|by|im|seit|ende|anfang|en|de|em|depuis)\s+)?
-        (?P<om>{_MONTH})\b\.?(?:,?\s+(?:of\s+|de\s+)?(?P<oy>{_YEAR})\b)?)
+    |(?P<cjk>(?:(?P<cy>{_YEAR})[ ]?[年년][ ]?)?(?<!\d)(?P<cm>1[0-2]|0?[1-9])[月월](?:[ ]?(?P<cd>{_DAY})[日号號일])?)
+    |(?P<cjkyear>(?P<cyo>{_YEAR})[ ]?[年년])
+    |(?P<numeric>\b(?P<nd>{_DAY})\.(?P<nm>0?[1-9]|1[0-2])\.(?P<ny>{_YEAR})?(?!\d))
+    |(?P<dmy>\b(?P<dd>{_DAY})(?:st|nd|rd|th|er|\.)?[ ](?:of[ ]|de[ ])?(?P<dm>{_MONTH})\b\.?,?
+        (?:[ ](?:of[ ]|de[ ]|del[ ])?(?P<dy>{_YEAR})\b)?)
+    |(?P<mdy>\b(?P<mm>{_MONTH})\b\.?[ ](?:the[ ])?(?P<md>{_DAY})(?:st|nd|rd|th)?\b(?![ ]?:)
+        (?:,?[ ](?P<my>{_YEAR})\b)?)
+    |(?P<month>\b(?:(?P<prep>{_PREPOSITION})[ ])?
+        (?P<om>{_MONTH})\b\.?(?:,?[ ](?:of[ ]|de[ ]|del[ ])?(?P<oy>{_YEAR})\b)?)
     |(?P<us>\b(?P<ua>\d{{1,2}})/(?P<ub>\d{{1,2}})/(?P<uy>{_YEAR})\b)
-    |(?P<ago>\b(?P<an>{_COUNT})\s+(?P<au>{_UNIT})\s+ago\b|\bvor\s+(?P<gn>{_COUNT})\s+(?P<gu>{_UNIT})\b)
-    |(?P<cago>(?P<cn>(?<!\d)\d{{1,4}}|[一二两三四五六七八九十])(?P<cu>天|日|周|週|星期|个月|個月|年)前)
-    |(?P<past>\b(?:{_LAST})\s+(?:(?P<pn>{_COUNT})\s*)?(?P<pu>{_UNIT})\b)
-    |(?P<weekend>\b(?:{_LAST}|this)\s+(?:weekend|wochenende)\b)
-    |(?P<this>\b(?:this|diese[nsrm]?)\s+(?P<tu>week|month|year|woche|monat|jahr)\b)
-    |(?P<weekday>\b(?:(?P<wl>{_LAST}|on|am|this)\s+)?(?P<wd>{_WEEKDAY})\b)
-    |(?P<near>\b(?:yesterday|gestern|hier|ayer|today|heute|hoy|aujourd'hui|tonight|last\s+night)\b|昨天|昨日|今天|今日|前天)
-    |(?P<clast>上(?:个|個)?(?P<clu>周|週|星期|礼拜|月)(?P<cwd>[一二三四五六日天])?|去年|今年|先週|先月)
-    |(?P<year>(?:\b(?:in|of|since|during|im\s+jahr|en|em)\s+)(?P<yy>{_YEAR})\b)
+    |(?P<ago>\b(?P<an>{_COUNT})[ ](?P<au>{_UNIT})[ ](?:ago|fa|geleden|назад|temu|atrás|sedan|önce)\b
+        |\b(?:vor|il[ ]y[ ]a|hace|há|för)[ ](?P<gn>{_COUNT})[ ](?P<gu>{_UNIT})\b
+        |\b(?P<ru>{_UNIT})[ ](?:назад|temu)\b)
+    |(?P<past>\b(?:{_LAST})[ ](?P<pn>{_COUNT}\b)?[ ]?(?P<pu>{_UNIT})\b
+        |\b(?:(?P<qn>{_COUNT})[ ])?(?P<qu>{_UNIT})[ ](?:{_PASSED})\b)
+    |(?P<weekend>\b(?:{_LAST}|{_THIS})[ ](?:{_WEEKEND})\b|\b(?:{_WEEKEND})[ ](?:{_PASSED})\b)
+    |(?P<this>\b(?:{_THIS})[ ](?P<tu>{_UNIT})\b)
+    |(?P<weekday>\b(?:(?:{_LAST}|on|am|this)[ ])?(?P<wd>{_WEEKDAY})\b)
+    |(?P<near>\b(?:{_either(DAYS_BACK)}|last[ ]night)\b)
+    |(?P<year>\b(?:in|of|since|during|im[ ]jahr|en|em|nel|в|w|seit|depuis|desde)[ ](?P<yy>{_YEAR})\b)
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_WORDLIKE: Final = frozenset(("may", "march", "mar", "mars", "mai", "jun", "jan", "dec", "sept", "maart", "set", "mei"))
+_WORDLIKE: Final = frozenset(
+    ("may", "march", "mar", "mars", "mai", "maj", "jun", "jan", "dec", "sept", "maart", "set", "mei", "maja")
+)
 """Month names that mean something else as often: they need a preposition, a day or a year."""
-_CJK_DIGITS: Final = {digit: value for value, digit in enumerate("一二三四五六七八九十", 1)} | {
-    "两": 2,
-    "日": 7,
-    "天": 7,
-}
 
 
 def dates_said(text: str, now: datetime | None) -> tuple[Said, ...]:
@@ -101,15 +110,19 @@ def dates_said(text: str, now: datetime | None) -> tuple[Said, ...]:
     Args:
         now: aware; what `yesterday` is counted from. Without it only absolute dates are understood.
     """
-    if not any(letter.isdigit() for letter in text) and not _MAYBE.search(text):
-        return ()
-    return tuple(_said(unicodedata.normalize("NFKC", text), now))
+    text = in_digits(" ".join(unicodedata.normalize("NFKC", text).split()))
+    if not _TELLING.isdisjoint(_WORD.findall(text.casefold())) or any(letter.isdigit() for letter in text):
+        return tuple(_said(text, now))
+    return () if now is None or text.isascii() else tuple(_eastern(text, now))
 
 
-_MAYBE: Final = re.compile(
-    rf"{_MONTH}|{_WEEKDAY}|ago|{_LAST}|this|diese|vor|yester|today|tonight|gestern|heute|hier|ayer|hoy|aujourd|[昨今前上去先]",
-    re.IGNORECASE,
-)
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_TELLING: Final = frozenset(
+    part
+    for word in (*MONTHS, *WEEKDAYS, *DAYS_BACK, *UNITS, "weekend", "wochenende", "week-end", "semana", "settimana")
+    for part in _WORD.findall(word)
+) | {"night", "выходные", "выходных"}
+"""One of these, or a digit, stands in every date but those of Chinese, Japanese and Korean."""
 
 
 def _said(text: str, now: datetime | None) -> Iterator[Said]:
@@ -122,6 +135,14 @@ def _said(text: str, now: datetime | None) -> Iterator[Said]:
         found = _read(match, now)
         if found is not None:
             yield found
+    if now is not None and not text.isascii():
+        yield from _eastern(text, now)
+
+
+def _eastern(text: str, now: datetime) -> Iterator[Said]:
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    for words, first, days in days_meant(text, today):
+        yield _days(words, first, days)
 
 
 def _read(match: re.Match[str], now: datetime | None) -> Said | None:
@@ -129,8 +150,8 @@ def _read(match: re.Match[str], now: datetime | None) -> Said | None:
     part = match.groupdict()
     kind = match.lastgroup and next(
         name
-        for name in ("iso", "cjk", "cjkyear", "dmy", "mdy", "month", "us", "ago", "cago", "past", "weekend", "this",
-                     "weekday", "near", "clast", "year")
+        for name in ("iso", "cjk", "cjkyear", "numeric", "dmy", "mdy", "month", "us", "ago", "past", "weekend", "this",
+                     "weekday", "near", "year")
         if part[name] is not None
     )  # fmt: skip
     match kind:
@@ -140,13 +161,15 @@ def _read(match: re.Match[str], now: datetime | None) -> Said | None:
             return _date(words, part["cy"], int(part["cm"]), part["cd"])
         case "cjkyear":
             return _date(words, part["cyo"], None, None)
+        case "numeric":
+            return _date(words, part["ny"], int(part["nm"]), part["nd"])
         case "dmy":
             return _date(words, part["dy"], MONTHS[part["dm"].casefold()], part["dd"])
         case "mdy":
             return _date(words, part["my"], MONTHS[part["mm"].casefold()], part["md"])
         case "month":
             name = part["om"].casefold()
-            if name in _WORDLIKE and part["oy"] is None and (part["prep"] is None or not part["om"][0].isupper()):
+            if name in _WORDLIKE and part["oy"] is None and part["prep"] is None:
                 return None
             return _date(words, part["oy"], MONTHS[name], None)
         case "us":
@@ -161,28 +184,29 @@ def _read(match: re.Match[str], now: datetime | None) -> Said | None:
 def _relative(kind: str, words: str, part: dict[str, str | None], now: datetime) -> Said | None:
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     lowered = words.casefold()
-    if kind in ("ago", "cago"):
-        count = _count(part["an"] or part["gn"] or part["cn"] or "")
-        unit = _UNIT_DAYS[(part["au"] or part["gu"] or part["cu"] or "").casefold()]
+    if kind == "ago":
+        count = _count(part["an"] or part["gn"] or "")
+        unit = UNITS[(part["au"] or part["gu"] or part["ru"] or "").casefold()]
         width = {1: 0, 7: 3, 30: 15, 365: 182}[unit]
         middle = today - timedelta(days=min(count * unit, 36_500))
         return _days(words, middle - timedelta(days=width), 2 * width + 1)
     if kind == "past":
-        unit = _UNIT_DAYS[(part["pu"] or "").casefold()]
-        count = _count(part["pn"]) if part["pn"] else 1
-        if part["pn"] is None and unit == 30:
+        unit = UNITS[(part["pu"] or part["qu"] or "").casefold()]
+        written = part["pn"] or part["qn"]
+        count = _count(written) if written else 1
+        if written is None and unit == 30:
             end = today.replace(day=1)
             start = (end - timedelta(days=1)).replace(day=1)
             return Said(words, Span(start.timestamp(), end.timestamp()))
-        if part["pn"] is None and unit == 365:
+        if written is None and unit == 365:
             return _date(words, str(today.year - 1), None, None)
-        if part["pn"] is None and unit == 7:
+        if written is None and unit == 7:
             return _days(words, today - timedelta(days=today.weekday() + 7), 7)
         return _days(words, today - timedelta(days=min(count * unit, 36_500)), min(count * unit, 36_500) + 1)
     if kind == "weekend":
         return _days(words, today - timedelta(days=today.weekday() + 2), 2)
     if kind == "this":
-        unit = _UNIT_DAYS[(part["tu"] or "").casefold()]
+        unit = UNITS[(part["tu"] or "").casefold()]
         start = {7: today - timedelta(days=today.weekday()), 30: today.replace(day=1)}.get(
             unit, today.replace(month=1, day=1)
         )
@@ -191,33 +215,15 @@ def _relative(kind: str, words: str, part: dict[str, str | None], now: datetime)
         back = (today.weekday() - WEEKDAYS[(part["wd"] or "").casefold()]) % 7 or 7
         return _days(words, today - timedelta(days=back), 1)
     if kind == "near":
-        back = 0 if lowered.startswith(("today", "heute", "hoy", "aujourd", "tonight", "今")) else 1
-        return _days(words, today - timedelta(days=2 if lowered == "前天" else back), 1)
-    if kind == "clast":
-        return _chinese(words, part, today)
+        return _days(words, today - timedelta(days=DAYS_BACK.get(lowered, 1)), 1)
     return None
-
-
-def _chinese(words: str, part: dict[str, str | None], today: datetime) -> Said | None:
-    if words == "去年":
-        return _date(words, str(today.year - 1), None, None)
-    if words == "今年":
-        return _date(words, str(today.year), None, None)
-    if words == "先月" or part["clu"] == "月":
-        end = today.replace(day=1)
-        return Said(words, Span((end - timedelta(days=1)).replace(day=1).timestamp(), end.timestamp()))
-    monday = today - timedelta(days=today.weekday() + 7)
-    if part["cwd"]:
-        return _days(words, monday + timedelta(days=_CJK_DIGITS[part["cwd"]] - 1), 1)
-    return _days(words, monday, 7)
 
 
 def _count(word: str) -> int:
     word = word.casefold()
     if word.isdigit():
         return int(word)
-    known = {"couple of": 2, "few": 3, "zwei": 2, "drei": 3}
-    return known.get(word) or int(NUMBERS.get(word, "0")) or _CJK_DIGITS.get(word, 1)
+    return COUNTS.get(word.split()[0]) or int(NUMBERS.get(word, "1")) if word else 1
 
 
 def _date(words: str, year: str | None, month: int | None, day: str | None) -> Said | None:

@@ -139,18 +139,18 @@ MONTHS: Final[dict[str, int]] = {
     name: number
     for number, names in enumerate(
         (
-            "january jan januar janvier enero gennaio janeiro januari",
-            "february feb februar février febrero febbraio fevereiro februari",
-            "march mar märz mars marzo março maart",
-            "april apr avril abril aprile",
-            "may mai mayo maggio maio mei",
-            "june jun juni juin junio giugno junho",
-            "july jul juli juillet julio luglio julho",
-            "august aug août agosto augustus",
-            "september sep sept septembre septiembre settembre setembro",
-            "october oct oktober octobre octubre ottobre outubro",
-            "november nov novembre noviembre novembro",
-            "december dec dezember décembre diciembre dicembre dezembro",
+            "january jan januar janvier enero gennaio janeiro januari январь января январе styczeń stycznia styczniu",
+            "february feb februar février febrero febbraio fevereiro februari февраль февраля феврале luty lutego",
+            "march mar märz mars marzo março maart марта марте marca marcu",
+            "april apr avril abril aprile апрель апреля апреле kwiecień kwietnia kwietniu",
+            "may mai mayo maggio maio mei maj май мая мае maja maju",
+            "june jun juni juin junio giugno junho июнь июня июне czerwca czerwcu",
+            "july jul juli juillet julio luglio julho июль июля июле lipca lipcu",
+            "august aug août agosto augustus augusti август августа августе sierpnia sierpniu",
+            "september sep sept septembre septiembre settembre setembro сентябрь сентября сентябре września wrześniu",
+            "october oct oktober octobre octubre ottobre outubro октябрь октября октябре października październiku",
+            "november nov novembre noviembre novembro ноябрь ноября ноябре listopada listopadzie",
+            "december dec dezember décembre diciembre dicembre dezembro декабрь декабря декабре grudnia grudniu",
         ),
         1,
     )
@@ -160,18 +160,69 @@ WEEKDAYS: Final[dict[str, int]] = {
     name: number
     for number, names in enumerate(
         (
-            "monday montag lundi lunes",
-            "tuesday dienstag mardi martes",
-            "wednesday mittwoch mercredi miércoles",
-            "thursday donnerstag jeudi jueves",
-            "friday freitag vendredi viernes",
-            "saturday samstag samedi sábado",
-            "sunday sonntag dimanche domingo",
+            "monday montag lundi lunes lunedì segunda-feira maandag måndag mandag понедельник poniedziałek",
+            "tuesday dienstag mardi martes martedì terça-feira dinsdag tisdag tirsdag вторник wtorek",
+            "wednesday mittwoch mercredi miércoles mercoledì quarta-feira woensdag onsdag среда среду środa środę",
+            "thursday donnerstag jeudi jueves giovedì quinta-feira donderdag torsdag четверг czwartek",
+            "friday freitag vendredi viernes venerdì sexta-feira vrijdag fredag пятница пятницу piątek",
+            "saturday samstag samedi sábado sabato zaterdag lördag lørdag суббота субботу sobota sobotę",
+            "sunday sonntag dimanche domingo domenica zondag söndag søndag воскресенье niedziela niedzielę",
         )
     )
     for name in names.split()
 }
 """Name -> weekday as `datetime.weekday` counts; casefolded, accents as written."""
+
+DAYS_BACK: Final[dict[str, int]] = {
+    name: back
+    for back, names in enumerate(
+        (
+            "today tonight heute aujourd'hui hoy oggi hoje vandaag idag сегодня dziś dzisiaj bugün",
+            "yesterday gestern hier ayer anoche ieri ontem gisteren igår вчера wczoraj dün",
+            "vorgestern avant-hier anteayer anteontem eergisteren позавчера przedwczoraj",
+        )
+    )
+    for name in names.split()
+}
+"""What says a day by how long ago it is -> how many days."""
+
+_STRETCHES: Final = """
+    1: day days tag tage tagen jour jours día días giorno giorni dia dias dag dagen dagar день дня дней dzień dni
+    7: week weeks woche wochen semaine semaines semana semanas settimana settimane weken vecka veckor
+    7: неделя неделю неделе недели недель tydzień tygodnie tygodni tygodniu
+    30: month months monat monate monaten mois mes meses mese mesi mês maand maanden månad månader
+    30: месяц месяца месяце месяцев miesiąc miesiące miesięcy miesiącu
+    365: year years jahr jahre jahren an ans année années año años anno anni ano anos jaar jaren år
+    365: год года году лет rok roku lata lat
+    """
+UNITS: Final[dict[str, int]] = {
+    name: int(days)
+    for line in _STRETCHES.strip().splitlines()
+    for days, names in [line.split(":")]
+    for name in names.split()
+}
+"""Name of a stretch of time -> its days, about."""
+
+COUNTS: Final[dict[str, int]] = {
+    name: count
+    for count, names in enumerate(
+        (
+            "a an one ein eine einer einem einen un une una uno um uma een en один одну",
+            "couple zwei deux dos due dois duas twee två два две dwa dwie",
+            "few drei trois tres tre três drie три trzy",
+            "vier quatre cuatro quattro quatro fyra четыре cztery",
+            "fünf cinq cinco cinque vijf fem пять pięć",
+            "sechs six seis sei zes sex шесть sześć",
+            "sieben sept siete sette sete zeven sju семь siedem",
+            "acht huit ocho otto oito åtta восемь osiem",
+            "neun neuf nueve nove negen nio девять dziewięć",
+            "zehn dix diez dieci dez tien tio десять dziesięć",
+        ),
+        1,
+    )
+    for name in names.split()
+}
+"""What counts such stretches; English numbers are in `NUMBERS`."""
 
 TIME_WORDS: Final[dict[str, frozenset[str]]] = {
     "english": _words("""
