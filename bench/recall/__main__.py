@@ -43,7 +43,10 @@ def main() -> int:
     more = {f"honeybadger, {language} vectors": with_vectors(open_embedder(language)) for language in arguments.vectors}
     asker = (arguments.asker,) if arguments.asker else ()
     for path in arguments.locomo:
-        conversations = [Conversation(each.name, each.turns, each.questions, asker) for each in locomo.load(path)]
+        loaded = locomo.read(path)
+        for line in loaded.skipped:
+            print(f"{path.name}: {line}", file=sys.stderr)
+        conversations = [Conversation(each.name, each.turns, each.questions, asker) for each in loaded.conversations]
         report(path.name, conversations, arguments.only, more, is_learning=arguments.learn)
     if not arguments.locomo:
         report("the project's own small set", synthetic.conversations(), arguments.only, more, is_learning=False)

@@ -63,13 +63,30 @@ class Conversation:
         return datetime.fromtimestamp(moment, UTC)
 
 
-_USERS = {"user", "human", "me", "用户", "用戶", "使用者"}
-_ASSISTANTS = {"assistant", "ai", "bot", "model", "agent", "助手", "助理", "智能助手", "ai助手"}
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_USERS = _names("""
+    user human me 用户 用戶 使用者 ユーザー 사용자 usuario usuaria usuário utilisateur
+    utilisatrice nutzer benutzer nutzerin utente gebruiker användare bruger bruker
+    użytkownik kullanıcı пользователь користувач مستخدم المستخدم
+    """)
+_ASSISTANTS = _names("""
+    assistant ai bot model agent chatbot 助手 助理 智能助手 ai助手 ai伴侣 アシスタント 어시스턴트 비서
+    asistente assistente assistent assistentin asystent asistan ассистент помощник
+    асистент مساعد المساعد
+    """)
+"""What the two sides of a conversation with a model are called in files."""
 
 
 def documents_of(turns: Sequence[Turn]) -> list[Document]:
-    """Return turns as the documents a group would have; numbers are their places."""
+    """Return turns as the documents a group would have; numbers are their places.
+
+    Who talks with an assistant is its user, whatever the name.
+    """
     found = []
+    has_assistant = any(turn.author.casefold() in _ASSISTANTS for turn in turns)
     for number, turn in enumerate(turns):
         terms = document_terms(turn.text)
         name = turn.author.casefold()
@@ -82,7 +99,7 @@ def documents_of(turns: Sequence[Turn]) -> list[Document]:
                 length=length_in_words(terms),
                 session=turn.session,
                 author=turn.author,
-                role="user" if name in _USERS else "assistant" if name in _ASSISTANTS else "",
+                role="assistant" if name in _ASSISTANTS else "user" if has_assistant or name in _USERS else "",
                 at=turn.at,
             )
         )
