@@ -7,6 +7,7 @@ it. Standard output belongs to the protocol; the library points descriptor 1 at 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -82,10 +83,21 @@ INSTRUCTIONS: Final = (
 def serve(client: Client) -> None:
     """Serve MCP on standard input and output until the input ends. The host need not run yet."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Ctrl-C waits for the thread that waits for input
+    sys.unraisablehook = _unraisable
     try:
         anyio.run(_serve, client)
     except* BrokenPipeError:
         pass  # the client went first: what it asked for is in the boxes
+
+
+def _unraisable(what: sys.UnraisableHookArgs) -> None:
+    """Say what Python says, but not once more that the client went.
+
+    The library's writer still holds what nobody read. When it is collected it tries to write that: from Python 3.13 on
+    this is told in two lines on stderr.
+    """
+    if not isinstance(what.exc_value, BrokenPipeError):
+        sys.__unraisablehook__(what)
 
 
 async def _serve(client: Client) -> None:

@@ -270,15 +270,12 @@ def test_a_signal_ends_the_server_while_it_waits_for_input(piped: Piped, number:
     assert piped.stderr.read() == b""
 
 
-def test_a_client_that_went_away_ends_the_server_without_a_traceback(piped: Piped) -> None:
+def test_a_client_that_went_away_ends_the_server_without_a_word(piped: Piped) -> None:
     piped.stdout.close()
     piped.write(message(**HELLO))
     piped.stdin.close()
     assert piped.ended() == 0
-    # from Python 3.13 on the SDK's own writer says that it could not be flushed: one line, no traceback
-    said = piped.stderr.read()
-    assert b"Traceback" not in said
-    assert said.count(b"\n") <= 2
+    assert piped.stderr.read() == b""
 
 
 async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home: Path, make_host: HostFactory) -> None:
