@@ -13,6 +13,7 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, ToolSpec, UserSaid
+from honeybadger_agent.prose import WEAK
 
 NAME: Final = "offline"
 _MOST_HITS: Final = 3
@@ -343,7 +344,7 @@ _HIT: Final = re.compile(r"\[(?P<id>[^\]]*)\] \((?P<about>[^)]*)\) (?P<text>.*)"
 def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
     """Yield a row for each hit worth quoting: of notes and entries first; of what was said only without those.
 
-    Not the question itself, which may stand in the log already, nor what this model answered before.
+    No weak match; not the question itself, which may stand in the log already, nor what this model answered before.
     """
     count = 0
     for answer in answers:
@@ -353,7 +354,7 @@ def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
         for line in answer.content.splitlines():
             if count == _MOST_HITS * (1 if is_said else 2):
                 return
-            if (hit := _HIT.fullmatch(line)) is None:
+            if (hit := _HIT.fullmatch(line)) is None or hit["about"].endswith(WEAK):
                 continue
             text = hit["text"].strip().removeprefix("- ")  # a note of one line is a list item
             if is_said and (_same(text, asked) or text.startswith(_OWN_WORDS) or is_question(text)):

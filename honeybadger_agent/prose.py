@@ -77,13 +77,18 @@ def _categories(result: wire.CategoriesResult) -> str:
     return "\n".join(rows) or "There are no entries yet."
 
 
+WEAK: Final = "weak match"
+"""What a hit says of itself, last, when it has little to do with the query."""
+
+
 def _search(result: wire.SearchResult) -> str:
-    lines = [
-        f"[{hit.id}] ({', '.join(_line(about) for about in (hit.category, hit.time, hit.author) if about)}) "
-        f"{_line(hit.text)}{' …' if hit.is_cut else ''}"
-        for hit in result.hits
-    ] or ["Nothing matches."]
+    lines = [_hit(hit) for hit in result.hits] or ["Nothing matches."]
     return "\n".join(lines if result.is_complete else [*lines, "(Files are still being indexed: there may be more.)"])
+
+
+def _hit(hit: wire.Hit) -> str:
+    about = (hit.category, hit.time, hit.author, WEAK if hit.why_weak else None)
+    return f"[{hit.id}] ({', '.join(_line(part) for part in about if part)}) {_line(hit.text)}{' …' * hit.is_cut}"
 
 
 def _working_saved(result: wire.WorkingSaved) -> str:

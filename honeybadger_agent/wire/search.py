@@ -50,6 +50,9 @@ class Hit(Result):
     source: str = Field(description="The file it stands in, below the home folder.")
     points: dict[str, float] = Field(default_factory=dict, description="What earned how many points.")
     words: dict[str, float] = Field(default_factory=dict, description="What each word of the question earned.")
+    why_weak: str | None = Field(
+        default=None, description="Why it has little to do with the query: recall would not show it unasked."
+    )
 
 
 class SearchResult(Result):

@@ -11,7 +11,7 @@ import structlog
 
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.search import earned, parameters_of
+from honeybadger_host.handlers.search import earned, floor_of, parameters_of
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.documents import Kind
 from honeybadger_host.memory.index import Found, Index
@@ -20,7 +20,6 @@ from honeybadger_host.settings import Recall
 
 if TYPE_CHECKING:
     from honeybadger_host.memory.corpus import Corpus
-    from honeybadger_host.memory.recall import Floor
     from honeybadger_host.memory.scoring import Hit
 
 log = structlog.get_logger()
@@ -166,13 +165,6 @@ class Recaller:
         ]
         why_none = None if recollections else "nothing in long-term memory matches the message"
         return Recalled(recollections, why_none, missed[:_NEAR_MISSES])
-
-
-def floor_of(settings: Recall) -> Floor:
-    """Return what an entry must have in common with a message, as the settings have it."""
-    from honeybadger_host.memory.recall import Floor
-
-    return Floor(coverage=settings.floor_coverage, rarity=settings.floor_rarity)
 
 
 def _recollection(found: Found, state: State, turn: int, hit: Hit | None) -> Recollection:

@@ -15,6 +15,7 @@ from honeybadger_host.settings import Recall
 
 if TYPE_CHECKING:
     from honeybadger_host.memory.corpus import Corpus
+    from honeybadger_host.memory.recall import Floor
     from honeybadger_host.memory.scoring import Hit, Parameters
 
 LONGEST_TEXT: Final = 2000
@@ -27,6 +28,8 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
 DEFAULT_LIMIT: Final = 8
 TEXT: Final = frozenset(("terms", "around", "near", "session"))
 """Signals of the text itself, see `scoring`."""
+OTHER_GROUNDS: Final = frozenset(("date", "vector"))
+"""Signals that make a hit good without any word in common."""
 
 
 def search_memory(index: Index, settings: Recall) -> QueryHandler:
@@ -67,9 +70,9 @@ def search_memory(index: Index, settings: Recall) -> QueryHandler:
 
         (numbers, hits), is_complete = index.search(asked.group, ask)
         found = index.show(numbers)
-        by_number = {hit.number: hit for hit in hits}
+        by_number, floor = {hit.number: hit for hit in hits}, floor_of(settings)
         return {
-            "hits": [_shown(found[number], by_number.get(number)) for number in numbers if number in found],
+            "hits": [_shown(found[number], by_number.get(number), floor) for number in numbers if number in found],
             "is_complete": is_complete,
         }
 
@@ -111,6 +114,13 @@ def parameters_of(settings: Recall) -> Parameters:
     return Parameters(k1=settings.k1, b=settings.b)
 
 
+def floor_of(settings: Recall) -> Floor:
+    """Return what an entry must have in common with a message, as the settings have it."""
+    from honeybadger_host.memory.recall import Floor
+
+    return Floor(coverage=settings.floor_coverage, rarity=settings.floor_rarity)
+
+
 def earned(hit: Hit) -> dict[str, Any]:
     """Return a hit's score and what it is made of, as they are shown.
 
@@ -124,7 +134,12 @@ def earned(hit: Hit) -> dict[str, Any]:
     return {"score": round(hit.score, 3), "points": points, "words": words}
 
 
-def _shown(found: Found, hit: Hit | None) -> dict[str, Any]:
+def _weakness(hit: Hit, floor: Floor) -> str | None:
+    """Return why a hit has little to do with the question; None: it has, or its date or its meaning brought it."""
+    return None if hit.parts.keys() & OTHER_GROUNDS else floor.objection(hit)
+
+
+def _shown(found: Found, hit: Hit | None, floor: Floor) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": name_of(found),
         "kind": found.kind,
@@ -135,6 +150,8 @@ def _shown(found: Found, hit: Hit | None) -> dict[str, Any]:
     }
     if hit is not None:
         shown |= earned(hit)
+        if (why := _weakness(hit, floor)) is not None:
+            shown["why_weak"] = why
     if found.at is not None:
         at = datetime.fromtimestamp(found.at, UTC)
         shown["time"] = at.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -94,6 +94,28 @@ async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itse
     assert "behind the shed" not in saved.text
 
 
+@pytest.mark.parametrize(
+    ("question", "begins", "fact"),
+    [
+        ("What is the name of the cat?", "I remember nothing about that.", "The cat is called Mia"),
+        ("Wie heißt die Frau von Otto?", "Dazu weiß ich nichts.", "Otto ist mit Mia verheiratet"),
+    ],
+)
+async def test_what_shares_but_a_common_word_with_the_question_is_not_quoted(
+    host: HostProcess, home: Path, question: str, begins: str, fact: str
+) -> None:
+    client = Client(home, "main", "researcher", timeout_seconds=20)
+    for number in range(12):
+        await client.save_memory(f"The name of project {number} is a secret", f"projects/p{number}")
+        await client.update_memory(f"Die Frau von Nachbar {number} grüßt immer")
+    found = await client.search_memory(question)
+    assert found.hits
+    assert all(hit.why_weak for hit in found.hits), found.hits
+    assert (await say(home, question)).text.startswith(begins)
+    await client.save_memory(fact, "family")
+    assert f"- {fact} [" in (await say(home, question)).text
+
+
 async def test_what_the_host_refuses_is_said(host: HostProcess, home: Path) -> None:
     refused = await say(home, "Remember that the code is " + "x" * 40_000)
     assert refused.text.startswith("I could not save this: too_large: ")
