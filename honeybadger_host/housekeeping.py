@@ -27,8 +27,8 @@ EMBED_SECONDS = 1.0
 INDEX_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _TRIM_EVERY_SECONDS: Final = 1.0
-_TOLD_PAUSE: Final = 20
-"""So many times as long as a comparison took, the next one that a folder asks for waits."""
+_COMPARE_PAUSE: Final = 20
+"""So many times as long as a comparison took, the next one waits: a million files take 10 s of a core."""
 _KEEP_AGES_SECONDS: Final = 600.0
 """How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
 _SWEPT_AT_ONCE: Final = 64
@@ -61,10 +61,11 @@ async def _index(host: Host) -> None:
             count = 0
             if is_all:
                 count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
-                all_at = begun + host.settings.recall.compare_seconds
+                ended = time.monotonic()
+                all_at = max(begun + host.settings.recall.compare_seconds, ended + _COMPARE_PAUSE * (ended - begun))
             elif is_told:  # a folder came, or is watched only now: no search is to wait for that
                 count = await anyio.to_thread.run_sync(host.index.compare_told, limiter=limiter)
-                told_at = time.monotonic() + _TOLD_PAUSE * (time.monotonic() - begun)
+                told_at = time.monotonic() + _COMPARE_PAUSE * (time.monotonic() - begun)
             if count:
                 log.info("index.begun", files=count)
             # what is said is embedded soon after; without vectors the next search, or comparison, reads it early enough

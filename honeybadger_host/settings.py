@@ -211,7 +211,11 @@ class Recall(_Section):
     b: float = Field(0.4, ge=0, le=1, description="BM25: how much a long text counts less.")
     budget_tokens: int = Field(1500, ge=0, description="Estimated tokens of what is recalled; 0 means no limit.")
     compare_seconds: float = Field(
-        60, ge=1, le=86_400, description="Seconds between two comparisons of all searched files with the index."
+        60,
+        ge=1,
+        le=86_400,
+        description="Seconds between two comparisons of all searched files with the index; more where one takes long "
+        "(20 times that).",
     )
     max_memory_bytes: int = Field(
         268_435_456, ge=0, description="Bytes of search structures kept in memory, over all groups."

@@ -26,6 +26,8 @@ log = structlog.get_logger()
 
 _LOOK_AGAIN_SECONDS: Final = 5.0
 """Listing a folder of 100,000 entries takes 40 ms, and every save changes it."""
+_LOOK_PAUSE: Final = 20
+"""So many times as long as a look took, the next one waits, where that is longer: 40 s for a million entries."""
 _COARSEST_STAMP_NS: Final = 3_000_000_000
 """A folder changed so lately may change again without its time stamp showing it."""
 _MOST_REPORTED: Final = 10_000
@@ -45,7 +47,7 @@ class EntryFiles:
         """Folder -> how it was when it was listed, and the names of the folders in it."""
         self._folders: dict[str, list[str]] = {}
         """Group -> its folders, below the home folder, as last seen."""
-        self._looked_at: dict[str, float] = {}
+        self._look_again_at: dict[str, float] = {}
         self._spelled: dict[tuple[str, str], str] = {}
         """(group, category in lower case) -> as it was spelled first."""
         self._reported: dict[str, int] = {}
@@ -57,7 +59,7 @@ class EntryFiles:
         """Return the files of an id: none, one, or more when a person copied it to another category."""
         name = f"{entry_id}.json"
         with self._lock:
-            is_fresh = time.monotonic() - self._looked_at.get(group, -_LOOK_AGAIN_SECONDS) < _LOOK_AGAIN_SECONDS
+            is_fresh = time.monotonic() < self._look_again_at.get(group, 0.0)
             found = self._with_file(group, name) if is_fresh else []
             if not found:
                 self._look(group)
@@ -121,12 +123,14 @@ class EntryFiles:
 
     def _look(self, group: str) -> None:
         """Find the folders of a group; listed are those that changed."""
-        self._looked_at[group] = time.monotonic()
+        begun = time.monotonic()
         self._folders[group] = []
         for folder in self._walk(memory_folder(group)):
             self._folders[group].append(folder)
             category = folder.removeprefix(memory_folder(group)).lstrip("/")
             self._spelled.setdefault((group, category.lower()), category)
+        ended = time.monotonic()
+        self._look_again_at[group] = ended + max(_LOOK_AGAIN_SECONDS, _LOOK_PAUSE * (ended - begun))
 
     def _walk(self, folder: str) -> Iterator[str]:
         path = self.home / folder
