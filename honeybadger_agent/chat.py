@@ -30,7 +30,7 @@ from honeybadger_agent.errors import (
     RequestFailed,
     Unavailable,
 )
-from honeybadger_agent.explaining import explanation_of, hit_lines
+from honeybadger_agent.explaining import explanation_of, hit_lines, kinds_of
 from honeybadger_agent.mailbox import NAME, SESSION, TURNS, new_id
 from honeybadger_agent.terminal import Screen, complain, takes_styles
 from honeybadger_agent.wire import ChatResult
@@ -222,9 +222,9 @@ class Chat:
             self._failed("/remember what?", 2)
             return
         note = asyncio.run(self.notes.ask(tools.update_memory(text)))
-        changed = ", ".join(f"{kind} ({count})" for kind, count in note.neutralised.items())
+        changed = kinds_of(note.neutralised)
         self.screen.line(
-            f"Saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" * bool(changed))
+            f"Saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else "")
         )
         self._keep(f"/remember {text}", note.neutralised)
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
+from honeybadger_agent.explaining import kinds_of
 from honeybadger_agent.markup import Markup
 from honeybadger_agent.terminal import Screen, painted, shown
 from honeybadger_agent.wire import ChatResult, StreamLine
@@ -71,8 +72,7 @@ class Showing:
         if result.stopped_by is not None:
             self.screen.line(f"Stopped: {result.stopped_by}.", "warning")
         if result.neutralised:
-            what = ", ".join(f"{kind} ({count})" for kind, count in result.neutralised.items())
-            self.screen.line(f"Made harmless in your message: {what}.", "warning")
+            self.screen.line(f"Made harmless in your message: {kinds_of(result.neutralised)}.", "warning")
         if self.is_framed:
             self.screen.line(f"  {footer_of(result)}", "dim")
 

@@ -19,7 +19,7 @@ from honeybadger_agent.chat_answer import Showing, interrupted
 from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.exchange import OnLine
-from honeybadger_agent.explaining import explanation_of, hit_lines
+from honeybadger_agent.explaining import explanation_of, hit_lines, kinds_of
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.terminal import Screen, complain, json_shown, shown, takes_styles
 from honeybadger_agent.wire import ChatResult, StreamLine
@@ -35,7 +35,7 @@ def _remember(options: Mapping[str, Any]) -> None:
     if options["json"]:
         _print_json(note.model_dump())
         return
-    changed = ", ".join(f"{kind} ({count})" for kind, count in note.neutralised.items())
+    changed = kinds_of(note.neutralised)
     print(f"saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else ""))
 
 
@@ -48,7 +48,7 @@ def _save(options: Mapping[str, Any]) -> None:
     if options["json"]:
         _print_json(entry.model_dump())
         return
-    changed = ", ".join(f"{kind} ({count})" for kind, count in entry.neutralised.items())
+    changed = kinds_of(entry.neutralised)
     known = f"known already, said {entry.reinforced + 1} times" if entry.reinforced else "saved"
     print(f"{known}: {entry.id} in {entry.file}" + (f"; made harmless: {changed}" if changed else ""))
 

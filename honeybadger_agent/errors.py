@@ -32,12 +32,19 @@ class ReplyTimeout(AgentError):
     """No reply within the time given."""
 
     def __init__(
-        self, request_id: str, waited_seconds: float, *, waiting_in: str | None, has_begun: bool = False
+        self,
+        request_id: str,
+        waited_seconds: float,
+        *,
+        waiting_in: str | None,
+        is_turn: bool = False,
+        has_begun: bool = False,
     ) -> None:
         """Write the message.
 
         Args:
             waiting_in: the box in which the request still lies; None: the host has taken it.
+            is_turn: an agent is to answer it, after the messages before it.
             has_begun: an agent is writing the answer, or was when the host ended.
         """
         self.request_id = request_id
@@ -48,7 +55,8 @@ class ReplyTimeout(AgentError):
         elif has_begun:
             self.state = f"an agent has begun to answer it; until it is done it lies in {waiting_in}"
         else:
-            self.state = f"it still lies in {waiting_in}: does honeybadger-host run on this home?"
+            also = ", and are other messages before it?" if is_turn else "?"
+            self.state = f"it still lies in {waiting_in}: does honeybadger-host run on this home{also}"
         super().__init__(
             f"no reply to {request_id} after {waited_seconds:g} s; {self.state} "
             f"(Asking again with request_id={request_id!r} is safe: it is never applied twice.)"

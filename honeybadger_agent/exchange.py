@@ -66,11 +66,12 @@ class Exchange:
             return self.found
         if self.mailbox.path(REPLIES, self.request_id).exists():
             raise self._not_a_reply("not JSON")
-        box = self.mailbox.root / self.box if self.mailbox.is_waiting(self.request_id, self.box) else None
+        is_waiting = self.mailbox.is_waiting(self.request_id, self.box)
         raise ReplyTimeout(
             self.request_id,
             self.timeout_seconds,
-            waiting_in=None if box is None else str(box),
+            waiting_in=str(self.mailbox.root / self.box) if is_waiting else None,
+            is_turn=self.box == TURNS,
             has_begun=self.box == TURNS and self.mailbox.stream_path(self.request_id).exists(),
         )
 

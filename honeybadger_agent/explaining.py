@@ -1,8 +1,8 @@
-"""Results as lines for people: why each part of a context is in or out, and what a search found."""
+"""Results as lines for people: why each part of a context is in or out, what a search found, what was changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from honeybadger_agent.wire import ContextResult, SearchResult
 
@@ -39,3 +39,8 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
             yield f"  {hit.score or 0:.2f} points: {points}; {hit.source}"
     if not found.hits:
         yield "nothing matches" + ("" if found.is_complete else "; the index is still being made")
+
+
+def kinds_of(neutralised: Mapping[str, int]) -> str:
+    """Return what a host changed in a text, as `secrets (1), headings (2)`; empty when nothing."""
+    return ", ".join(f"{kind} ({count})" for kind, count in neutralised.items())

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from honeybadger_agent import tools, wire
 from honeybadger_agent.asking import code_of, complaint_of
 from honeybadger_agent.errors import AgentError, CommandFailed, Conflict, NotFound
+from honeybadger_agent.explaining import kinds_of
 from honeybadger_agent.memory_paths import NOTES, ROOT, MemoryPath, name_of, parse_path, shown_name
 from honeybadger_agent.tools import Call
 
@@ -455,7 +456,7 @@ def _noted(note: wire.NoteResult) -> str:
 
 def _changed(neutralised: Mapping[str, int]) -> str:
     """Return what the host changed in a text; empty when nothing."""
-    counts = ", ".join(f"{kind} ({count})" for kind, count in neutralised.items())
+    counts = kinds_of(neutralised)
     return (
         f"\nBefore it was saved, something in it was made harmless: {counts}. View the file to see it."
         if counts

@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent import wire
+from honeybadger_agent.explaining import kinds_of
 
 
 def text_of(tool: str, result: wire.Wire) -> str:
@@ -208,5 +209,5 @@ def _json(value: Mapping[str, Any]) -> str:
 
 def _neutralised(changed: Mapping[str, int]) -> str:
     """Return what the host changed in a text before it kept it; empty when nothing."""
-    counts = ", ".join(f"{kind} ({count})" for kind, count in changed.items())
+    counts = kinds_of(changed)
     return f" Made harmless in it: {counts}." if counts else ""

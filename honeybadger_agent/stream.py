@@ -54,11 +54,6 @@ class StreamTail:
         self._fd: int | None = None
         self._lines = Lines()
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether there was a stream at any look, that is, whether a host has begun the turn."""
-        return self._fd is not None
-
     def read(self) -> list[StreamLine]:
         """Return what came since the last look, oldest first; nothing while there is no stream."""
         lines = self._drain()

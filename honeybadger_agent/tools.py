@@ -6,6 +6,7 @@ Each function builds a `Call`; a client sends it and returns the result model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -55,7 +56,7 @@ def append_turn(
         role=role,
         content=content,
         sender=sender,
-        tools_used=None if tools_used is None else list(tools_used),
+        tools_used=tools_used,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
     )
@@ -95,10 +96,10 @@ def save_memory(
         wire.SaveMemory,
         content=content,
         category=category,
-        tags=None if tags is None else list(tags),
-        metadata=None if metadata is None else dict(metadata),
+        tags=tags,
+        metadata=metadata,
         title=title,
-        aliases=None if aliases is None else list(aliases),
+        aliases=aliases,
         name=name,
     )
     return Call("save_memory", payload, wire.SavedEntry)
@@ -132,9 +133,9 @@ def edit_memory(
         category=category,
         name=name,
         title=title,
-        aliases=None if aliases is None else list(aliases),
-        tags=None if tags is None else list(tags),
-        metadata=None if metadata is None else dict(metadata),
+        aliases=aliases,
+        tags=tags,
+        metadata=metadata,
         expected_version=expected_version,
     )
     return Call("edit_memory", payload, wire.SavedEntry)
@@ -183,7 +184,7 @@ def save_to_working_memory(
         data=data,
         ttl_minutes=ttl_minutes,
         category=category,
-        tags=None if tags is None else list(tags),
+        tags=tags,
     )
     return Call("save_to_working_memory", payload, wire.WorkingSaved)
 
@@ -198,9 +199,7 @@ def search_working_memory(
     query: str, category: str | None = None, tags: Sequence[str] | None = None
 ) -> Call[wire.WorkingHits]:
     """Search the scratch space of this session by words. Use this when you do not know which key holds something."""
-    payload = _payload(
-        wire.SearchWorkingMemory, query=query, category=category, tags=None if tags is None else list(tags)
-    )
+    payload = _payload(wire.SearchWorkingMemory, query=query, category=category, tags=tags)
     return Call("search_working_memory", payload, wire.WorkingHits)
 
 
@@ -236,14 +235,14 @@ def update_session(
     """
     payload = _payload(
         wire.UpdateSession,
-        system_state=None if system_state is None else dict(system_state),
-        add_facts=None if add_facts is None else list(add_facts),
-        remove_facts=None if remove_facts is None else list(remove_facts),
+        system_state=system_state,
+        add_facts=add_facts,
+        remove_facts=remove_facts,
         long_term_summary=long_term_summary,
-        active_tasks=None if active_tasks is None else [dict(task) for task in active_tasks],
-        remove_tasks=None if remove_tasks is None else list(remove_tasks),
-        last_known_environment=None if last_known_environment is None else dict(last_known_environment),
-        tool_calls=None if tool_calls is None else [dict(calls) for calls in tool_calls],
+        active_tasks=active_tasks,
+        remove_tasks=remove_tasks,
+        last_known_environment=last_known_environment,
+        tool_calls=tool_calls,
         expected_version=expected_version,
     )
     return Call("update_session", payload, wire.SessionState)
@@ -290,7 +289,7 @@ def search_memory(
         wire.SearchMemory,
         query=query,
         category=category,
-        tags=None if tags is None else list(tags),
+        tags=tags,
         since=since,
         until=until,
         limit=limit,
@@ -334,7 +333,20 @@ PayloadT = TypeVar("PayloadT", bound=wire.Wire)
 def _payload(model: type[PayloadT], **members: Any) -> PayloadT:
     """Build a payload, refusing here what the host would refuse, in its words. Raises `Invalid`, `TooLarge`."""
     try:
-        return model(**members)
+        return model(**{name: _plain(member) for name, member in members.items()})
     except ValidationError as error:
         refusal = wire.refusal_of(error, "payload.")
         raise BY_CODE[refusal.code](refusal.message, field=refusal.field) from None
+
+
+def _plain(member: object) -> object:
+    """Return anybody's sequence or mapping as the list or object that it is in JSON; a text is no list of letters."""
+    match member:
+        case str() | bytes():
+            return member
+        case Mapping():
+            return dict(member)
+        case Sequence() | AbstractSet():
+            return [dict(item) if isinstance(item, Mapping) else item for item in member]
+        case _:
+            return member

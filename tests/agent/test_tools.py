@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_args
 
 import orjson
@@ -36,6 +38,23 @@ def test_a_note_without_section_says_nothing_of_one() -> None:
     call = tools.update_memory("User prefers dark mode")
     data = wire.dump_request("a", call.type_name, call.payload)
     assert orjson.loads(data)["payload"] == {"content": "User prefers dark mode"}
+
+
+@pytest.mark.parametrize("build", [tools.save_memory, tools.search_memory, partial(tools.save_to_working_memory, "k")])
+def test_a_text_where_a_list_belongs_is_refused_and_not_taken_for_its_letters(build: Callable[..., object]) -> None:
+    with pytest.raises(Invalid, match=r"payload\.tags must be an array"):
+        build("x", tags="work")
+
+
+def test_any_sequence_and_any_mapping_are_taken() -> None:
+    call = tools.save_memory("x", tags=("a", "b"), metadata=MappingProxyType({"a": 1}))
+    assert orjson.loads(wire.dump_request("a", call.type_name, call.payload))["payload"] == {
+        "content": "x",
+        "tags": ["a", "b"],
+        "metadata": {"a": 1},
+    }
+    tasks = tools.update_session(active_tasks=(MappingProxyType({"id": "a", "description": "b"}),)).payload
+    assert tasks == wire.UpdateSession(active_tasks=[wire.TaskUpdate(id="a", description="b")])
 
 
 def test_the_description_tells_the_model_when_to_remember() -> None:
