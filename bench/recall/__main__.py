@@ -16,7 +16,7 @@ from bench.recall import learn, locomo, precision, speed, synthetic
 from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
 from bench.recall.systems import System, honeybadger, with_vectors
-from honeybadger_host.memory.embedding import open_embedder
+from honeybadger_host.memory.embedding import Language, open_embedder
 from honeybadger_host.memory.recall import Floor
 from honeybadger_host.memory.scoring import WEIGHTS
 
@@ -51,7 +51,7 @@ def main() -> int:
     if not arguments.locomo:
         report("the project's own small set", synthetic.conversations(), arguments.only, more, is_learning=False)
     if arguments.precision:
-        report_precision(arguments.precision, arguments.only)
+        report_precision(arguments.precision, arguments.only, arguments.vectors)
     if arguments.speed is not None:
         for size in arguments.speed or (10_000, 100_000):
             print(f"\n## {size:,} entries and {size:,} turns\n\n{speed.HEAD}")
@@ -91,7 +91,7 @@ def report(
         print("\n" + "\n".join(chosen))
 
 
-def report_precision(folder: Path, only: Sequence[str]) -> None:
+def report_precision(folder: Path, only: Sequence[str], languages: Sequence[Language]) -> None:
     """Print the tables of PrecisionMemBench."""
     bench = precision.load(folder)
     print(f"\n## {folder.name}: {len(bench.beliefs)} beliefs, {len(bench.cases)} cases\n")
@@ -101,6 +101,10 @@ def report_precision(folder: Path, only: Sequence[str]) -> None:
             print(precision.row(name, bench, partial(precision.other, system)))
     print(precision.row("honeybadger", bench, precision.honeybadger))
     print(precision.row("honeybadger, content only", bench, partial(precision.honeybadger, with_names=False)))
+    for language in languages:
+        ranker = partial(precision.with_vectors, open_embedder(language))
+        print(precision.row(f"honeybadger, {language} vectors", bench, ranker))
+        print(precision.row("… of the content only", bench, partial(ranker, with_names=False)))
     print(f"\n{precision.floor_row(bench, Floor())}")
 
 

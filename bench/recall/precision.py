@@ -14,7 +14,10 @@ from bench.recall.systems import System
 from honeybadger_host.memory.analyzer import entry_terms, length_in_words
 from honeybadger_host.memory.corpus import Corpus
 from honeybadger_host.memory.documents import Document
+from honeybadger_host.memory.embedding import Embedder
+from honeybadger_host.memory.index import embedded_text
 from honeybadger_host.memory.recall import Floor, search
+from honeybadger_host.memory.vectors import Vectors
 
 FILES = ("beliefs.seed.json", "retrieval.cases.json")
 _NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -81,6 +84,19 @@ def honeybadger(beliefs: Sequence[Belief], *, with_names: bool = True) -> Callab
     return lambda text: [hit.key for hit in search(corpus, text, now=_NOW, limit=40)]
 
 
+def with_vectors(
+    embedder: Embedder, beliefs: Sequence[Belief], *, with_names: bool = True
+) -> Callable[[str], list[str]]:
+    """Return our ranking with vectors, of beliefs with their names or of their content alone."""
+    corpus = Corpus()
+    corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
+    corpus.add(_documents(beliefs, with_names=True))
+    texts = [embedded_text("entry", "", each.content, each.names if with_names else ()) for each in beliefs]
+    for place, vector in enumerate(embedder.embed_documents(texts)):
+        corpus.vectors.put(place, vector)
+    return lambda text: [hit.key for hit in search(corpus, text, now=_NOW, limit=40, vector=embedder.embed_query(text))]
+
+
 def other(system: System, beliefs: Sequence[Belief]) -> Callable[[str], list[str]]:
     """Return another system's ranking of beliefs, each as a text with its names."""
     turns = tuple(Turn("", "", f"{' '.join(belief.names)} {belief.content}".replace("_", " ")) for belief in beliefs)
@@ -127,9 +143,13 @@ def floor_row(bench: Bench, floor: Floor) -> str:
 
 def _corpus(beliefs: Sequence[Belief], *, with_names: bool = True) -> Corpus:
     corpus = Corpus()
-    corpus.add(
+    corpus.add(_documents(beliefs, with_names=with_names))
+    return corpus
+
+
+def _documents(beliefs: Sequence[Belief], *, with_names: bool) -> list[Document]:
+    return [
         Document(number, "entry", belief.key, terms, length_in_words(terms))
         for number, belief in enumerate(beliefs)
         for terms in [entry_terms(belief.content, names=belief.names if with_names else ())]
-    )
-    return corpus
+    ]

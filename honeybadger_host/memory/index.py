@@ -314,9 +314,9 @@ class Index:
         if self._embedder is None or not self._unembedded:
             return False
         numbers = list(itertools.islice(reversed(self._unembedded), _EMBEDDED_AT_ONCE))  # the newest are asked for most
-        query = "SELECT number, kind, author, text FROM docs WHERE number IN"
+        query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
         rows = self._db.rows_in(query, numbers)
-        texts = {row[0]: (row[3], embedded_text(KINDS[row[1]], row[2], row[3])) for row in rows}
+        texts = {row[0]: (row[4], embedded_text(KINDS[row[1]], row[2], row[4], row[3].splitlines())) for row in rows}
         if texts:
             try:
                 vectors = self._embedder.embed_documents([embedded for _, embedded in texts.values()])
@@ -953,9 +953,11 @@ def _session_of(file: str) -> str:
     return "" if source is None else source.session
 
 
-def embedded_text(kind: str, author: str, text: str) -> str:
-    """Return what is embedded of a document: a turn says whose it is, as a question does."""
-    return f"{author}: {text}" if kind == "turn" and author else text
+def embedded_text(kind: str, author: str, text: str, names: Sequence[str] = ()) -> str:
+    """Return what is embedded of a document: a turn says whose it is, as a question does, an entry its names."""
+    if kind == "turn":
+        return f"{author}: {text}" if author else text
+    return f"{', '.join(names)}: {text}" if names else text
 
 
 def _put_vectors(corpus: Corpus, embedded: Iterable[tuple[int, bytes]]) -> None:

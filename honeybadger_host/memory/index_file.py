@@ -30,7 +30,7 @@ ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 4
+_SCHEMA_VERSION: Final = 5
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
@@ -52,7 +52,9 @@ CREATE TABLE docs (
     terms BLOB NOT NULL,          -- their numbers, 32 bits each as this machine writes them, in order
     known_by INTEGER,             -- 64 bits of what its text says, normalised
     digest BLOB NOT NULL,         -- of all that the file says of it
-    name TEXT NOT NULL, title TEXT NOT NULL, bytes INTEGER NOT NULL,  -- of an entry, and the size of its text
+    name TEXT NOT NULL, title TEXT NOT NULL,  -- of an entry
+    names TEXT NOT NULL,          -- words it is found by beside its text, one on each line
+    bytes INTEGER NOT NULL,       -- size of an entry's text
     text TEXT NOT NULL
 );
 CREATE INDEX docs_source ON docs (source);

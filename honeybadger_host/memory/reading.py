@@ -18,7 +18,7 @@ from honeybadger_host.memory.analyzer import document_terms, entry_terms, length
 from honeybadger_host.memory.documents import KINDS, Document, Kind
 from honeybadger_host.memory.sources import Piece, Source, Unsearchable, pieces_of, read_source, source_of, turns_of
 
-SAID: Final = "kind, key, author, role, at, category, tags, length, known_by, digest, name, title, bytes, text"
+SAID: Final = "kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, bytes, text"
 """Columns of the table of documents that `Said` has, in its order."""
 _LARGEST_ENTRY_BYTES: Final = 1 << 20
 _TURNS_READ: Final = 1 << 18
@@ -40,6 +40,7 @@ class Said(NamedTuple):
         length: words, see `analyzer.length_in_words`.
         known_by: of an entry, see `known_by`.
         digest: of all that the file says of it; of a turn empty, it never changes.
+        names: words it is found by beside its text, one on each line: title, name, aliases.
         size: bytes of an entry's text.
     """
 
@@ -55,6 +56,7 @@ class Said(NamedTuple):
     digest: bytes
     name: str
     title: str
+    names: str
     size: int
     text: str
 
@@ -232,6 +234,7 @@ def analysed(kind: Kind, piece: Piece, digest: bytes) -> tuple[Said, list[str]]:
         digest,
         piece.name,
         piece.title,
+        "\n".join(" ".join(name.split()) for name in piece.names),
         len(piece.text.encode("utf-8", "surrogatepass")) if kind == "entry" else 0,
         piece.text,
     )

@@ -41,10 +41,10 @@ class World:
         self.embedder = embedder
         self.index = self.open()
 
-    def entry(self, name: str, content: str, group: str = "main") -> Path:
+    def entry(self, name: str, content: str, group: str = "main", **more: object) -> Path:
         path = self.home / f"groups/{group}/memory/general/{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(orjson.dumps({"content": content}))
+        path.write_bytes(orjson.dumps({"content": content, **more}))
         self.index.touch(str(path.relative_to(self.home)))
         return path
 
@@ -149,6 +149,17 @@ def test_an_edited_entry_is_embedded_as_it_is_now(world: World) -> None:
     world.entry("e1", "a car")
     world.settle()
     assert list(world.find("automobile")) == ["e1"]
+
+
+def test_an_entry_is_embedded_with_its_names_and_anew_when_they_change(world: World) -> None:
+    world.entry("e1", "an automobile", title="Family", aliases=["our wheels"])
+    world.settle()
+    assert world.embedder is not None
+    assert world.embedder.embedded == ["Family, our wheels: an automobile"]
+    world.entry("e1", "an automobile", title="Family", aliases=["the beast"])
+    world.settle()
+    assert world.embedder.embedded[1:] == ["Family, the beast: an automobile"]
+    assert len(world.vectors()) == 1
 
 
 def test_a_number_is_never_given_twice(world: World) -> None:
