@@ -92,12 +92,14 @@ class Watcher:
         self.unwatched = 0
         """Folders that only the sweep finds."""
 
-    def ensure(self, folders: Mapping[str, bool], now: float) -> None:
+    def ensure(self, folders: Mapping[str, bool], now: float, *, looks_closely: bool = True) -> None:
         """Watch exactly these folders; one that was replaced is watched anew, dead threads are replaced.
 
         Args:
             folders: path -> whether to tell of everything in it; else only that something came, once for each `listen`.
             now: monotonic seconds.
+            looks_closely: look at each of them, 5 us: whoever moves one away and puts another in its place is found out
+                only so; of a removal the kernel tells.
         """
         if self._backend is not None and not self._backend.is_alive():
             self.rebuilds += 1
@@ -121,9 +123,12 @@ class Watcher:
         dropped = self._backend.dropped
         failed = 0
         for folder, every in folders.items():
-            identity = _identity(folder)
             watched = self._watched.get(folder)
-            if watched is not None and watched[0] == identity and folder not in dropped:
+            is_watched = watched is not None and folder not in dropped
+            if is_watched and not looks_closely:
+                continue
+            identity = _identity(folder)
+            if is_watched and watched is not None and watched[0] == identity:
                 continue
             if watched is not None:
                 self._remove(folder)

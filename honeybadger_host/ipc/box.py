@@ -70,14 +70,13 @@ class Box:
     """Where its files lie: `requests/`, or `turns/` of the box that is its `front`."""
     front: Box | None = None
     turns: Box | None = None
+    requests: str = field(init=False)
+    """The folder its files lie in."""
 
     def __post_init__(self) -> None:
+        self.requests = f"{self.path}/{self.folder}"
         if self.front is None:
             self.turns = Box(self.group, self.sender, self.path, self.uid, folder=TURNS, front=self)
-
-    @property
-    def requests(self) -> str:
-        return f"{self.path}/{self.folder}"
 
     @property
     def queue(self) -> str:

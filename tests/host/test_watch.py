@@ -24,10 +24,10 @@ class Watched:
         self.watcher = Watcher(lambda folder, name: self.hints.append((folder, name)))
         self.now = 0.0
 
-    def ensure(self, *folders: Path, every: bool = True, after: float = 1.0) -> None:
+    def ensure(self, *folders: Path, every: bool = True, after: float = 1.0, looks_closely: bool = True) -> None:
         """Go on in time and watch these folders."""
         self.now += after
-        self.watcher.ensure({str(folder): every for folder in folders}, self.now)
+        self.watcher.ensure({str(folder): every for folder in folders}, self.now, looks_closely=looks_closely)
 
     def count(self, folder: Path) -> int:
         return sum(where == str(folder) for where, _ in self.hints)
@@ -92,6 +92,32 @@ def test_a_folder_that_is_new_is_hinted_as_a_whole_for_what_came_before_the_watc
     (folder / "early.json").write_text("x")
     watched.ensure(folder)
     assert watched.has(folder, "")
+
+
+def test_without_a_close_look_what_came_or_was_removed_is_watched_and_what_was_exchanged_is_not(
+    watched: Watched, folder: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    watched.ensure(folder, looks_closely=False)
+    watched.ensure(folder, new, looks_closely=False)
+    watched.sees(new, "a.json")
+    folder.rmdir()
+    folder.mkdir()
+
+    def is_watched_again() -> bool:
+        watched.ensure(folder, new, looks_closely=False)
+        return watched.count(folder) >= 2
+
+    wait_for(is_watched_again)
+    watched.sees(folder, "b.json")
+    folder.rename(tmp_path / "old")
+    folder.mkdir()
+    before = watched.count(folder)
+    watched.ensure(folder, new, looks_closely=False)
+    assert watched.count(folder) == before
+    watched.ensure(folder, new)
+    watched.sees(folder, "c.json")
 
 
 @backends
