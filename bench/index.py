@@ -47,9 +47,9 @@ class Words:
         )
 
 
-def make_entries(home: Path, words: Words, count: int) -> None:
-    """Write `count` entries of the group `main`, 40 words each on average, as files."""
-    folder = home / "groups" / "main" / "memory" / "general"
+def make_entries(home: Path, words: Words, count: int, group: str = "main") -> None:
+    """Write `count` entries of a group, 40 words each on average, as files."""
+    folder = home / "groups" / group / "memory" / "general"
     folder.mkdir(parents=True)
     for number in range(count):
         value = {"content": words.text(20, 60), "tags": [words.text(1, 1)], "updated": "2026-05-03T10:00:00Z"}
@@ -186,7 +186,8 @@ def _asked(agent: SyncClient) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def _status(home: Path) -> dict[str, int]:
+def index_status(home: Path) -> dict[str, int]:
+    """Return what the host says of its index, nothing when it says nothing."""
     try:
         found = orjson.loads((home / "data" / "status.json").read_bytes())["index"]
     except (OSError, ValueError, KeyError):
@@ -195,8 +196,8 @@ def _status(home: Path) -> dict[str, int]:
 
 
 def _waiting(home: Path) -> int:
-    return _status(home).get("waiting", -1)
+    return index_status(home).get("waiting", -1)
 
 
 def _documents(home: Path) -> int:
-    return _status(home).get("documents", 0)
+    return index_status(home).get("documents", 0)
