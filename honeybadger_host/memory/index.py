@@ -514,7 +514,8 @@ class Index:
         looked_at = sources(self._home, group, folders)
         query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
         while some := list(itertools.islice(looked_at, _COMPARED_AT_ONCE)):
-            indexed = {row[0]: row[1:] for row in self._db.rows_in(query, [source.file for source, _ in some])}
+            names = [source.file for source, _ in some] if known else []
+            indexed = {row[0]: row[1:] for row in self._db.rows_in(query, names)}
             for source, signature in some:
                 row = indexed.get(source.file)
                 if row is None or row[1:] != signature:

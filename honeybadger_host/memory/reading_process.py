@@ -29,6 +29,7 @@ _ANSWER_SECONDS: Final = 60.0
 """Without a sign for so long it hangs: an answer takes 30 ms, on a slow network file system seconds."""
 _REST_SECONDS: Final = 600.0
 """So long after a failure it is not started again."""
+_END_SECONDS: Final = 2.0
 _BLOCK: Final = 1 << 20
 _PIPE_BYTES: Final = 1 << 20
 """More than an answer has, so that the next one is begun while this one is taken."""
@@ -160,7 +161,8 @@ class ReadingProcess:
         self._glossary = Glossary()
         if process is not None:
             process.kill()
-            process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # in a file system that hangs it cannot be ended
+                process.wait(_END_SECONDS)
             for pipe in (process.stdin, process.stdout, process.stderr):
                 if pipe is not None:
                     pipe.close()

@@ -193,7 +193,7 @@ def read_source(
         while at < end and (part := os.pread(fd, min(_BLOCK, end - at), at)):
             parts.append(part)
             at += len(part)
-        return b"".join(parts), Signature.of(status)
+        return parts[0] if len(parts) == 1 else b"".join(parts), Signature.of(status)
     finally:
         os.close(fd)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from honeybadger_host.memory import index as index_module
 from honeybadger_host.memory.conversation import dump_turn
 from honeybadger_host.memory.frames import NoFrame, frame, take_frame
 from honeybadger_host.memory.index import Index
+from honeybadger_host.memory.index_file import IndexFile
 from honeybadger_host.memory.numbering import Glossary, Numbering
 from honeybadger_host.memory.reading import Reading, Task
 from honeybadger_host.memory.reading_process import ReadingFailed, ReadingProcess
@@ -404,6 +406,25 @@ def test_words_are_numbered_again_when_there_are_too_many() -> None:
         glossary.words += words
         assert glossary.terms(numbers) == terms
         numbering.shorten()
+
+
+def test_a_number_of_a_word_that_was_not_kept_is_looked_up_again() -> None:
+    file, glossary = IndexFile(None, lambda: None), Glossary()
+    glossary.words += ["tea", "milk"]
+    text = array("I", [1, 0, 1]).tobytes()
+    with contextlib.suppress(InterruptedError), file.transaction() as db:
+        assert file.renumbered(db, glossary, [text]) == file.packed(db, [["milk", "tea", "milk"]])
+        raise InterruptedError
+    with file.transaction() as db:
+        db.execute("INSERT INTO terms VALUES (1, 'another'), (2, 'word')")
+    with file.transaction() as db:
+        glossary.words.append("sugar")
+        text = array("I", [2, 0, 1]).tobytes()
+        assert file.renumbered(db, glossary, [text]) == file.packed(db, [["sugar", "tea", "milk"]])
+    numbers = dict(file.rows("SELECT term, number FROM terms"))
+    assert sorted(numbers) == ["another", "milk", "sugar", "tea", "word"]
+    assert glossary.numbers == [numbers[word] for word in glossary.words]
+    file.close()
 
 
 class Called:
