@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -63,8 +64,12 @@ MAX_TERM: Final = 64
 """Characters; a longer word is found by its beginning (base64, minified code)."""
 _CACHE_WORDS: Final = 50_000
 """About 12 MiB."""
-_chunks: dict[str, tuple[str, ...]] = {}  # what stands between white space in English -> terms
-_foreign_chunks: set[str] = set()  # those of them that are stop words of another language
+_chunks: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+"""Language -> what stands between white space in ASCII -> terms."""
+_telling_words: dict[
+    str, tuple[str, ...]
+] = {}  # such a chunk -> the words in it that tell a language, if there are any
+_foreign_chunks: set[str] = set()  # those of them with a word that English does not have
 _cache: dict[str, tuple[str, ...]] = {}  # written word -> terms; words repeat: 40 times faster than stemming again
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _STEMMED: Final = frozenset(Stemmer.algorithms())
@@ -149,32 +154,48 @@ def _ascii_terms(text: str) -> list[str]:
     No token reaches beyond white space, so what stands between it is looked up as a whole, with its punctuation.
     """
     chunks = text.split()
+    known = _chunks["english"]
     try:
-        terms = list(chain.from_iterable(map(_chunks.__getitem__, chunks)))
-        is_english = _foreign_chunks.isdisjoint(chunks) or _language(text) == "english"
+        terms = list(chain.from_iterable(map(known.__getitem__, chunks)))
+        language = "english" if _foreign_chunks.isdisjoint(chunks) else _language_of_chunks(text, chunks)
     except KeyError:  # something new
-        is_english = _language(text) == "english"
-        terms = list(chain.from_iterable(map(_chunk_terms, chunks))) if is_english else []
-    if not is_english:
         language = _language(text)
-        terms = [term for token in _ASCII_TOKEN.findall(text) for term in _word_terms(token, language)]
+        terms = []
+        if language == "english":
+            terms = [term for chunk in chunks for term in _chunk_terms(chunk, language)]
+    if language != "english":
+        terms = [term for chunk in chunks for term in _chunk_terms(chunk, language)]
     if "?" in text and _QUESTION_END.search(text):
         terms.append(QUESTION_MARK)
     return terms
 
 
-def _chunk_terms(chunk: str) -> tuple[str, ...]:
-    """Return the terms of English without white space in it; kept for the next time unless it is long."""
-    if (known := _chunks.get(chunk)) is not None:
+def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
+    """Return the terms of what has no white space in it; kept for the next time unless it is long."""
+    chunks = _chunks[language]
+    if (known := chunks.get(chunk)) is not None:
         return known
-    terms = tuple(term for token in _ASCII_TOKEN.findall(chunk) for term in _analyse(token, "english"))
+    terms = tuple(term for token in _ASCII_TOKEN.findall(chunk) for term in _analyse(token, language))
     if len(chunk) <= MAX_TERM:
-        if len(_chunks) >= _CACHE_WORDS:
-            _chunks.clear()
-        if any(word in _FOREIGN or _ELISION.match(word) for word in _FUNCTION_WORD.findall(chunk.casefold())):
-            _foreign_chunks.add(chunk)
-        _chunks[chunk] = terms
+        if sum(map(len, _chunks.values())) >= _CACHE_WORDS:
+            for each in _chunks.values():
+                each.clear()
+        if language == "english":
+            words = _FUNCTION_WORD.findall(chunk.casefold())
+            telling = tuple(word for word in words if word in _STOPS_IN or _ELISION.match(word))
+            if telling:
+                _telling_words[chunk] = telling
+                if any(word not in STOP["english"] for word in telling):
+                    _foreign_chunks.add(chunk)
+        chunks[chunk] = terms
     return terms
+
+
+def _language_of_chunks(text: str, chunks: Sequence[str]) -> str:
+    """Return what `_language` does, of a text in ASCII all chunks of which are known."""
+    if len(text) > _LOOKED_AT:
+        return _language(text)
+    return _language_told([word for chunk in chunks for word in _telling_words.get(chunk, ())])
 
 
 def length_in_words(terms: Sequence[str]) -> int:
@@ -314,6 +335,11 @@ def _language(text: str) -> str:
     A word that is a name or an English word as well (`die`, `la`) counts half; one that English has too, not at all.
     """
     words = _FUNCTION_WORD.findall(text[:_LOOKED_AT].casefold().replace("\u2019", "'"))
+    return _language_told(words, has_turned_marks="\u00bf" in text or "\u00a1" in text)
+
+
+def _language_told(words: Sequence[str], *, has_turned_marks: bool = False) -> str:
+    """Return the language that words tell; those that tell none may be left out."""
     counts: dict[str, float] = {}
     english = 0
     for word in words:
@@ -327,7 +353,7 @@ def _language(text: str) -> str:
             continue
         for language in languages:
             counts[language] = counts.get(language, 0.0) + (0.5 if word in AMBIGUOUS else 1.0)
-    if "\u00bf" in text or "\u00a1" in text:  # turned marks
+    if has_turned_marks:
         counts["spanish"] = counts.get("spanish", 0.0) + 2.0
     if not counts:
         return "english"
