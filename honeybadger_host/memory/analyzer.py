@@ -24,7 +24,7 @@ from honeybadger_host.memory import asking
 from honeybadger_host.memory.function_words import AMBIGUOUS, CJK_STOP, SCRIPTS, STOP
 from honeybadger_host.memory.words import CATEGORY_STOP, CJK_TIME, IRREGULAR, NUMBER_WORDS, NUMBERS, TIME_WORDS
 
-ANALYZER_VERSION: Final = 2
+ANALYZER_VERSION: Final = 3
 """Raised whenever the terms of any text change: an index of another version is built anew."""
 
 QUESTION_MARK: Final = "?"
@@ -370,7 +370,7 @@ def _word_terms(token: str, language: str) -> tuple[str, ...]:
         return known
     if len(_cache) >= _CACHE_WORDS:
         _cache.clear()
-    terms = _cache[key] = tuple(_analyse(token, language))
+    terms = _cache[key] = tuple(filter(None, _analyse(token, language)))  # a lone Arabic tatweel leaves nothing
     return terms
 
 
@@ -459,7 +459,7 @@ def _stem(word: str, language: str) -> str:
     if language not in _stemmers:
         _stemmers[language] = Stemmer.Stemmer(language)
     stem: str = _stemmers[language].stemWord(word)
-    return stem
+    return stem or word  # Turkish `leri`, as in `URL'leri`, is all suffix
 
 
 def _pairs(run: str) -> Sequence[str]:
