@@ -50,6 +50,7 @@ def main() -> int:
         report(path.name, conversations, arguments.only, more, is_learning=arguments.learn)
     if not arguments.locomo:
         report("the project's own small set", synthetic.conversations(), arguments.only, more, is_learning=False)
+        report("the project's own sets", synthetic.written(), arguments.only, more, is_learning=arguments.learn)
     if arguments.precision:
         report_precision(arguments.precision, arguments.only, arguments.vectors)
     if arguments.speed is not None:

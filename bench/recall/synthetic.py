@@ -4,6 +4,10 @@ Two friends who chat in short lines; a user and an assistant who answers at leng
 people on a software project; the first two kinds again in Chinese. Every fact is said once, in passing; around it stand
 turns that use the same words. Small enough for the tests, where it guards against changes that help one kind and hurt
 another.
+
+`written` are nine more in `sets/`, in LoCoMo's format and written as people write, before the ranking was looked at: a
+German family of four, friends in French, Russian, Arabic, Japanese and Korean, a Spanish user and a wordy assistant, a
+Chinese team with long messages, English operations with identifiers and error messages.
 """
 
 from __future__ import annotations
@@ -12,8 +16,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+from bench.recall import locomo
 from bench.recall.cases import Conversation, Question, Turn
+
+SETS = Path(__file__).parent / "sets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,11 @@ def conversations() -> list[Conversation]:
         _told("朋友", _FRIENDS_CHINESE),
         _told("助手", tuple(_assistant(_USER_FACTS_CHINESE, _ADVICE_CHINESE, "用户", "助手")), ("用户",)),
     ]
+
+
+def written() -> list[Conversation]:
+    """Return the sets in `sets/`."""
+    return [conversation for path in sorted(SETS.glob("*.json")) for conversation in locomo.load(path)]
 
 
 def vocabulary(size: int) -> list[str]:

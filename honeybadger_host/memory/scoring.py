@@ -11,6 +11,7 @@ Sources: docs/decisions/017-recall.md.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from honeybadger_host.memory.analyzer import (
     CATEGORY_STOP_TERMS,
     Query,
     QueryTerm,
+    analyse_query,
     category_terms,
     document_terms,
     is_cjk,
@@ -342,13 +344,30 @@ class Scoring:
         vocabulary = self._corpus.vocabulary
         heard: dict[str, QueryTerm] = {}
         left = _MOST_GUESSED
-        for term in self._query.terms:
+        for term in self._without_names():
             is_guessed = left > 0 and not term.is_optional and not any(form in vocabulary for form in term.forms)
             left -= is_guessed
             for each in (guesses(term, vocabulary) if is_guessed else ()) or [term]:
                 if each.forms[0] not in heard or not each.is_optional:
                     heard[each.forms[0]] = each
         return list(heard.values())
+
+    def _without_names(self) -> Sequence[QueryTerm]:
+        """Return the question's terms; where nobody writes spaces, without pairs of a name and what is beside it."""
+        text = unicodedata.normalize("NFKC", self._query.text)
+        names = [
+            part
+            for number in self._named
+            for part in names_in(self._corpus.authors.names[number])
+            if is_cjk(part) and len(part) > 1 and part in text
+        ]
+        if not names:
+            return self._query.terms
+        for name in names:
+            text = text.replace(name, " ")
+        pairs = {pair for name in names for pair in document_terms(name) if len(pair) == 2}
+        rest = analyse_query(text).terms
+        return [*(term for term in self._query.terms if term.forms[0] in pairs), *rest] or self._query.terms
 
     # -- text ---------------------------------------------------------------------------------------------------
 
@@ -514,13 +533,14 @@ class Scoring:
             parts["author"] = (meant & (self._kinds[rows] == TURN)).astype(np.float64)
         if "date" in active:
             parts["date"] = self._date_scores(rows)
-        if not self._scale:
-            return parts  # no word is known: who and when is all there is
-        parts["statement"] = (says & ASKS == 0).astype(np.float64)
+        counts: npt.NDArray[np.bool_] = np.ones(len(rows), np.bool_)
+        if not self._scale:  # no word is known: who and when is all there is, the others tell those apart
+            counts = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(scores > 0 for scores in parts.values())])
+        parts["statement"] = ((says & ASKS == 0) & counts).astype(np.float64)
         if "time" in active:
-            parts["time"] = (says & SAYS_TIME != 0).astype(np.float64)
+            parts["time"] = ((says & SAYS_TIME != 0) & counts).astype(np.float64)
         if "number" in active:
-            parts["number"] = (says & SAYS_NUMBER != 0).astype(np.float64)
+            parts["number"] = ((says & SAYS_NUMBER != 0) & counts).astype(np.float64)
         return parts
 
     def _date_scores(self, rows: _Rows) -> npt.NDArray[np.float64]:

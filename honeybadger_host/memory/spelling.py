@@ -22,6 +22,10 @@ KEPT: Final = 2
 """Letters at the beginning that are taken as right: `mango` is not `mongo`."""
 WEIGHT: Final = 0.7
 """What a guess counts for."""
+PART: Final = 5
+"""Letters of a word that a longer one is made of."""
+PART_WEIGHT: Final = 0.5
+"""What such a part counts for."""
 CHARACTER_WEIGHT: Final = 0.3
 """What one Chinese character counts for."""
 _FIRST_HAN: Final = "\u3400"  # below are kana, which say nothing alone
@@ -48,6 +52,15 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
         parts = [known for half in halves for known in document_terms(half)]
         if len(parts) == 2 and all(part in vocabulary for part in parts):
             return [QueryTerm(term.word, (part,), term.weight * WEIGHT) for part in parts]
+    return _parts(term, word, vocabulary)
+
+
+def _parts(term: QueryTerm, word: str, vocabulary: Container[str]) -> list[QueryTerm]:
+    """Return the longest known word that an unknown one begins or ends with: `Mittagspause`, `Fahrprüfung`."""
+    for size in range(len(word) - 2, PART - 1, -1):
+        known = tuple(dict.fromkeys(part for part in (word[:size], word[-size:]) if part in vocabulary))
+        if known:
+            return [term, QueryTerm(term.word, known, term.weight * PART_WEIGHT, is_optional=True)]
     return []
 
 

@@ -176,6 +176,38 @@ def test_a_question_of_unknown_words_brings_what_the_person_said() -> None:
     assert found(corpus, "Where does Nora work?") == [1]
 
 
+def test_among_what_a_person_said_that_comes_first_which_can_be_an_answer() -> None:
+    corpus = corpus_of(
+        turn(1, "240 euros", "Bob"), turn(2, "Hm", "Bob"), turn(3, "Really?", "Bob"), turn(4, "900 euros", "Ada")
+    )
+    assert found(corpus, "How much was the quux, Bob?") == [1, 2, 3]
+
+
+def test_a_longer_word_is_found_by_a_part_of_it() -> None:
+    corpus = corpus_of(
+        turn(1, "am Mittag spielt er Schach mit dem Gesellen"), turn(2, "am Abend liest er mit der Frau")
+    )
+    assert found(corpus, "Was macht er in der Mittagspause?")[0] == 1
+
+
+def test_a_name_in_a_run_of_characters_is_not_joined_to_what_follows() -> None:
+    corpus = corpus_of(turn(1, "我转到了数据组", "王琳"), turn(2, "汪琳转告了", "李伟"), turn(3, "好", "李伟"))
+    hits = search(corpus, "王琳转到哪个组？", now=NOW, limit=3)
+    assert hits[0].number == 1
+    assert not any("琳转" in hit.terms for hit in hits)
+
+
+def test_somebody_is_named_in_the_forms_of_the_language() -> None:
+    corpus = corpus_of(
+        turn(1, "meine Miete ist hoch", "Miriam", session="a"), turn(2, "meine Miete ist hoch", "Jonas", session="b")
+    )
+    assert found(corpus, "Wie hoch ist Miriams Miete?")[0] == 1
+    corpus = corpus_of(
+        turn(1, "мой брат Костя", "Ольга", session="a"), turn(2, "мой брат Костя", "Андрей", session="b")
+    )
+    assert found(corpus, "Как зовут брата Ольги?")[0] == 1
+
+
 def test_a_slip_of_the_finger_is_forgiven_where_the_word_is_unknown() -> None:
     corpus = corpus_of(
         entry(1, "Writes TypeScript"), entry(2, "Uses MongoDB", tags=("mongo",)), entry(3, "time zone UTC")
