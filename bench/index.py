@@ -17,27 +17,32 @@ from honeybadger_agent import SyncClient, tools
 from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.conversation import dump_turn
+from honeybadger_host.memory.function_words import STOP
 from honeybadger_host.memory.index import INDEX_FILE
 
 _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"
 _GOALS = {10_000: (2.5, 10.0), 100_000: (10.0, 50.0)}
 """Documents of each kind -> milliseconds a search should take: the median, and one of a hundred."""
+_FUNCTION_WORDS = frozenset().union(*STOP.values())
 _UNWATCHED_MS = 150
 _SETTINGS = ("log.level=warning", "life.status_seconds=0.2")  # the status file says when all is indexed
 
 
 class Words:
-    """Text of made-up words, few of them common and many rare, as in what people write (Zipf)."""
+    """Text of made-up words, few of them common and many rare, as in what people write (Zipf).
+
+    None of them is a function word of a language: of such texts every seventh would be told to be Polish or Swedish.
+    """
 
     def __init__(self, seed: int, count: int = 20_000) -> None:
         self._random = random.Random(seed)
         made: dict[str, None] = {}
         while len(made) < count:
             syllables = self._random.randint(2, 4)
-            made["".join(self._random.choice(_CONSONANTS) + self._random.choice(_VOWELS) for _ in range(syllables))] = (
-                None
-            )
+            word = "".join(self._random.choice(_CONSONANTS) + self._random.choice(_VOWELS) for _ in range(syllables))
+            if word not in _FUNCTION_WORDS:
+                made[word] = None
         self._words = list(made)
         self._weights = list(itertools.accumulate(1 / (rank + 10) for rank in range(count)))
 

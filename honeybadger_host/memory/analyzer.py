@@ -63,7 +63,7 @@ _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U000
 MAX_TERM: Final = 64
 """Characters; a longer word is found by its beginning (base64, minified code)."""
 _CACHE_WORDS: Final = 50_000
-"""About 12 MiB."""
+"""About 12 MiB, of English, of all other languages together, and of words that stand in a text which is not ASCII."""
 _chunks: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
 """Language -> what stands between white space in ASCII -> terms."""
 _telling_words: dict[
@@ -177,9 +177,12 @@ def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
         return known
     terms = tuple(term for token in _ASCII_TOKEN.findall(chunk) for term in _analyse(token, language))
     if len(chunk) <= MAX_TERM:
-        if sum(map(len, _chunks.values())) >= _CACHE_WORDS:
-            for each in _chunks.values():
+        others = [each for other, each in list(_chunks.items()) if other != "english"]
+        if sum(map(len, others)) >= _CACHE_WORDS:
+            for each in others:
                 each.clear()
+        if len(chunks) >= _CACHE_WORDS:
+            chunks.clear()
         if language == "english":
             words = _FUNCTION_WORD.findall(chunk.casefold())
             telling = tuple(word for word in words if word in _STOPS_IN or _ELISION.match(word))
