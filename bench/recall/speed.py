@@ -10,6 +10,7 @@ import resource
 import sqlite3
 import statistics
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -147,6 +148,7 @@ def _fts5(given: Texts) -> tuple[float, Find, Add]:
     def add(number: int, text: str) -> None:
         database.execute(insert, (number, text))
 
+    weakref.finalize(find, database.close)
     return 0.0, find, add
 
 

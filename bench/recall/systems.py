@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sqlite3
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -73,6 +74,7 @@ def fts5(conversation: Conversation, tokenizer: str = "unicode61") -> Ranker:
         found = database.execute("SELECT rowid FROM turns WHERE turns MATCH ? ORDER BY rank LIMIT ?", (words, limit))
         return [row[0] for row in found]
 
+    weakref.finalize(rank, database.close)
     return rank
 
 

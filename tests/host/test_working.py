@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -201,6 +202,7 @@ def test_a_span_is_minutes_and_seconds(seconds: float, shown: str) -> None:
 @given(names, st.none() | names, st.lists(names, max_size=4))
 @example("a\n## Forged", "b\u2028- c", ["\r\n", "# x"])
 @example("# Heading", None, [])
+@example("#", None, [])
 @example("<!-- hidden", None, [])
 def test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called(
     key: str, category: str | None, tags: list[str]
@@ -208,7 +210,7 @@ def test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called(
     line = inventory_line(label(key, category, *tags), NOW)
     assert line.startswith("- ")
     assert len(line.splitlines()) == 1
-    assert not line.removeprefix("- ").startswith("#")
+    assert re.match(r"- #{1,6}\s", line) is None  # `#:` is no heading
     assert "\\<!--" in line or "<!--" not in line
     assert ": expires in 5m00s" in line
 
