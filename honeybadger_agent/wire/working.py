@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import OneLine, Result, Wire
 from honeybadger_agent.wire.labels import Tags
+from honeybadger_agent.wire.search import MAX_QUERY_CHARACTERS
 
 MAX_KEY_CHARACTERS: Final = 100
 Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_KEY_CHARACTERS)]
@@ -58,7 +59,7 @@ class WorkingEntryResult(WorkingLabel):
 class SearchWorkingMemory(Wire):
     """Search the session's working memory: key, data, tags and category (RB6)."""
 
-    query: Annotated[str, StringConstraints(min_length=1)]
+    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
     category: OneLine | None = Field(default=None, description="`a` finds `a` and `a/b`, not `ab`.")
     tags: Tags | None = Field(default=None, description="An entry must have them all.")
 

@@ -239,6 +239,11 @@ def test_a_wrong_value_is_refused_by_name_and_never_converted(
             {"role": "tool", "content": "x", "tools_used": [SECRET] * 65},
             "payload.tools_used has 65 items, the limit is 64: send less",
         ),
+        (
+            "search_working_memory",
+            {"query": "x" * 4097},
+            "payload.query has 4097 characters, the limit is 4096: send less",
+        ),
     ],
 )
 def test_what_is_too_long_is_too_large_with_limit_and_size(
