@@ -23,8 +23,8 @@ VERSION: Final = f"{__version__}/{ANALYZER_VERSION}"
 _BYTES_AT_ONCE: Final = 1 << 18
 """Bytes of files that go into one answer: the host writes it in one go, for which a search may wait."""
 _BLOCK: Final = 1 << 20
-_NICER: Final = 2
-"""Requests come first; at 5 others on the machine came first, too, and a busy one indexed slower than without."""
+_NICER: Final = 5
+"""Requests come first."""
 _FIRST_TO_GO: Final = "500"
 """When memory is short the kernel ends this one and not the host, which goes on alone."""
 
