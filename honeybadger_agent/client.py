@@ -201,8 +201,8 @@ class _Clients:
         if not is_waiting and not self.mailbox.path(REPLIES, request_id).exists():
             raise NotFound(
                 f"nothing is known of {request_id} in {self.mailbox.root}: its answer was taken before, or is older "
-                f"than replies are kept, or the message was taken back; what was said is in the history, and the same message with this id brings "
-                f"its answer back for 7 days"
+                f"than replies are kept, or the message was taken back; what was said is in the history, and the same "
+                f"message with this id brings its answer back for 7 days"
             )
         return Exchange(self.mailbox, request_id, timeout, TURNS)
 
