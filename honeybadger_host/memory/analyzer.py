@@ -82,6 +82,8 @@ _STOPS_IN: Final = {
 _FOREIGN: Final = frozenset(_STOPS_IN) - STOP["english"]
 _SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
 _STOP_IN_SCRIPTS: Final = frozenset(word for word in _STOPS_IN if any(letters.match(word) for _, letters in _SCRIPTS))
+_ASKED_IN: Final = {language: STOP["english"] | words | _STOP_IN_SCRIPTS for language, words in STOP.items()}
+"""Language of a question -> what it leaves out."""
 _FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _LOOKED_AT: Final = 2_000
 """Characters of a text by which its language is told."""
@@ -242,7 +244,7 @@ def analyse_query(text: str) -> Query:
     """Return what a question asks for; stop words are out, unless it has nothing else."""
     normal = unicodedata.normalize("NFKC", text)
     language = _language(normal)
-    stop = STOP["english"] | STOP[language] | _STOP_IN_SCRIPTS
+    stop = _ASKED_IN[language]
     shouts = normal.isupper()
     found: list[tuple[str, QueryTerm]] = []  # with the folded word, for joints
     dropped: list[QueryTerm] = []

@@ -74,6 +74,7 @@ _YEAR: Final = r"(?:19|20)\d\d"
 _DAY: Final = r"(?:0?[1-9]|[12]\d|3[01])"
 _PATTERN: Final = re.compile(
     rf"""
+    (?:(?<![^\W\d_])|(?=\d))(?:  # not within a word: that is most of a text
     (?P<iso>\b(?P<iy>{_YEAR})[-/.](?P<im>0?[1-9]|1[0-2])(?:[-/.](?P<id>{_DAY}))?\b)
     |(?P<cjk>(?:(?P<cy>{_YEAR})[ ]?[年년][ ]?)?(?<!\d)(?P<cm>1[0-2]|0?[1-9])[月월](?:[ ]?(?P<cd>{_DAY})[日号號일])?)
     |(?P<cjkyear>(?P<cyo>{_YEAR})[ ]?[年년])
@@ -95,6 +96,7 @@ _PATTERN: Final = re.compile(
     |(?P<weekday>\b(?:(?:{_LAST}|on|am|this)[ ])?(?P<wd>{_WEEKDAY})\b)
     |(?P<near>\b(?:{_either(DAYS_BACK)}|last[ ]night)\b)
     |(?P<year>\b(?:in|of|since|during|im[ ]jahr|en|em|nel|в|w|seit|depuis|desde)[ ](?P<yy>{_YEAR})\b)
+    )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
