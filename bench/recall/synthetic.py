@@ -20,8 +20,11 @@ from pathlib import Path
 
 from bench.recall import locomo
 from bench.recall.cases import Conversation, Question, Turn
+from honeybadger_host.memory.function_words import STOP
 
 SETS = Path(__file__).parent / "sets"
+_FUNCTION_WORDS = frozenset().union(*STOP.values())
+"""Among them (`bana`, `dela`) every text would seem to be in another language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,10 @@ def written() -> list[Conversation]:
 
 
 def vocabulary(size: int) -> list[str]:
-    """Return different words of two to four syllables, for texts that only have to be long."""
+    """Return different words of two to four syllables, for texts that only have to be long; of no language."""
     syllables = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
     words = ("".join(parts) for count in (2, 3, 4) for parts in itertools.product(syllables, repeat=count))
-    return list(itertools.islice(words, size))
+    return list(itertools.islice((word for word in words if word not in _FUNCTION_WORDS), size))
 
 
 def _told(name: str, scenes: Sequence[_Scene], asker: tuple[str, ...] = ()) -> Conversation:
