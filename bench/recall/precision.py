@@ -15,7 +15,7 @@ from honeybadger_host.memory.analyzer import entry_terms, length_in_words
 from honeybadger_host.memory.corpus import Corpus
 from honeybadger_host.memory.documents import Document
 from honeybadger_host.memory.embedding import Embedder
-from honeybadger_host.memory.index import embedded_text
+from honeybadger_host.memory.index_vectors import embedded_text
 from honeybadger_host.memory.recall import Floor, search
 from honeybadger_host.memory.vectors import Vectors
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from bench.recall.cases import Conversation, Question, documents_of
 from honeybadger_host.memory.corpus import Corpus
 from honeybadger_host.memory.embedding import Embedder
-from honeybadger_host.memory.index import embedded_text
+from honeybadger_host.memory.index_vectors import embedded_text
 from honeybadger_host.memory.recall import search
 from honeybadger_host.memory.scoring import Parameters
 from honeybadger_host.memory.vectors import Vectors

@@ -76,11 +76,13 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
         ),
         "save_memory": notes.at_most(
             max_note_chars,
-            entries.save_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.known, rooms.index.named),
+            entries.save_memory(
+                rooms.entry_files, rooms.whole_files, screen, rooms.index.lookups.known, rooms.index.lookups.named
+            ),
         ),
         "get_memory": entries.get_memory(rooms.entry_files),
         "edit_memory": notes.at_most(
-            max_note_chars, editing.edit_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.named)
+            max_note_chars, editing.edit_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.lookups.named)
         ),
         "delete_memory": entries.delete_memory(rooms.entry_files, rooms.whole_files),
         "list_memory_entries": listing.list_memory_entries(rooms.entry_files, rooms.index),

@@ -11,7 +11,8 @@ from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.handlers.entries import FREE_PLACES
 from honeybadger_host.memory.entries import entry_file, named_id, show_time
 from honeybadger_host.memory.entry_files import EntryFiles
-from honeybadger_host.memory.index import Index, Listed
+from honeybadger_host.memory.index import Index
+from honeybadger_host.memory.lookups import Listed
 from honeybadger_host.memory.whole_files import read_whole
 from honeybadger_host.text import one_line
 
@@ -31,13 +32,13 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
             row = _named(asked.group, category, payload.name)
             rows = [] if row is None else [row]
             return {"entries": rows, "total": len(rows), "folders": [], "is_complete": is_complete or bool(rows)}
-        found = _below(index.sizes(asked.group), payload.category)
+        found = _below(index.lookups.sizes(asked.group), payload.category)
         base = 0 if payload.category is None else _levels(payload.category)
         depth = 8 if payload.depth is None else payload.depth
         counts = {category: count for category, count, _ in found if _levels(category) - base <= depth}
         limit = _DEFAULT_LIMIT if payload.limit is None else payload.limit
         categories, passed_over = _page(counts, limit, payload.offset or 0)
-        listed = index.listed(asked.group, categories, limit, passed_over)
+        listed = index.lookups.listed(asked.group, categories, limit, passed_over)
         return {
             "entries": [_row(each) for each in listed],
             "total": sum(counts.values()),
@@ -69,7 +70,7 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
             else:
                 yield file, data
             salt += 1
-        if (elsewhere := index.named(group, category, name)) is not None:
+        if (elsewhere := index.lookups.named(group, category, name)) is not None:
             for file in entries.find(group, elsewhere):
                 if (data := read_whole(entries.home / file)) is not None:
                     yield file, data

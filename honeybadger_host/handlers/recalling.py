@@ -14,7 +14,8 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.search import earned, floor_of, parameters_of
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.documents import Kind
-from honeybadger_host.memory.index import Found, Index
+from honeybadger_host.memory.index import Index
+from honeybadger_host.memory.lookups import Found
 from honeybadger_host.memory.recollection import Recollection, State, in_view
 from honeybadger_host.settings import Recall
 
@@ -110,11 +111,11 @@ class Recaller:
         shown = format_history(turns, self.history_budget_tokens).turns
         oldest = shown[0].number if shown else current
         try:
-            earlier = in_view(self.index.recalled(group, session), oldest=oldest, current=current)
+            earlier = in_view(self.index.lookups.recalled(group, session), oldest=oldest, current=current)
             recalled = self._choose(group, message, earlier, current, now, is_first=not _has_answer(turns))
             new = [one.id for one in recalled.recollections if one.state != "in_view"]
             if keeps and new:
-                self.index.note_recalled(group, session, new, current, oldest=oldest)
+                self.index.lookups.note_recalled(group, session, new, current, oldest=oldest)
         except WorldFailed as error:
             log.error("recall.failed", group=group, error=str(error))
             return Recalled(why_none=f"the search index cannot be used: {error}")
@@ -148,8 +149,8 @@ class Recaller:
         floor = floor_of(self.settings)
         good = {hit.key: hit for hit in hits if floor.objection(hit) is None}
         new = [hit for hit in good.values() if hit.key not in earlier][: self.settings.results]
-        numbers = self.index.entries(group, earlier)
-        found = self.index.show([*(hit.number for hit in new), *numbers.values(), *fallback])
+        numbers = self.index.lookups.entries(group, earlier)
+        found = self.index.lookups.show([*(hit.number for hit in new), *numbers.values(), *fallback])
         recollections = [_recollection(found[hit.number], "new", current, hit) for hit in new if hit.number in found]
         for key, turn in sorted(earlier.items(), key=lambda item: -item[1]):
             if key in numbers and numbers[key] in found:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.memory.documents import Kind
-from honeybadger_host.memory.index import Found, Index
+from honeybadger_host.memory.index import Index
+from honeybadger_host.memory.lookups import Found
 from honeybadger_host.settings import Recall
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def search_memory(index: Index, settings: Recall) -> QueryHandler:
             return [hit.number for hit in hits], hits
 
         (numbers, hits), is_complete = index.search(asked.group, ask)
-        found = index.show(numbers)
+        found = index.lookups.show(numbers)
         by_number, floor = {hit.number: hit for hit in hits}, floor_of(settings)
         return {
             "hits": [_shown(found[number], by_number.get(number), floor) for number in numbers if number in found],

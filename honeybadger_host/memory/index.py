@@ -14,27 +14,27 @@ from __future__ import annotations
 
 import itertools
 import os
-import sqlite3
 import threading
 import time
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-import orjson
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.documents import KINDS, Document, Kind
-from honeybadger_host.memory.entries import normalise
+from honeybadger_host.memory.documents import Document
 from honeybadger_host.memory.index_file import INDEX_FILE, IndexFile
-from honeybadger_host.memory.indexing import COLUMNS, LOADED, Added, Changes, Grown, Known, Reader, columns_of, task_of
+from honeybadger_host.memory.index_vectors import IndexVectors, put_vectors
+from honeybadger_host.memory.index_writing import IndexWriter
+from honeybadger_host.memory.indexing import LOADED, columns_of, task_of
+from honeybadger_host.memory.lookups import Lookups, session_of
 from honeybadger_host.memory.numbering import Glossary
-from honeybadger_host.memory.reading import Reading, Task, known_by
+from honeybadger_host.memory.reading import Reading, Task
 from honeybadger_host.memory.reading_process import ReadingFailed, ReadingProcess
 from honeybadger_host.memory.sources import groups_of, source_of, sources
 
@@ -45,14 +45,13 @@ if TYPE_CHECKING:
     from honeybadger_host.memory.corpus import Columns, Corpus
     from honeybadger_host.memory.embedding import Embedder, Floats
 
-__all__ = ["INDEX_FILE", "Found", "Index", "embedded_text", "open_copy"]
+__all__ = ["INDEX_FILE", "Index", "open_copy"]
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 _AT_ONCE: Final = 512
 """Files read and written at once: about 30 ms, for which a search of the group may wait."""
-_BYTES_AT_ONCE: Final = 1 << 18
 _NOW: Final = 2000
 """So many changed files are read before a search is answered; beyond that they are read in the background (0.2 s)."""
 _WORTH_A_PROCESS: Final = 2000
@@ -72,40 +71,6 @@ _MANY_DELTAS: Final = 4
 """Changes a corpus is told of in the background; one costs up to 30 ms, which a search need not wait for."""
 _TRIES: Final = 3
 """So often is a search begun when the database is made anew under it."""
-_EMBEDDED_AT_ONCE: Final = 32
-"""Texts embedded between two looks at what else is to be done: about 0.2 s on one core."""
-_INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
-_MOST_GROWN: Final = 32
-"""Large files of notes of which it is remembered how they were read: about 1 MiB each."""
-
-
-class Found(NamedTuple):
-    """A document as it is kept, to be shown."""
-
-    number: int
-    group: str
-    kind: Kind
-    key: str
-    file: str
-    session: str
-    author: str
-    role: str
-    at: float | None
-    category: str
-    tags: tuple[str, ...]
-    text: str
-
-
-class Listed(NamedTuple):
-    """A row of an entry in a list."""
-
-    key: str
-    category: str
-    name: str
-    title: str
-    begins: str
-    bytes: int
-    at: float | None
 
 
 class _Sent(NamedTuple):
@@ -170,14 +135,7 @@ class Index:
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._home = home
-        self._max_note_bytes = max_note_bytes
         self._max_memory_bytes = max_memory_bytes
-        self._embedder = embedder
-        self._embedder_failed = False
-        self._unembedded: dict[int, None] = {}
-        self._grown: dict[str, tuple[int, Grown]] = {}
-        """Large file of notes -> how it was read, and for which generation of the database."""
-        self._wall_ns = wall_ns
         self._process = process
         self._process_lock = threading.Lock()
         """Taken before a group's lock."""
@@ -187,13 +145,12 @@ class Index:
         self._used: OrderedDict[str, None] = OrderedDict()
         """Groups whose corpus is in memory, the least recently searched first."""
         self._groups_lock = threading.Lock()
-        self._documents: Counter[int] = Counter()
-        """By number of the group."""
-        self._entries: Counter[int] = Counter()
         self._db = IndexFile(path, self._emptied)
         """Used after a group's lock is taken, never before one."""
+        self._writer = IndexWriter(home, self._db, max_note_bytes, wall_ns)
+        self.lookups = Lookups(self._db)
+        self._vectors = None if embedder is None else IndexVectors(self._db, embedder, self._tell_vectors)
         self._count()
-        self._find_unembedded()
 
     def close(self) -> None:
         if self._process is not None:
@@ -205,12 +162,11 @@ class Index:
         """Begin with what a database of another index holds, if it can be used."""
         self._db.copy_from(path)
         self._count()
-        self._find_unembedded()
 
     @property
     def documents(self) -> int:
         """How many documents are indexed."""
-        return self._documents.total()
+        return self._writer.documents.total()
 
     @property
     def rebuilds(self) -> int:
@@ -303,7 +259,7 @@ class Index:
             if self.resident_bytes > self._max_memory_bytes // 2:
                 return False
             name = self._db.group_of(number << 40)
-            documents = self._documents[number] + self._documents[0]  # with what all may read
+            documents = self._writer.documents[number] + self._writer.documents[0]  # with what all may read
             if documents >= _WORTH_WARMING and name and name not in self._used and name != GLOBAL_GROUP:
                 self.search(name, len)
                 return True
@@ -311,30 +267,12 @@ class Index:
 
     def embed(self) -> bool:
         """Embed a few of the texts that have no vector yet; return whether it is worth to go on. Raises WorldFailed."""
-        if self._embedder is None or not self._unembedded:
-            return False
-        numbers = list(itertools.islice(reversed(self._unembedded), _EMBEDDED_AT_ONCE))  # the newest are asked for most
-        query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
-        rows = self._db.rows_in(query, numbers)
-        texts = {row[0]: (row[4], embedded_text(KINDS[row[1]], row[2], row[4], row[3].splitlines())) for row in rows}
-        if texts:
-            try:
-                vectors = self._embedder.embed_documents([embedded for _, embedded in texts.values()])
-            except WorldFailed as error:
-                self._note_embedder(error)
-                return False
-            self._note_embedder(None)
-            blobs = [vector.astype("<f2").tobytes() for vector in vectors]
-            whole = [(number, text) for number, (text, _) in texts.items()]
-            self._keep_vectors(list(zip(whole, blobs, strict=True)))
-        for number in numbers:
-            self._unembedded.pop(number, None)
-        return True
+        return self._vectors is not None and self._vectors.embed()
 
     @property
     def unembedded(self) -> int:
         """Documents that have no vector yet; 0 without an embedder."""
-        return len(self._unembedded)
+        return 0 if self._vectors is None else self._vectors.waiting
 
     @property
     def waiting(self) -> int:
@@ -365,121 +303,17 @@ class Index:
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector; None without an embedder, or when it fails: then words alone are searched."""
-        if self._embedder is None:
-            return None
-        try:
-            vector = self._embedder.embed_query(question)
-        except WorldFailed as error:
-            self._note_embedder(error)
-            return None
-        self._note_embedder(None)
-        return vector
-
-    def show(self, numbers: Sequence[int]) -> dict[int, Found]:
-        """Return number -> document; those removed meanwhile are missing. Raises WorldFailed."""
-        query = (
-            "SELECT docs.number, kind, key, file, author, role, at, category, tags, text "
-            "FROM docs JOIN sources ON sources.number = source WHERE docs.number IN"
-        )
-        found = {}
-        for number, kind, key, file, author, role, at, category, tags, text in self._db.rows_in(query, numbers):
-            found[number] = Found(
-                number=number,
-                group=self._db.group_of(number),
-                kind=KINDS[kind],
-                key=key,
-                file=file,
-                session=_session_of(file),
-                author=author,
-                role=role,
-                at=at,
-                category=category,
-                tags=tuple(orjson.loads(tags)) if tags else (),
-                text=text,
-            )
-        return found
-
-    def known(self, group: str, category: str, normalised: str) -> str | None:
-        """Return the id of an entry that says just this, as far as was indexed; see `entries.normalise`."""
-        query = "SELECT number, key, category, text FROM docs WHERE known_by = ?"
-        try:
-            rows = self._db.rows(query, (known_by(normalised),))
-        except WorldFailed as error:
-            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a text may be saved twice")
-            return None
-        for number, key, its_category, text in rows:
-            if (self._db.group_of(number), its_category, normalise(text)) == (group, category, normalised):
-                return str(key)
-        return None
-
-    def named(self, group: str, category: str, name: str) -> str | None:
-        """Return the id of an entry of this name, as far as was indexed."""
-        query = "SELECT key FROM docs WHERE kind = 0 AND number >> 40 = ? AND category = ? AND name = ? LIMIT 1"
-        try:
-            rows = self._db.rows(query, (self._db.group(group), category, name))
-        except WorldFailed as error:
-            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a name may be given twice")
-            return None
-        return str(rows[0][0]) if rows else None
+        return None if self._vectors is None else self._vectors.vector_of(question)
 
     def bring_up(self, group: str) -> bool:
         """Read what may have changed in a group; return whether all its files were read. Raises WorldFailed."""
         return self._refresh(group)
 
-    def sizes(self, group: str) -> list[tuple[str, int, int]]:
-        """Return (category, entries just in it, bytes of their texts), sorted, as far as was indexed."""
-        query = (
-            "SELECT category, count(*), sum(bytes) FROM docs "
-            "WHERE kind = 0 AND number >> 40 = ? GROUP BY category ORDER BY category"
-        )
-        return self._db.rows(query, (self._db.group(group),))
-
-    def listed(self, group: str, categories: Sequence[str], limit: int, offset: int) -> list[Listed]:
-        """Return entries of these categories: by category, there by name, those without one last."""
-        marks = ",".join("?" * len(categories))
-        order = "ORDER BY category, name = '', name, key"
-        query = (
-            "SELECT key, category, name, title, substr(text, 1, 400), bytes, at FROM docs WHERE number IN ("  # noqa: S608  only marks
-            f"SELECT number FROM docs WHERE kind = 0 AND number >> 40 = ? AND category IN ({marks}) {order} "
-            f"LIMIT ? OFFSET ?) {order}"  # the inner one reads an index alone: the texts of all others stay unread
-        )
-        rows = self._db.rows(query, (self._db.group(group), *categories, limit, offset))
-        return [Listed._make(row) for row in rows]
-
     def has_entries(self, group: str) -> bool:
         """Return whether there is any entry that a group may read."""
         self._refresh(GLOBAL_GROUP)
         self._refresh(group)
-        return any(self._entries[self._db.group(name)] > 0 for name in (GLOBAL_GROUP, group))
-
-    def entries(self, group: str, keys: Iterable[str]) -> dict[str, int]:
-        """Return id -> number of those entries that a group may read and that are indexed."""
-        rows = self._db.rows_in("SELECT key, number FROM docs WHERE kind = 0 AND key IN", list(keys))
-        there = [(key, number) for key, number in rows if self._db.group_of(number) in (group, GLOBAL_GROUP)]
-        return dict(sorted(there, key=lambda row: row[1]))  # the group's own behind what all may read
-
-    def recalled(self, group: str, session: str) -> dict[str, int]:
-        """Return entry id -> number of the turn it was recalled for."""
-        query = "SELECT entry, turn FROM recalled WHERE grp = ? AND session = ?"
-        return dict(self._db.rows(query, (group, session)))
-
-    def note_recalled(self, group: str, session: str, entries: Iterable[str], turn: int, *, oldest: int) -> None:
-        """Keep for which turn entries were recalled; what was recalled for turns before `oldest` is forgotten."""
-
-        def write() -> None:
-            with self._db.transaction() as db:
-                db.execute("DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?", (group, session, oldest))
-                db.executemany(
-                    "INSERT OR REPLACE INTO recalled VALUES (?, ?, ?, ?)",
-                    [(group, session, entry, turn) for entry in entries],
-                )
-
-        self._db.guarded(write)
-
-    def problems(self) -> list[tuple[str, str]]:
-        """Return (file, what is wrong) of files that cannot be searched, sorted."""
-        query = "SELECT file, problem FROM sources WHERE problem <> '' ORDER BY file"
-        return self._db.rows(query)
+        return any(self._writer.entries[self._db.group(name)] > 0 for name in (GLOBAL_GROUP, group))
 
     # ------------------------------------------------------------------------------------------------------- reading
 
@@ -496,7 +330,7 @@ class Index:
         if not (state.fresh or state.backlog or state.sent) and state.is_compared:
             return True
         with state.lock:
-            if not state.is_compared and self._documents[self._db.group(group)] <= _COMPARED_NOW:
+            if not state.is_compared and self._writer.documents[self._db.group(group)] <= _COMPARED_NOW:
                 self.compare(group)
             state.fresh.update({file: None for file, sent in list(state.sent.items()) if sent.is_fresh})
             left = _NOW
@@ -551,133 +385,17 @@ class Index:
         readings: Mapping[str, tuple[Task, Reading]],
         glossary: Glossary | None = None,
     ) -> Sequence[str]:
-        """Index files; return those that are to be read again. The group's lock is held.
-
-        Args:
-            readings: what was read of all of them, and as what; empty: they are read now.
-            glossary: of the terms of `readings`.
-        """
-        generation = self._db.generation
-        number = self._db.group(group)
-        changes, left = self._look(number, files, generation, readings)
-        changes.glossary = glossary
-        if not self._write(number, changes, generation):
-            return files
-        for file in files:
-            self._grown.pop(file, None)
-        self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
-        for file in list(self._grown)[:-_MOST_GROWN]:
-            self._grown.pop(file, None)
-        if changes.added or changes.removed:
-            self._tell(group, lambda: _Delta([each.document(glossary) for each in changes.added], changes.removed))
-        if self._embedder is not None:
-            for gone in changes.removed:
-                self._unembedded.pop(gone, None)
-            self._unembedded.update((each.number, None) for each in changes.added)
+        """Index files; return those that are to be read again. The group's lock is held; see `IndexWriter.take`."""
+        changes, left = self._writer.take(self._db.group(group), files, readings, glossary)
+        added, removed = changes.added, changes.removed
+        if added or removed:
+            self._tell(group, lambda: _Delta([each.document(glossary) for each in added], removed))
+        if self._vectors is not None:
+            self._vectors.note((each.number for each in added), removed)
         return left
 
-    def _look(
-        self, group: int, files: Sequence[str], generation: int, readings: Mapping[str, tuple[Task, Reading]]
-    ) -> tuple[Changes, list[str]]:
-        """Read files of a group that were not read yet; return what they change, and which of them are not done."""
-        known = self._known(files)
-        grown = {file: self._grown_of(file, generation) for file in files}
-        whole = [each.number for file, each in known.items() if grown[file] is None and not file.endswith(".jsonl")]
-        there = self._there(whole)
-        reader = Reader(
-            self._home,
-            self._max_note_bytes,
-            lambda: self._db.take_number("sources", group),
-            lambda: self._db.take_number("docs", group),
-            self._wall_ns,
-        )
-        changes = Changes()
-        left: list[str] = []
-        size = 0
-        for place, file in enumerate(files):
-            if size >= _BYTES_AT_ONCE:
-                left += files[place:]
-                break
-            before = known.get(file)
-            source = readings[file][0].source if file in readings else source_of(file)
-            if source is None:
-                continue
-            indexed = partial(self._indexed, before, there)
-            if source.kind in ("note", "history"):
-                size += reader.read_notes(source, before, indexed, changes, None if before is None else grown[file])
-                continue
-            task = task_of(source, before)
-            if file not in readings:
-                reading = reader.read(task)
-                size += reading.size
-            else:
-                asked, reading = readings[file]
-                if asked != task:
-                    left.append(file)  # it was read on meanwhile
-                    continue
-            if source.kind == "entry":
-                reader.take_entry(source, reading, before, indexed, changes)
-            else:
-                reader.take_turns(source, reading, before, partial(self._said, before), changes)
-                if not reading.is_whole:
-                    left.append(file)  # a long log goes on
-        return changes, left
-
-    def _known(self, files: Sequence[str]) -> dict[str, Known]:
-        """Return how files were indexed, those that were."""
-        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
-        return {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
-
-    def _grown_of(self, file: str, generation: int) -> Grown | None:
-        """Return how a large file of notes was read, if that is what the database still has."""
-        read_for, grown = self._grown.get(file, (-1, None))
-        return grown if read_for == generation else None
-
-    def _there(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:
-        """Return number of a file -> (key, digest) -> number of a document of it; not of logs of turns."""
-        there: dict[int, dict[tuple[str, bytes], int]] = {number: {} for number in files}
-        query = "SELECT source, key, digest, number FROM docs WHERE kind <> 3 AND source IN"
-        for file, key, digest, number in self._db.rows_in(query, files):
-            there[file][key, digest] = number
-        return there
-
-    def _indexed(
-        self, file: Known | None, there: Mapping[int, dict[tuple[str, bytes], int]]
-    ) -> dict[tuple[str, bytes], int]:
-        """Return what is indexed of a file, from `there` if it was asked for already."""
-        if file is None:
-            return {}
-        return there[file.number] if file.number in there else self._there([file.number])[file.number]
-
-    def _said(self, log_file: Known | None) -> list[int]:
-        """Return the numbers of the turns of a log."""
-        query = "SELECT number FROM docs WHERE source IN"
-        return [row[0] for row in self._db.rows_in(query, [] if log_file is None else [log_file.number])]
-
-    def _write(self, group: int, changes: Changes, generation: int) -> bool:
-        """Write what was read; return False when the database is not the one it was read for."""
-
-        def write() -> bool:
-            if self._db.generation != generation:
-                return False
-            with self._db.transaction() as db:
-                packed = self._packed(db, changes)
-                db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
-                db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
-                db.executemany(_INSERT, map(Added.row, changes.added, packed))
-                db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", changes.sources)
-            self._documents[group] += len(changes.added) - len(changes.removed)
-            self._entries[group] += changes.entries
-            return True
-
-        return self._db.guarded(write)
-
-    def _packed(self, db: sqlite3.Connection, changes: Changes) -> list[bytes]:
-        """Return the terms of what is added as the database has them; in a transaction."""
-        if changes.glossary is None:
-            return self._db.packed(db, [each.terms for each in changes.added if not isinstance(each.terms, bytes)])
-        numbers = [each.terms for each in changes.added if isinstance(each.terms, bytes)]
-        return self._db.renumbered(db, changes.glossary, numbers)
+    def _tell_vectors(self, group: str, embedded: Sequence[tuple[int, bytes]]) -> None:
+        self._tell(group, partial(_Delta, [], [], embedded))
 
     def _tell(self, group: str, delta: Callable[[], _Delta]) -> None:
         """Keep a change of a group for the corpora that hold it."""
@@ -695,25 +413,23 @@ class Index:
                     if state.corpus is not None:
                         _bring_up(state, state.corpus)
 
-    def _count(self) -> None:
-        """Count what is in the database."""
-        count = "SELECT number >> 40, count(*) FROM docs GROUP BY 1"
-        entries = "SELECT number >> 40, count(*) FROM docs INDEXED BY docs_entry WHERE kind = 0 GROUP BY 1"
-        self._documents = Counter(dict(self._db.rows(count)))
-        self._entries = Counter(dict(self._db.rows(entries)))
-
     def _emptied(self) -> None:
         """Begin again: the files are read in the background, or before the next search."""
-        self._documents.clear()
-        self._entries.clear()
-        self._unembedded = {}
-        self._grown.clear()
+        self._writer.forget()
+        if self._vectors is not None:
+            self._vectors.forget()
         for state in list(self._groups.values()):
             state.corpus = None
             state.corpus_bytes = 0
             state.deltas.clear()
             state.sent.clear()
             state.is_compared = False
+
+    def _count(self) -> None:
+        """Find out what is in the database."""
+        self._writer.count()
+        if self._vectors is not None:
+            self._vectors.find()
 
     # ------------------------------------------------------------------------------------------------- another process
 
@@ -758,7 +474,7 @@ class Index:
         name, state, queue, files = found
         tasks: list[Task] = []
         with state.lock:
-            known = self._known([file for file in files if file.endswith(".jsonl")])
+            known = self._writer.known([file for file in files if file.endswith(".jsonl")])
             for file in files:
                 source = source_of(file)
                 if source is None or file not in queue:
@@ -834,23 +550,21 @@ class Index:
     def _load(self, group: str) -> Corpus:
         """Read a corpus from the table, with what every group may read."""
         from honeybadger_host.memory.corpus import Corpus
-        from honeybadger_host.memory.vectors import Vectors
 
         corpus = Corpus()
-        if self._embedder is not None:
-            corpus.vectors = Vectors(self._embedder.dimensions, self._embedder.unrelated)
+        if self._vectors is not None:
+            corpus.vectors = self._vectors.empty()
         numbers = sorted({self._db.group(name) for name in (GLOBAL_GROUP, group)})
         corpus.load(itertools.chain.from_iterable(map(self._columns, numbers)), self._words)
-        if self._embedder is not None:
-            for number in numbers:
-                self._load_vectors(number, corpus, self._embedder.name)
+        if self._vectors is not None:
+            self._vectors.load(numbers, corpus)
         return corpus
 
     def _columns(self, group: int) -> Iterator[Columns]:
         """Yield the documents of a group; the database is free for others between two slices."""
         least, most = self._db.span(group)
         query = "SELECT number, file FROM sources WHERE number BETWEEN ? AND ? AND file LIKE 'data/%'"
-        sessions = {number: _session_of(file) for number, file in self._db.rows(query, (least, most))}
+        sessions = {number: session_of(file) for number, file in self._db.rows(query, (least, most))}
         query = f"SELECT {LOADED} FROM docs WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"  # noqa: S608  constant
         while rows := self._db.rows(query, (least, most, _LOADED_AT_ONCE)):
             yield columns_of(rows, sessions)
@@ -863,13 +577,6 @@ class Index:
             self._db.make_anew("it is damaged (terms are missing)")
         return [rows.get(number, f"?{number}") for number in numbers.tolist()]
 
-    def _load_vectors(self, group: int, corpus: Corpus, model: str) -> None:
-        least, most = self._db.span(group)
-        query = "SELECT doc, data FROM vectors WHERE doc > ? AND doc <= ? AND model = ? ORDER BY doc LIMIT 1000"
-        while rows := self._db.rows(query, (least, most, model)):
-            _put_vectors(corpus, rows)
-            least = rows[-1][0]
-
     def _use(self, group: str) -> None:
         """Note that a corpus was searched, and drop others when all of them are too large."""
         with self._groups_lock:
@@ -881,47 +588,6 @@ class Index:
                 state.corpus = None  # whoever is searching it keeps it that long
                 state.corpus_bytes = 0
                 state.deltas.clear()
-
-    # -------------------------------------------------------------------------------------------------------- vectors
-
-    def _find_unembedded(self) -> None:
-        """Note which documents have no vector of the embedder; those of another model go."""
-        if self._embedder is None:
-            return
-        model = self._embedder.name
-
-        def find() -> list[Any]:
-            with self._db.transaction() as db:
-                db.execute("DELETE FROM vectors WHERE doc IN (SELECT doc FROM vectors WHERE model <> ?)", (model,))
-                return db.execute(
-                    "SELECT number FROM docs WHERE number NOT IN (SELECT doc FROM vectors) ORDER BY number"
-                ).fetchall()
-
-        self._unembedded = {row[0]: None for row in self._db.guarded(find)}
-
-    def _keep_vectors(self, embedded: Sequence[tuple[tuple[int, str], bytes]]) -> None:
-        """Write vectors of documents that still are what was embedded, and tell their groups' corpora."""
-        assert self._embedder is not None  # noqa: S101  who else embedded them
-        model = self._embedder.name
-        kept: dict[str, list[tuple[int, bytes]]] = {}
-
-        def write() -> None:
-            kept.clear()
-            with self._db.transaction() as db:
-                for (number, text), data in embedded:
-                    if db.execute("SELECT 1 FROM docs WHERE number = ? AND text = ?", (number, text)).fetchone():
-                        db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (number, model, data))
-                        kept.setdefault(self._db.group_of(number), []).append((number, data))
-
-        self._db.guarded(write)
-        for group, some in kept.items():
-            self._tell(group, partial(_Delta, [], [], some))
-
-    def _note_embedder(self, error: WorldFailed | None) -> None:
-        """Say once that the embedder fails."""
-        if error is not None and not self._embedder_failed:
-            log.error("vectors.failed", error=str(error), now_what="words alone are searched; see recall.vectors")
-        self._embedder_failed = error is not None
 
 
 def open_copy(home: Path, group: str, *, max_note_bytes: int, embedder: Embedder | None = None) -> Index:
@@ -945,30 +611,6 @@ def _bring_up(state: _Group, corpus: Corpus) -> None:
         delta = state.deltas.popleft()
         corpus.remove(delta.removed)
         corpus.add(document for document in delta.added if corpus.row_of(document.number) is None)
-        _put_vectors(corpus, delta.embedded)
+        put_vectors(corpus, delta.embedded)
         if len(delta.added) + len(delta.removed) >= _AT_ONCE:
             state.corpus_bytes = corpus.memory_bytes
-
-
-def _session_of(file: str) -> str:
-    source = source_of(file)
-    return "" if source is None else source.session
-
-
-def embedded_text(kind: str, author: str, text: str, names: Sequence[str] = ()) -> str:
-    """Return what is embedded of a document: a turn says whose it is, as a question does, an entry its names."""
-    if kind == "turn":
-        return f"{author}: {text}" if author else text
-    return f"{', '.join(names)}: {text}" if names else text
-
-
-def _put_vectors(corpus: Corpus, embedded: Iterable[tuple[int, bytes]]) -> None:
-    """Give the documents that are there their vectors."""
-    if corpus.vectors is None:
-        return
-    import numpy as np
-
-    for number, data in embedded:
-        row = corpus.row_of(number)
-        if row is not None:
-            corpus.vectors.put(row, np.frombuffer(data, "<f2").astype(np.float32))

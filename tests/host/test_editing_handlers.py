@@ -264,7 +264,7 @@ def test_pages_of_a_list_together_are_the_list(room: Room) -> None:
 def test_what_was_just_saved_is_listed_although_the_index_knows_nothing(room: Room) -> None:
     saved = save(room, "a.md")
     assert room.index.bring_up("main")
-    assert room.index.sizes("main") == [("docs", 1, 1)]
+    assert room.index.lookups.sizes("main") == [("docs", 1, 1)]
     room.index._db.rows("DELETE FROM docs")  # what it knew is gone
     (row,) = room.ask("list_memory_entries", category="docs", name="a.md")["entries"]
     assert (row["id"], row["bytes"], row["begins"]) == (saved["id"], 1, "x")

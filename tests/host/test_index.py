@@ -20,7 +20,8 @@ from honeybadger_host.memory import index as index_module
 from honeybadger_host.memory.conversation import dump_turn
 from honeybadger_host.memory.corpus import Corpus
 from honeybadger_host.memory.entries import normalise
-from honeybadger_host.memory.index import INDEX_FILE, Found, Index, open_copy
+from honeybadger_host.memory.index import INDEX_FILE, Index, open_copy
+from honeybadger_host.memory.lookups import Found
 from honeybadger_host.memory.recall import search
 from honeybadger_host.text import render_note
 
@@ -74,7 +75,7 @@ class World:
 
         numbers, is_complete = self.index.search(group, ask)
         assert is_complete
-        return list(self.index.show(numbers).values())
+        return list(self.index.lookups.show(numbers).values())
 
 
 def _called(found: Found) -> str:
@@ -177,12 +178,12 @@ def test_a_malformed_file_is_named_and_leaves_the_others_searchable(world: World
     assert [line["file"] for line in logs if line["event"] == "index.refused"] == [
         "groups/main/memory/general/bad.json"
     ]
-    ((file, problem),) = world.index.problems()
+    ((file, problem),) = world.index.lookups.problems()
     assert file == "groups/main/memory/general/bad.json"
     assert "JSON" in problem
     world.entry("bad", "badger, mended")
     assert world.find("badger") == ["bad", "good"]
-    assert world.index.problems() == []
+    assert world.index.lookups.problems() == []
 
 
 def test_a_name_that_is_no_utf8_and_folders_without_end_hide_nothing_else(world: World) -> None:
@@ -199,7 +200,7 @@ def test_a_name_that_is_no_utf8_and_folders_without_end_hide_nothing_else(world:
         world.restart()
         world.index.compare_all()
         assert world.find("badger") == ["good"]
-        ((file, problem),) = world.index.problems()
+        ((file, problem),) = world.index.lookups.problems()
         assert file == "groups/main/memory/general/a/a/a/a/a/a/a/a/deep.json"
         assert "up to 8 deep" in problem
     finally:
@@ -375,20 +376,20 @@ def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> No
 def test_an_entry_is_known_by_what_it_says(world: World) -> None:
     world.entry("e1", "Prefers  dark mode", category="user-preferences")
     world.find("dark")
-    assert world.index.known("main", "user-preferences", normalise("prefers DARK mode")) == "e1"
-    assert world.index.known("main", "general", normalise("prefers DARK mode")) is None
-    assert world.index.known("other", "user-preferences", normalise("prefers DARK mode")) is None
+    assert world.index.lookups.known("main", "user-preferences", normalise("prefers DARK mode")) == "e1"
+    assert world.index.lookups.known("main", "general", normalise("prefers DARK mode")) is None
+    assert world.index.lookups.known("other", "user-preferences", normalise("prefers DARK mode")) is None
 
 
 def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(world: World) -> None:
-    world.index.note_recalled("main", "s", ["a", "b"], 3, oldest=1)
-    world.index.note_recalled("main", "s", ["b"], 5, oldest=1)
-    world.index.note_recalled("main", "other", ["c"], 1, oldest=1)
+    world.index.lookups.note_recalled("main", "s", ["a", "b"], 3, oldest=1)
+    world.index.lookups.note_recalled("main", "s", ["b"], 5, oldest=1)
+    world.index.lookups.note_recalled("main", "other", ["c"], 1, oldest=1)
     world.restart()
-    assert world.index.recalled("main", "s") == {"a": 3, "b": 5}
-    world.index.note_recalled("main", "s", ["d"], 9, oldest=4)
-    assert world.index.recalled("main", "s") == {"b": 5, "d": 9}
-    assert world.index.recalled("main", "main") == {}
+    assert world.index.lookups.recalled("main", "s") == {"a": 3, "b": 5}
+    world.index.lookups.note_recalled("main", "s", ["d"], 9, oldest=4)
+    assert world.index.lookups.recalled("main", "s") == {"b": 5, "d": 9}
+    assert world.index.lookups.recalled("main", "main") == {}
 
 
 def test_a_log_longer_than_a_slice_is_read_to_its_end(world: World) -> None:
@@ -459,7 +460,7 @@ def test_an_operator_searches_beside_a_host_without_touching_its_index(world: Wo
 def test_notes_over_the_limit_are_not_searched_and_that_is_said(world: World) -> None:
     world.put("groups/main/MEMORY.md", "## A\n" + "badger " * 200_000)
     assert world.find("badger") == []
-    ((file, problem),) = world.index.problems()
+    ((file, problem),) = world.index.lookups.problems()
     assert file == "groups/main/MEMORY.md"
     assert "the limit is 1000000" in problem
 

@@ -85,7 +85,7 @@ def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
     path.write_text("".join(f"\n## Notes (ann, 2026-11-21 06:05)\n- number {number}\n" for number in range(1000)))
     index.touch(FILE)
     assert len(indexed(index)) == 1000
-    assert index._grown
+    assert index._writer._grown
     with path.open("a") as file:
         file.write("\n## Notes (ann, 2026-11-21 06:06)\n- one more\n")
     read.clear()
@@ -93,4 +93,4 @@ def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
     assert len(indexed(index)) == 1001
     assert read == ["- one more"]
     index._emptied()
-    assert index._grown == {}
+    assert index._writer._grown == {}

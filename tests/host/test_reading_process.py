@@ -159,8 +159,8 @@ def test_another_process_makes_the_same_index(
         finish(here)
     assert {(each["event"], each["file"]) for each in logs} == elsewhere
     assert rows(here) == rows(there)
-    assert here.problems() == there.problems()
-    assert [file.rpartition("/")[2] for file, _ in there.problems()] == [
+    assert here.lookups.problems() == there.lookups.problems()
+    assert [file.rpartition("/")[2] for file, _ in there.lookups.problems()] == [
         *("bad.json", "blank.json", "broken.json", "deep.json", "large.json", "link.json", "name of none.json"),
         *("pipe.json", "surrogate.json"),
     ]

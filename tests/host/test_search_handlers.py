@@ -123,9 +123,9 @@ def test_explaining_a_context_keeps_nothing(room: Room) -> None:
     put(room, "e1", "The badger lives in Chicago")
     recaller = Recaller(room.index, Recall(), 8000)
     recaller.recall("main", "main", "Where does the badger live?", (), NOW, keeps=False)
-    assert room.index.recalled("main", "main") == {}
+    assert room.index.lookups.recalled("main", "main") == {}
     recaller.recall("main", "main", "Where does the badger live?", (), NOW)
-    assert room.index.recalled("main", "main") == {"e1": 1}
+    assert room.index.lookups.recalled("main", "main") == {"e1": 1}
 
 
 def test_a_context_is_there_when_the_index_cannot_be_used(room: Room) -> None:
