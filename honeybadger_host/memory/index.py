@@ -330,13 +330,15 @@ class Index:
         if not (state.fresh or state.backlog or state.sent) and state.is_compared:
             return True
         with state.lock:
-            if not state.is_compared and self._writer.documents[self._db.group(group)] <= _COMPARED_NOW:
+            is_compared = state.is_compared  # a folder that comes from here on is for the next one to look at
+            if not is_compared and self._writer.documents[self._db.group(group)] <= _COMPARED_NOW:
                 self.compare(group)
+                is_compared = True
             state.fresh.update({file: None for file, sent in list(state.sent.items()) if sent.is_fresh})
             left = _NOW
             while state.fresh and left > 0:
                 left -= self._read(group, state, state.fresh)
-            return state.is_compared and not (state.fresh or state.backlog or state.sent)
+            return is_compared and not (state.fresh or state.backlog or state.sent)
 
     def _changed(self, group: str) -> list[str]:
         """Return the files that are not what was indexed, and those that are gone."""

@@ -159,6 +159,21 @@ def test_no_search_of_a_large_group_waits_for_a_comparison_that_a_folder_asks_fo
     assert world.find("badger") == ["a", "b", "c", "d"]
 
 
+def test_a_folder_that_comes_while_a_search_looks_is_for_the_next_one_to_look_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.entry("a", "badger")
+    was = Index._changed
+
+    def changed(index: Index, group: str) -> list[str]:
+        index.touch_folder("groups/main/memory/new")
+        return was(index, group)
+
+    monkeypatch.setattr(Index, "_changed", changed)
+    assert world.index.search("main", len) == (1, True)
+    assert not world.index.is_idle
+
+
 def test_what_came_with_a_folder_is_found_out_before_anybody_asks(world: World) -> None:
     world.find("anything")
     world.put("groups/main/memory/animals/e1.json", b'{"content": "badger"}', touch=False)
