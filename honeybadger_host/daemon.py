@@ -315,6 +315,7 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
     os.umask(0o077)
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 50)  # a slice is a few thousand young objects without cycles: looking costs 5 %
     host = build(home, settings, passed=passed)
     try:

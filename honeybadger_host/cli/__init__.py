@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -70,6 +71,7 @@ def init(
 @app.command()
 def run(home: Home = None, overrides: Overrides = None) -> None:
     """Serve a home folder until SIGTERM or Ctrl-C."""
+    gc.disable()  # what is imported stays: looking through it for garbage is a tenth of a start; `daemon.run` goes on
     from honeybadger_host import daemon
     from honeybadger_host.observe import configure_logging
     from honeybadger_host.settings import load_settings
@@ -124,16 +126,17 @@ def status(home: Home = None, as_json: AsJson = False) -> None:
 @app.command()
 def doctor(home: Home = None, as_json: AsJson = False) -> None:
     """Check what an operator can mend. Exit code 1 when something is a problem."""
-    from honeybadger_host.doctor import examine
+    from honeybadger_host.doctor import Finding, examine
 
-    findings = examine(home_of(home))
+    findings: list[Finding] = []
+    for finding in examine(home_of(home)):
+        findings.append(finding)
+        if not as_json:
+            advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
+            print(f"{finding.level:8}  {finding.check}: {finding.message}{advice}", flush=True)
     if as_json:
         print_json(
             [{"check": f.check, "level": f.level, "message": f.message, "now_what": f.now_what} for f in findings]
         )
-    else:
-        for finding in findings:
-            advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
-            print(f"{finding.level:8}  {finding.check}: {finding.message}{advice}")
     if any(finding.level == "problem" for finding in findings):
         raise SystemExit(1)

@@ -14,7 +14,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Final
 
@@ -322,7 +322,7 @@ def is_cjk(word: str) -> bool:
 
 def is_number(term: str) -> bool:
     """Return whether a term says a number: digits, `drei`, `十`."""
-    return term[0].isdigit() or term in _NUMBER_TERMS
+    return term[0].isdigit() or term in _written_numbers()
 
 
 def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
@@ -496,6 +496,12 @@ def _terms_of(words: Mapping[str, frozenset[str]]) -> frozenset[str]:
     )
 
 
-TIME_TERMS: Final = _terms_of(TIME_WORDS) | frozenset(CJK_TIME)
-"""Terms that say when something was."""
-_NUMBER_TERMS: Final = _terms_of(NUMBER_WORDS) | frozenset("三四五六七八九十百千万萬億亿两兩")
+@cache
+def time_terms() -> frozenset[str]:
+    """Return the terms that say when something was; made when they are asked for, which takes as long as an import."""
+    return _terms_of(TIME_WORDS) | frozenset(CJK_TIME)
+
+
+@cache
+def _written_numbers() -> frozenset[str]:
+    return _terms_of(NUMBER_WORDS) | frozenset("三四五六七八九十百千万萬億亿两兩")

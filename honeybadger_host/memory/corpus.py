@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from honeybadger_host.memory.analyzer import QUESTION_MARK, TIME_TERMS, is_number
+from honeybadger_host.memory.analyzer import QUESTION_MARK, is_number, time_terms
 from honeybadger_host.memory.documents import KINDS, Document
 from honeybadger_host.memory.vectors import Vectors
 
@@ -503,7 +503,7 @@ class Corpus:
 
 
 def _says(term: str) -> int:
-    return SAYS_TIME * (term in TIME_TERMS) | SAYS_NUMBER * is_number(term) | ASKS * (term == QUESTION_MARK)
+    return SAYS_TIME * (term in time_terms()) | SAYS_NUMBER * is_number(term) | ASKS * (term == QUESTION_MARK)
 
 
 def _counted(columns: Columns, first_row: int) -> _Counted:

@@ -14,11 +14,11 @@ from honeybadger_host.memory import corpus as corpus_module
 from honeybadger_host.memory import scoring as scoring_module
 from honeybadger_host.memory.analyzer import (
     QUESTION_MARK,
-    TIME_TERMS,
     Query,
     analyse_query,
     document_terms,
     length_in_words,
+    time_terms,
 )
 from honeybadger_host.memory.corpus import AROUND_TURNS, AROUND_WORDS, Corpus
 from honeybadger_host.memory.documents import Document
@@ -130,7 +130,7 @@ def plain(documents: Sequence[Document], query: Query) -> dict[int, float]:
             bonus += WEIGHTS["author"]
         if best:
             bonus += WEIGHTS["statement"] * (QUESTION_MARK not in each.terms)
-            bonus += WEIGHTS["time"] * (query.asks_time and bool(TIME_TERMS.intersection(each.terms)))
+            bonus += WEIGHTS["time"] * (query.asks_time and bool(time_terms().intersection(each.terms)))
             bonus += WEIGHTS["number"] * (query.asks_number and "40" in each.terms)
         share = min(best, text[each.number] / p.gate) if best else 1.0
         if score := text[each.number] + share * bonus:
