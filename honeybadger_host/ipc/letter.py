@@ -15,6 +15,7 @@ import structlog
 from honeybadger_agent import wire
 from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID, TURNS
 from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
+from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.domain import Asked, Change, Handler
 from honeybadger_host.files import Changing, NotRegular, Signature, printable
 from honeybadger_host.ipc.box import Box, OpenBox
@@ -227,6 +228,10 @@ class LetterReader:
         if (why := self._forbids(box.sender, request.type)) is not None:
             raise Refusal("forbidden", why, field="type")
         payload = wire.parse_payload(request, types)
+        try:
+            check_numbers(letter.data)
+        except ValueError as error:
+            raise Refusal("invalid", str(error), field="payload") from None
         handler = self._handlers.get(request.type)
         if handler is None:
             raise Refusal("invalid", f"type {request.type} is not served by this host", field="type")

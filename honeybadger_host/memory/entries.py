@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
+from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.files import BOM
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -116,6 +117,7 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
             orjson.dumps([[[[value]]]])  # a reply holds it a few levels down
         except TypeError:
             raise ValueError("it is nested too deep: 250 levels at most") from None
+    check_numbers(data.removeprefix(BOM))
     if not isinstance(value, dict):
         raise ValueError('it must be a JSON object, as {"content": "User prefers dark mode"}')
     content = _text(value, "content")

@@ -24,6 +24,20 @@ def log_of(home: Path) -> list[tuple[int, str, str]]:
     return [(row.seq, row.sender, row.kind) for row in reversed(read_log(home / "data/journal.db", "main", 100))]
 
 
+def test_an_integer_that_nobody_would_get_back_is_refused_and_digits_in_a_text_are_not(
+    served: HostProcess, asker: RawSender, member: MakeClient
+) -> None:
+    data = request("r1", "save_memory", payload={"content": "x", "metadata": {"order": 0}})
+    error = asker.ask("r1", data.replace(b'"order":0', b'"order":18446744073709551616'))["error"]
+    assert (error["code"], error["field"]) == ("invalid", "payload")
+    assert error["message"].startswith("18446744073709551616 is a number over 64 bits")
+    largest = {"order": 2**64 - 1, "least": -(2**63)}
+    saved = member().save_memory("1" * 40, metadata=largest)
+    assert member().get_memory(saved.id).metadata == largest
+    deep = b"[" * 1010 + b"1" * 20 + b"]" * 1010
+    assert asker.ask("r2", data.replace(b'"r1"', b'"r2"').replace(b'"order":0', b'"order":' + deep))["ok"] is False
+
+
 def test_an_entry_is_known_after_a_kill_a_restart_and_an_edit(make_host: HostFactory, client: MakeClient) -> None:
     host = make_host().start()
     saved = client().save_memory("User prefers dark mode", "user-preferences/look", ["ui"])

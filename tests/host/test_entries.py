@@ -155,6 +155,8 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
         '"updated" must be a time',
     ),
     "metadata that is a list": (b'{"content": "x", "metadata": []}', '"metadata" must be an object'),
+    "a number over 64 bits": (b'{"content": "x", "metadata": {"order": [12345678901234567890123]}}', "over 64 bits"),
+    "one just over": (b'{"content": "x", "metadata": {"order": 18446744073709551616}}', "over 64 bits"),
     "a count below 0": (b'{"content": "x", "reinforced": -1}', '"reinforced" must be a number'),
     "a count that is true": (b'{"content": "x", "reinforced": true}', '"reinforced" must be a number'),
     "a title that is a list": (b'{"content": "x", "title": []}', '"title" must be a text'),
@@ -169,6 +171,13 @@ def test_what_is_wrong_with_a_file_is_said_to_who_wrote_it(name: str) -> None:
     data, says = MALFORMED[name]
     with pytest.raises(ValueError, match=says):
         parse_entry(data, FILE)
+
+
+def test_the_largest_number_and_digits_in_a_text_are_kept_as_they_are() -> None:
+    data = b'{"content": "12345678901234567890123", "metadata": {"a": 18446744073709551615, "b": -9223372036854775808}}'
+    entry = parse_entry(data, FILE)
+    assert entry.metadata == {"a": 2**64 - 1, "b": -(2**63)}
+    assert parse_entry(dump_entry(entry), FILE) == entry
 
 
 @given(st.binary(max_size=60) | json.map(orjson.dumps) | objects.map(orjson.dumps))
