@@ -88,7 +88,7 @@ class IndexFile:
 
     def __init__(self, path: Path | None, emptied: Callable[[], None]) -> None:
         self._path = path
-        self._emptied = emptied
+        self._emptied: Callable[[], None] = lambda: None  # while it is opened nobody knows anything of it
         self._lock = threading.RLock()
         self._inode = 0
         self._groups: dict[str, int] = {}
@@ -104,6 +104,7 @@ class IndexFile:
         """Raised whenever it was made anew: what was read from it before stands nowhere."""
         self._db = self._open()
         self._look_up_groups()
+        self._emptied = emptied
 
     def close(self) -> None:
         with self._lock:

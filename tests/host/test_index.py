@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -157,6 +158,18 @@ def test_no_search_of_a_large_group_waits_for_a_comparison_that_a_folder_asks_fo
     assert world.index.search("main", len) == (3, False)
     assert world.index.compare_told() >= 1  # files this young are looked at once more
     assert world.find("badger") == ["a", "b", "c", "d"]
+
+
+def test_damage_that_is_met_while_it_is_opened_is_as_good_as_no_index(world: World) -> None:
+    world.entry("a", "badger")
+    assert world.find("badger") == ["a"]
+    world.index.close()
+    with contextlib.closing(sqlite3.connect(world.home / INDEX_FILE)) as db:
+        db.execute("UPDATE groups SET name = CAST(x'ff' AS TEXT) WHERE number > 0")
+        db.commit()
+    world.restart()
+    assert world.index.rebuilds == 1
+    assert world.find("badger") == ["a"]
 
 
 def test_a_folder_that_comes_while_a_search_looks_is_for_the_next_one_to_look_at(
