@@ -78,10 +78,8 @@ async def _index(host: Host) -> None:
                 is_warm = not await anyio.to_thread.run_sync(host.index.warm, limiter=limiter)
             has_failed = False
         except WorldFailed as error:
-            host.counters.note_error(str(error))
-            if not has_failed:
-                has_failed = True
-                log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
+            _note_failed(host, error, is_known=has_failed)
+            has_failed = True
         except Exception as error:
             host.counters.note_error(f"index: {type(error).__name__}")
             if not has_failed:
@@ -103,11 +101,16 @@ async def _embed(host: Host) -> None:
                 log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
             has_failed = False
         except WorldFailed as error:
-            host.counters.note_error(str(error))
-            if not has_failed:
-                has_failed = True
-                log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
+            _note_failed(host, error, is_known=has_failed)
+            has_failed = True
         await anyio.sleep(EMBED_SECONDS)
+
+
+def _note_failed(host: Host, error: WorldFailed, *, is_known: bool) -> None:
+    """Say that the index cannot be used, once while that lasts."""
+    host.counters.note_error(str(error))
+    if not is_known:
+        log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
 
 
 async def _checkpoint(host: Host) -> None:

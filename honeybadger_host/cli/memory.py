@@ -54,8 +54,7 @@ def context(
     settings = load_settings(folder).settings
     if not NAME.fullmatch(group) or not SESSION.fullmatch(session):
         raise typer.BadParameter(f"{group!r} or {session!r} is not a name the protocol allows")
-    if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
-        raise NotFound(f"{folder} has no group {group!r}")
+    _check_group(folder, group)
     use_counter(counter_of(settings.tokens.counter))
     files = GroupFiles(folder, max_file_bytes=settings.memory.max_group_file_bytes, max_cache_bytes=0)
     conversations = Conversations(
@@ -212,16 +211,22 @@ def undo(
     print(f"groups/{row.group}/{result['file']}: {did}; change {reply.seq} undoes {seq}")
 
 
-def _index_of(folder: Path, settings: Settings, group: str) -> Index:
-    """Return a fresh index of a home, whether a host serves it or not. Exits when there is no such group."""
+def _check_group(folder: Path, group: str) -> None:
+    """See that a home has such a group. Exits when it has none."""
     from honeybadger_agent.mailbox import NAME
-    from honeybadger_host.daemon import embedder_of
-    from honeybadger_host.memory.index import open_copy
 
     if not NAME.fullmatch(group):
         raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
     if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
         raise NotFound(f"{folder} has no group {group!r}")
+
+
+def _index_of(folder: Path, settings: Settings, group: str) -> Index:
+    """Return a fresh index of a home, whether a host serves it or not. Exits when there is no such group."""
+    from honeybadger_host.daemon import embedder_of
+    from honeybadger_host.memory.index import open_copy
+
+    _check_group(folder, group)
     return open_copy(folder, group, max_note_bytes=settings.memory.max_group_file_bytes, embedder=embedder_of(settings))
 
 

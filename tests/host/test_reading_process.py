@@ -106,6 +106,14 @@ def fill(home: Path, count: int = 20) -> None:
         entry(home, f"e{number}", f"number{number} of many")
 
 
+def read_some(index: Index, process: ReadingProcess) -> int:
+    """Read until something is indexed, and more is being read; return the number of the process."""
+    while not index.documents:
+        assert index.work()
+    assert process.pid is not None
+    return process.pid
+
+
 def finish(index: Index) -> None:
     while index.work():
         pass
@@ -198,10 +206,7 @@ def test_a_process_that_dies_costs_no_file_and_none_is_indexed_twice(
     fill(home)
     index = opened(process)
     index.compare("main")
-    while not index.documents:
-        assert index.work()
-    pid = process.pid
-    assert pid is not None
+    pid = read_some(index, process)
     os.kill(pid, number)
     with capture_logs() as logs:
         finish(index)
@@ -267,10 +272,7 @@ def test_a_process_that_hangs_is_ended_and_its_files_are_read_here(home: Path, o
     fill(home)
     index = opened(process)
     index.compare("main")
-    while not index.documents:
-        assert index.work()
-    pid = process.pid
-    assert pid is not None
+    pid = read_some(index, process)
     os.kill(pid, signal.SIGSTOP)
     with capture_logs() as logs:
         finish(index)
@@ -300,8 +302,7 @@ def test_a_file_changed_while_it_is_read_elsewhere_is_found_as_it_is_now(
     index.compare("main")
     index._group("main").backlog.update(dict.fromkeys(index._group("main").fresh))
     index._group("main").fresh.clear()
-    while not index.documents:
-        assert index.work()
+    read_some(index, process)
     sent = list(index._group("main").sent)
     assert sent, "a slice is being read"
     for file in sent:
@@ -322,15 +323,13 @@ def test_a_search_does_not_wait_for_another_process_and_says_what_is_missing(
     fill(home)
     index = opened(process)
     index.compare("main")
-    while not index.documents:
-        assert index.work()
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGSTOP)
+    pid = read_some(index, process)
+    os.kill(pid, signal.SIGSTOP)
     found, is_complete = index.search("main", len)
     assert found == index.documents
     assert not is_complete
     assert not index.is_idle
-    os.kill(process.pid, signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     finish(index)
     assert index.search("main", len) == (20, True)
     assert index.is_idle
@@ -342,12 +341,10 @@ def test_what_the_next_search_must_know_is_not_waited_for_elsewhere(
     fill(home)
     index = opened(process)
     index.compare("main")  # few enough for the next search
-    while not index.documents:
-        assert index.work()
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGSTOP)
+    pid = read_some(index, process)
+    os.kill(pid, signal.SIGSTOP)
     assert index.search("main", len) == (20, True)
-    os.kill(process.pid, signal.SIGCONT)
+    os.kill(pid, signal.SIGCONT)
     finish(index)
     assert len(contents(index)) == 20
 
