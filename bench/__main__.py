@@ -1,4 +1,4 @@
-"""`python -m bench [--base FOLDER …] [--quick] [name …]`: run the figures and print one table."""
+"""`python -m bench [--base FOLDER …] [name …]`: run the figures and print one table."""
 
 from __future__ import annotations
 
