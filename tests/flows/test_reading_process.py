@@ -43,6 +43,7 @@ def stopped(host: HostProcess) -> Iterator[int]:
         host.stop()
         (host.home / "data" / "index.db").unlink()
     assert pid, "no reading process was seen"
+    wait_for(lambda: state_of(pid) == "T", 30, what="it stands still")  # only what does is sent on when its parent ends
     yield pid
     if is_there(pid):
         os.kill(pid, signal.SIGKILL)
@@ -67,11 +68,16 @@ def is_indexed(host: HostProcess) -> bool:
     return any(line["event"] == "index.finished" for line in host.log_lines())
 
 
-def is_there(pid: int) -> bool:
+def state_of(pid: int) -> str:
+    """Return the state of a process as Linux writes it; `Z` when it is not there."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return "Z"
+
+
+def is_there(pid: int) -> bool:
+    return state_of(pid) != "Z"
 
 
 def test_a_killed_host_leaves_no_process_behind(host: HostProcess, stopped: int) -> None:
