@@ -137,6 +137,10 @@ class OpenBox:
         _give(fd, self.box.uid)
         return fd
 
+    def has_stream(self, stem: str) -> bool:
+        """Return whether anything has the name of this stream."""
+        return identity_of(f"{stem}{STREAM}", self.replies_fd) is not None
+
     def remove_stream(self, stem: str) -> None:
         """Remove what `open_stream` made; the expiry of replies takes what cannot be removed."""
         with contextlib.suppress(OSError):

@@ -577,14 +577,15 @@ class Door:
                 return
             except StorageFailed:
                 raise
+            except anyio.get_cancelled_exc_class():
+                log.info("turn.interrupted", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
+                self._leave(letter)
+                raise
             except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
                 self._bug(letter, error)
             letter.has_run = True
             self._come_back.append(letter)
             self.wake()
-        if not letter.has_run:
-            log.info("turn.interrupted", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
-            self._leave(letter)
 
     def _leave(self, letter: Letter) -> None:
         """Let go of a turn that did not run; what lies in its box is met again."""

@@ -157,18 +157,22 @@ class Lanes:
             await self._write(lambda: self._journal.give_up_turn(turn))
 
     def _open_stream(self, box: Box, stem: str) -> int | None:
-        """Make the stream of a turn, then look whether the turn is still wanted. Raises Withdrawn.
+        """Make the stream of a turn, then look whether the turn is still wanted.
 
-        In this order: who removes a request and then finds no stream knows that it is never begun.
+        In this order: a sender that removes its message and then finds nothing of the stream's name knows that the turn
+        never begins. So no turn begins without that name; what else stands there only hides the answer until its reply.
+        Raises Withdrawn, WorldFailed.
         """
         opened = self._spool.open(box)
         if opened is None:
-            return None
+            raise WorldFailed(f"{box.path} cannot be opened")
         stream = None
         try:
             try:
                 stream = opened.open_stream(stem)
             except OSError as error:
+                if not opened.has_stream(stem):
+                    raise WorldFailed(f"replies/{stem}.stream cannot be made: {error.strerror}") from error
                 log.warning("turn.not_shown", group=box.group, sender=box.sender, id=stem, error=error.strerror)
             if opened.is_gone(f"{stem}.json"):
                 if stream is not None:

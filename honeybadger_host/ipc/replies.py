@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from honeybadger_agent.mailbox import REPLIES, TMP
+from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
 from honeybadger_host.files import open_folder
-from honeybadger_host.ipc.box import Box
+from honeybadger_host.ipc.box import STREAM, Box
 from honeybadger_host.ipc.limits import Shares
 from honeybadger_host.ipc.listing import SUFFIX
 from honeybadger_host.ipc.spool import Spool
@@ -159,6 +159,11 @@ def _inside(folder: str, name: str) -> Iterator[int]:
         os.close(fd)
 
 
+def _belongs_to_a_turn(folder: str, name: str) -> bool:
+    """Return whether this is the stream of a turn that is not answered: it says that the turn has begun."""
+    return name.endswith(STREAM) and os.path.lexists(f"{folder}/{TURNS}/{name.removesuffix(STREAM)}{SUFFIX}")
+
+
 def _remove_older(folder: str, name: str, now: float, seconds: float) -> tuple[int, int, int]:
     """Remove regular files of a sender's folder that are older than `seconds`, following no link.
 
@@ -170,7 +175,7 @@ def _remove_older(folder: str, name: str, now: float, seconds: float) -> tuple[i
         for entry in entries:
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
-                if not stat.S_ISREG(status.st_mode):
+                if not stat.S_ISREG(status.st_mode) or _belongs_to_a_turn(folder, entry.name):
                     continue
                 kept += 1
                 kept_bytes += status.st_size
@@ -196,7 +201,8 @@ def _remove_oldest(folder: str, name: str, most: float, most_bytes: float) -> tu
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
                     status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode) and entry.name[0] != ".":
+                    is_reply = entry.name[0] != "." and not _belongs_to_a_turn(folder, entry.name)
+                    if stat.S_ISREG(status.st_mode) and is_reply:
                         found.append((status.st_mtime_ns, entry.name, status.st_size))
         kept, kept_bytes = len(found), sum(size for _, _, size in found)
         if kept <= most and kept_bytes <= most_bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import pytest
 from honeybadger_agent import ReplyTimeout, SyncClient
 from honeybadger_agent.errors import NotFound
 from tests.conftest import HostFactory
+from tests.flows.conftest import FaultFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
 
 REMEMBER = {
@@ -331,6 +333,29 @@ def test_a_message_that_waits_behind_another_can_be_taken_back_and_one_that_is_a
     assert client.answer("a1").content == "This takes a while, as it is."
     assert not client.withdraw("a1")
     assert client.chat("hello", request_id="a3").turn in (4, 6)
+
+
+def test_no_turn_begins_whose_stream_cannot_be_made_so_what_is_taken_back_is_never_answered(
+    fault_of: FaultFactory, make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    slow = {"when": "slowly", "answers": [{"text": "This takes a while."}]}
+    fault = fault_of("create", "a1.stream", errno.ENOSPC)
+    host = make_host(script(home, slow, HELLO, delay_seconds=0.1), env=fault.env).start()
+    client = SyncClient(home, "main", stranger.sender)
+    fault.begin()
+    stranger.say("a1", "slowly")
+    wait_for(fault.count)
+    is_taken_back = client.withdraw("a1")
+    assert stranger.chat("a2", "hello")["ok"]  # behind the other one, in the same group
+    assert [text for _, _, text in said(stranger)] == ["hello", "Hello to you."]
+    if is_taken_back:
+        assert os.listdir(stranger.replies) == ["a2.json"]
+        stranger.say("a1", "slowly")
+    assert_refused(stranger.reply("a1"), "unavailable", says="replies/a1.stream")
+    fault.end()
+    (stranger.replies / "a1.json").unlink()
+    assert stranger.chat("a1", "slowly")["ok"]
+    assert host.is_running
 
 
 # -------------------------------------------------------------------------------------------------------------- secrets
