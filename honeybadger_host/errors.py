@@ -6,7 +6,7 @@ HostError                exit 1
 ├── HomeLocked           exit 5   another host serves this home
 ├── JournalError         exit 6   the journal is damaged, missing or of another version
 ├── NotRunning           exit 7   no host serves this home
-├── StorageFailed        exit 8   a disk error; nothing more may be acknowledged
+├── StorageFailed        exit 8   a disk error that may clear by itself; nothing more may be acknowledged
 ├── NotFound             exit 9   what a command names is not there
 └── WorldFailed          (never ends the process) disk full, folder in the way: nothing was changed
 FileProblem              a group file that is there and cannot be served
@@ -16,7 +16,17 @@ Exit 0 is success, 2 wrong usage of the command line; 130 an interrupted command
 
 from __future__ import annotations
 
-from typing import ClassVar
+import errno
+from typing import ClassVar, Final
+
+_MAY_CLEAR: Final = frozenset(
+    {
+        *(errno.EROFS, errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE),  # of the disk
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),  # of the machine
+    }
+)
+_SQLITE_MAY_CLEAR: Final = frozenset({7, 8, 10, 13, 14})
+"""What SQLite makes of them: NOMEM, READONLY, IOERR, FULL, CANTOPEN."""
 
 
 class HostError(Exception):
@@ -55,6 +65,17 @@ class NotFound(HostError):
 
 class WorldFailed(HostError):
     """The world failed before anything was changed; trying again later may work."""
+
+
+def may_clear(error: BaseException | None) -> bool:
+    """Return whether an error, or one it came from, is a fault of the disk or the machine that may clear by itself."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _MAY_CLEAR:
+            return True
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_MAY_CLEAR:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class FileProblem(HostError):

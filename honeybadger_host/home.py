@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed
+from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed, may_clear
 from honeybadger_host.files import make_folders, try_lock
 from honeybadger_host.settings import CONFIG_FILE, render_toml
 
@@ -110,9 +110,9 @@ class HomeLock:
                     break
                 time.sleep(0.01)
                 fd = try_lock(path)
+            self.previous = _holder(path.read_bytes())
         except OSError as error:
             raise _failed(f"lock {path}", error) from error
-        self.previous = read_holder(home)
         if fd is None:
             raise HomeLocked(
                 f"{home} is served by {self.previous}: use that one, stop it, or give this host a home of its own"
@@ -139,10 +139,10 @@ class HomeLock:
 
 
 def _failed(what: str, error: OSError) -> HomeError | StorageFailed:
-    """Return what to raise: what may pass by itself is worth another start."""
+    """Return what to raise: a fault that may clear by itself is worth another start."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFailed(f"cannot {what}: {error.strerror}; free some space or inodes, then start again")
-    if error.errno in (errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE):
+    if may_clear(error):
         return StorageFailed(f"cannot {what}: {error.strerror}; see `honeybadger-host doctor`")
     return HomeError(f"cannot {what}: {error.strerror}")
 
@@ -155,9 +155,16 @@ def holder_bytes(journal: str, *, pid: int | None = None, started: str | None = 
 
 def read_holder(home: Path) -> Holder:
     """Return what the lock file says, whoever holds it now."""
+    try:
+        return _holder((home / LOCK_FILE).read_bytes())
+    except OSError:
+        return Holder(None, None, None, None)
+
+
+def _holder(data: bytes) -> Holder:
     value: Any = None
-    with contextlib.suppress(OSError, orjson.JSONDecodeError):
-        value = orjson.loads((home / LOCK_FILE).read_bytes())
+    with contextlib.suppress(orjson.JSONDecodeError):
+        value = orjson.loads(data)
     if not isinstance(value, dict):
         return Holder(None, None, None, None)
     return Holder(value.get("pid"), value.get("started"), value.get("host"), value.get("journal"))

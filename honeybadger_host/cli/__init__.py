@@ -14,7 +14,7 @@ from honeybadger_host import __version__
 from honeybadger_host.cli import copies, dead, memory, senders, service
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json
 from honeybadger_host.cli.status import print_status
-from honeybadger_host.errors import HostError, NotRunning
+from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
 
 app = typer.Typer(
     name="honeybadger-host",
@@ -77,9 +77,14 @@ def run(home: Home = None, overrides: Overrides = None) -> None:
     from honeybadger_host.settings import load_settings
 
     folder = home_of(home)
-    loaded = load_settings(folder, flags_of(overrides))
-    configure_logging(loaded.settings.log.format, loaded.settings.log.level)
-    daemon.run(folder, loaded.settings)
+    try:
+        loaded = load_settings(folder, flags_of(overrides))
+        configure_logging(loaded.settings.log.format, loaded.settings.log.level)
+        daemon.run(folder, loaded.settings)
+    except (HostError, OSError) as error:
+        if isinstance(error, StorageFailed) or not may_clear(error):
+            raise
+        raise StorageFailed(f"{error}; see `honeybadger-host doctor`") from error  # its exit code is worth a restart
 
 
 @app.command()

@@ -18,7 +18,7 @@ from typing import Final
 import structlog
 
 from honeybadger_host.domain import REMOVED
-from honeybadger_host.errors import JournalError
+from honeybadger_host.errors import JournalError, StorageFailed, may_clear
 from honeybadger_host.memory.journal_file import (
     APPLICATION_ID,
     SCHEMA,
@@ -81,14 +81,15 @@ class Journal:
             expected_identity: identity of the journal this home had before; then it must be there.
         Raises:
             JournalError: it is missing, damaged, another home's, of another version, or cannot be opened.
+            StorageFailed: it cannot be opened now.
         """
         try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            size = -1
-        if size <= 0 and expected_identity is not None:
-            raise _gone(path, "is missing" if size < 0 else "is empty", expected_identity)
-        try:
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                size = -1
+            if size <= 0 and expected_identity is not None:
+                raise _gone(path, "is missing" if size < 0 else "is empty", expected_identity)
             writer = connect(path)
             try:
                 return cls._from(path, writer, expected_identity=expected_identity)
@@ -98,6 +99,10 @@ class Journal:
         except sqlite3.Error as error:
             raise translated(error, path) from error
         except OSError as error:
+            if may_clear(error):
+                raise StorageFailed(
+                    f"{path} cannot be opened: {error.strerror}; see `honeybadger-host doctor`"
+                ) from error
             raise JournalError(
                 f"{path} cannot be opened ({error.strerror}): the host needs a plain file there"
             ) from None

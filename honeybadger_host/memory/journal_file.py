@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 3
@@ -251,6 +251,6 @@ def translated(error: sqlite3.Error, path: Path) -> Exception:
             f"{path} is damaged ({error}). Stop, keep a copy, restore a backup, or try `sqlite3 {path} .recover`; "
             f"the Markdown and JSONL files are not affected."
         )
-    if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+    if may_clear(error):
         return StorageFailed(f"{path}: {error}: nothing more can be acknowledged; check the disk and its permissions")
     return JournalError(f"{path}: {error}")

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from honeybadger_host.errors import HostError, SettingsError, may_clear
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import hastened, is_idle, status_of, troubles
@@ -263,3 +264,53 @@ def test_replies_that_a_power_cut_emptied_are_given_again_or_removed(
     host.restart()
     assert len(host.events("replies.mended")) == 1
     host.stop()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "number"),
+    [
+        ("create", "/journal.db", errno.EROFS),
+        ("create", "/journal.db-wal", errno.EROFS),  # SQLite calls it "unable to open database file"
+        ("create", "/host.lock", errno.ENFILE),
+        ("open", "/honeybadger.toml", errno.EIO),
+        ("open", "/senders.json", errno.EMFILE),
+        ("write", "/journal.db", errno.ENOSPC),
+    ],
+)
+def test_a_start_that_meets_a_fault_which_may_clear_by_itself_ends_with_8_and_the_next_one_serves(
+    kind: str, path: str, number: int, fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = fault_of(kind, path, number)
+    run_cli("sender", "add", stranger.group, stranger.sender, home=stranger.home)
+    fault.begin()
+    host = make_host({"ipc.closed": True}, env=fault.env).launch()
+    assert host.wait() == 8, host.log_text()
+    assert fault.count()
+    assert "Traceback" not in host.log_text()
+    fault.end()
+    host.start()
+    _ask(stranger, "after")
+    assert _count(stranger, "after") == 1
+    host.stop()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(number, "") for number in (errno.EROFS, errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE)]
+    + [OSError(number, "") for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)],
+    ids=lambda error: errno.errorcode[error.errno],
+)
+def test_what_may_clear_by_itself_is_known_by_its_cause_whatever_was_made_of_it(error: OSError) -> None:
+    def wrapped() -> HostError:
+        try:
+            try:
+                raise error
+            except OSError:
+                raise SettingsError("it cannot be read") from None
+        except SettingsError as failed:
+            return failed
+
+    assert may_clear(error)
+    assert may_clear(wrapped())
+    assert not may_clear(PermissionError(errno.EACCES, ""))
+    assert not may_clear(SettingsError("a wrong name"))
