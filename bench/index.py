@@ -16,9 +16,9 @@ from bench.road import Figure, percentile
 from honeybadger_agent import SyncClient, tools
 from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.conversation import dump_turn
-from honeybadger_host.memory.function_words import STOP
-from honeybadger_host.memory.index import INDEX_FILE
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.search.index import INDEX_FILE
+from honeybadger_host.search.language.stopwords import STOP
 
 _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"

@@ -17,8 +17,8 @@ from typing import Final
 from bench.hosting import NOTE, Daemon, drop, new_home, request, running
 from bench.road import Figure, percentile
 from honeybadger_agent.mailbox import Mailbox
-from honeybadger_host.home import JOURNAL_FILE
-from honeybadger_host.memory.journal import Journal
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal import Journal
 
 GROUPS: Final = 100
 SENDER: Final = "agent"

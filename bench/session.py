@@ -14,12 +14,12 @@ from bench.hosting import NOTE, drop, new_home, running, wait_for
 from bench.road import Figure
 from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
-from honeybadger_host import files
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.compaction import CompactionLimits, compact
-from honeybadger_host.memory.conversation import Conversations, dump_turn, turns_file
-from honeybadger_host.memory.session import SessionDocument, dump_document, with_turns
-from honeybadger_host.memory.sessions import Sessions, session_file
+from honeybadger_host.memory.session_document import SessionDocument, dump_document, with_turns
+from honeybadger_host.memory.session_document_store import Sessions, session_file
+from honeybadger_host.memory.turn_log import Conversations, dump_turn, turns_file
+from honeybadger_host.storage import files
 
 _CONTENT = (NOTE + " ") * 6
 """About 670 characters: fifty of them and what is around them are 50 KB."""

@@ -18,11 +18,12 @@ from mcp import MCPError, types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from honeybadger_agent import prose, tools, wire
-from honeybadger_agent.asking import OFFERED, Memory, code_of, complaint_of, description_of, payload_of
+from honeybadger_agent import tools, wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.tools import Call
+from honeybadger_agent.turn import prose
+from honeybadger_agent.turn.dispatch import OFFERED, Memory, code_of, complaint_of, description_of, payload_of
 
 OVERWRITING: Final = {"delete_memory", "edit_memory", "delete_session", "update_session", "save_to_working_memory"}
 """What may take away or replace something there was: `destructiveHint` is true."""

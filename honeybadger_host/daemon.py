@@ -24,43 +24,43 @@ import structlog
 
 from honeybadger_host import __version__
 from honeybadger_host.agents import Agents
-from honeybadger_host.clock import Ages
 from honeybadger_host.errors import HostError, SettingsError, WorldFailed
-from honeybadger_host.files import remove_leftovers
 from honeybadger_host.handlers import Rooms, build_table
 from honeybadger_host.handlers.turns import Desk
-from honeybadger_host.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
-from honeybadger_host.host import Host
-from honeybadger_host.housekeeping import keep_house
-from honeybadger_host.ipc.dead_room import DeadRoom
-from honeybadger_host.ipc.door import Door, Limits
-from honeybadger_host.ipc.limits import REMEMBERED, Limiter, Shares, day_after, day_before
-from honeybadger_host.ipc.replies import ReplyRoom
-from honeybadger_host.ipc.spool import Spool
 from honeybadger_host.memory.compaction import CompactionLimits
-from honeybadger_host.memory.conversation import Conversations
-from honeybadger_host.memory.entry_files import EntryFiles
+from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.index import INDEX_FILE, Index
-from honeybadger_host.memory.journal import Journal
-from honeybadger_host.memory.projections import Projections
-from honeybadger_host.memory.reading_process import ReadingProcess
-from honeybadger_host.memory.sessions import Sessions
-from honeybadger_host.memory.shelves import Shelves
-from honeybadger_host.memory.whole_files import WholeFiles
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations
+from honeybadger_host.memory.working_memory_store import Shelves
 from honeybadger_host.models import Models
 from honeybadger_host.observe import STATUS_FILE, Counters
-from honeybadger_host.reporting import report
-from honeybadger_host.senders import SenderList
+from honeybadger_host.ops.clock import Ages
+from honeybadger_host.ops.host import Host
+from honeybadger_host.ops.maintenance import keep_house
+from honeybadger_host.ops.status import report
+from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.search.reading_process import ReadingProcess
 from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
-from honeybadger_host.text import use_counter
-from honeybadger_host.tokens import counter_of
-from honeybadger_host.watch import Watcher
+from honeybadger_host.spool.dead_letters import DeadRoom
+from honeybadger_host.spool.pipeline import Door, Limits
+from honeybadger_host.spool.rate_limits import REMEMBERED, Limiter, Shares, day_after, day_before
+from honeybadger_host.spool.replies import ReplyRoom
+from honeybadger_host.spool.senders import SenderList
+from honeybadger_host.spool.spool import Spool
+from honeybadger_host.spool.watcher import Watcher
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.files import remove_leftovers
+from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.projections import Projections
+from honeybadger_host.text.neutralise import use_counter
+from honeybadger_host.text.tokens import counter_of
 
 if TYPE_CHECKING:  # needs an extra
-    from honeybadger_host.memory.embedding import Embedder
-    from honeybadger_host.metrics import Metrics
+    from honeybadger_host.ops.metrics import Metrics
+    from honeybadger_host.search.embeddings import Embedder
 
 log = structlog.get_logger()
 
@@ -227,7 +227,7 @@ def embedder_of(settings: Settings) -> Embedder | None:
     """Return the model that gives texts their vectors, if one is asked for. Raises SettingsError."""
     if settings.recall.vectors == "off":
         return None
-    from honeybadger_host.memory.embedding import open_embedder  # with numpy
+    from honeybadger_host.search.embeddings import open_embedder  # with numpy
 
     return open_embedder(settings.recall.vectors)
 
@@ -272,7 +272,7 @@ def _open_metrics(home: Path, settings: Settings) -> Metrics | None:
     if not textfile and not port:
         return None
     try:
-        from honeybadger_host.metrics import Metrics
+        from honeybadger_host.ops.metrics import Metrics
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "prometheus_client":
             raise

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from honeybadger_agent.wire import Role, Wire
-from honeybadger_host.text import estimate_tokens, history_line
+from honeybadger_host.text.neutralise import estimate_tokens, history_line
 
 PERSONA: Final = "CLAUDE.md"
 MEMORY: Final = "MEMORY.md"

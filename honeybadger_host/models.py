@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from honeybadger_agent.model import Model, ModelFailed
+from honeybadger_agent.models.model import Model, ModelFailed
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import Model as Settings
 from honeybadger_host.settings import model_key

@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, Final, Literal, TextIO, cast
 import orjson
 import structlog
 
-from honeybadger_host.files import replace
-from honeybadger_host.secrets import redact_line
+from honeybadger_host.storage.files import replace
+from honeybadger_host.text.redaction import redact_line
 
 STATUS_FILE = "data/status.json"
 _MOST_THROTTLED: Final = 10_000

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 from tests.hosting import HostProcess, RawSender
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
-from honeybadger_agent.model import ModelSaid, ToolCall
+from honeybadger_agent.models.model import ModelSaid, ToolCall
 
 STREAM = {"Content-Type": "text/event-stream"}
 

@@ -16,9 +16,9 @@ from bench.recall import learn, locomo, precision, speed, synthetic
 from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
 from bench.recall.systems import System, honeybadger, with_vectors
-from honeybadger_host.memory.embedding import Language, open_embedder
-from honeybadger_host.memory.recall import Floor
-from honeybadger_host.memory.scoring import WEIGHTS
+from honeybadger_host.search.embeddings import Language, open_embedder
+from honeybadger_host.search.ranking import Floor
+from honeybadger_host.search.scoring import WEIGHTS
 
 
 def main() -> int:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from honeybadger_host.memory.analyzer import document_terms, length_in_words
-from honeybadger_host.memory.documents import Document
+from honeybadger_host.search.documents import Document
+from honeybadger_host.search.language.analyzer import document_terms, length_in_words
 
 
 @dataclass(frozen=True, slots=True)

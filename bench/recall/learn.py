@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.recall.cases import Conversation, documents_of
-from honeybadger_host.memory.analyzer import analyse_query
-from honeybadger_host.memory.corpus import Corpus
-from honeybadger_host.memory.scoring import REST, TEXT, WEIGHTS, Parameters, Scoring, Signal
+from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.language.analyzer import analyse_query
+from honeybadger_host.search.scoring import REST, TEXT, WEIGHTS, Parameters, Scoring, Signal
 
 SIGNALS: tuple[Signal, ...] = (*TEXT, *REST)
 _STEPS, _RATE, _DECAY = 250, 0.1, 1e-3

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.recall.cases import Conversation, Question, Turn
-from honeybadger_host.memory.dates import dates_said
+from honeybadger_host.search.language.dates import dates_said
 
 CATEGORIES = {"4": "single-hop", "1": "multi-hop", "2": "temporal", "3": "open-domain", "5": "adversarial"}
 _NOT_COUNTED = {"5", "adversarial"}

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bench.recall.synthetic import vocabulary
-from honeybadger_host.memory.analyzer import document_terms, length_in_words
-from honeybadger_host.memory.corpus import Corpus
-from honeybadger_host.memory.documents import Document
-from honeybadger_host.memory.recall import search
+from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.documents import Document
+from honeybadger_host.search.language.analyzer import document_terms, length_in_words
+from honeybadger_host.search.ranking import search
 
 HEAD = "| system | analyse s | build s | memory MiB | search ms p50 | p99 | insert to found ms p50 | p99 |\n|---" + (
     "|---" * 7 + "|"

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bench.recall.cases import Conversation, Question, documents_of
-from honeybadger_host.memory.corpus import Corpus
-from honeybadger_host.memory.embedding import Embedder
-from honeybadger_host.memory.index_vectors import embedded_text
-from honeybadger_host.memory.recall import search
-from honeybadger_host.memory.scoring import Parameters
-from honeybadger_host.memory.vectors import Vectors
+from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.embeddings import Embedder
+from honeybadger_host.search.index_vectors import embedded_text
+from honeybadger_host.search.ranking import search
+from honeybadger_host.search.scoring import Parameters
+from honeybadger_host.search.vectors import Vectors
 
 Ranker = Callable[[Question, int], Sequence[int]]
 """(question, limit) -> places of turns, best first."""

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from honeybadger_agent import Client, ReplyTimeout, SyncClient, new_id, tools
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 
 SHELL_NOTES = 60
 PYTHON_NOTES = 120

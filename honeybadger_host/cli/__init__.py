@@ -58,7 +58,7 @@ def init(
     group: Annotated[str, typer.Option(help="The first group.")] = "main",
 ) -> None:
     """Make a home folder, ready to run. What exists is not touched."""
-    from honeybadger_host.home import make_home
+    from honeybadger_host.storage.home import make_home
 
     made = make_home(folder, group)
     for path in made:
@@ -105,8 +105,8 @@ def config(home: Home = None, overrides: Overrides = None, as_json: AsJson = Fal
 @app.command()
 def status(home: Home = None, as_json: AsJson = False) -> None:
     """Say whether a host serves the home, and how it does. Exit code 7 when none does."""
-    from honeybadger_host.home import is_served, read_holder
     from honeybadger_host.observe import STATUS_FILE
+    from honeybadger_host.storage.home import is_served, read_holder
 
     folder = home_of(home)
     try:
@@ -131,7 +131,7 @@ def status(home: Home = None, as_json: AsJson = False) -> None:
 @app.command()
 def doctor(home: Home = None, as_json: AsJson = False) -> None:
     """Check what an operator can mend. Exit code 1 when something is a problem."""
-    from honeybadger_host.doctor import Finding, examine
+    from honeybadger_host.ops.doctor import Finding, examine
 
     findings: list[Finding] = []
     for finding in examine(home_of(home)):

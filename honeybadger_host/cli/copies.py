@@ -25,7 +25,7 @@ def backup(
     home: Home = None,
 ) -> None:
     """Pack the home into one file (0600). Works with and without a running host."""
-    from honeybadger_host.backup import back_up
+    from honeybadger_host.ops.backup import back_up
 
     folder = home_of(home)
     packed = back_up(folder, file.absolute(), now=datetime.now(UTC))
@@ -47,8 +47,8 @@ def restore(
     force: Annotated[bool, typer.Option("--force", help="Move what the home has aside first.")] = False,
 ) -> None:
     """Make a home from a backup, after checking all of it. Exit code 1 when the doctor finds a problem with it."""
-    from honeybadger_host.doctor import examine
-    from honeybadger_host.restore import restore as restore_
+    from honeybadger_host.ops.doctor import examine
+    from honeybadger_host.ops.restore import restore as restore_
 
     folder = home_of(home)
     restored = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)

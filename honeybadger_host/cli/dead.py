@@ -17,7 +17,7 @@ app = typer.Typer(help="Requests that could not be served.", no_args_is_help=Tru
 @app.command("list")
 def dead_list(home: Home = None, as_json: AsJson = False) -> None:
     """Print all dead letters with their reasons."""
-    from honeybadger_host.dead import list_dead
+    from honeybadger_host.spool.dead_letter_files import list_dead
 
     letters = list(list_dead(home_of(home)))
     if as_json:
@@ -32,7 +32,7 @@ def dead_list(home: Home = None, as_json: AsJson = False) -> None:
 @app.command("show")
 def dead_show(name: str, home: Home = None) -> None:
     """Print one dead letter: the reason, then its bytes."""
-    from honeybadger_host.dead import find_dead
+    from honeybadger_host.spool.dead_letter_files import find_dead
 
     letter = find_dead(home_of(home), name)
     print_json(letter.reason)
@@ -45,7 +45,7 @@ def dead_show(name: str, home: Home = None) -> None:
 @app.command("retry")
 def dead_retry(name: str, home: Home = None) -> None:
     """Put a dead letter back into its box, as after a fault was mended."""
-    from honeybadger_host.dead import find_dead, retry_dead
+    from honeybadger_host.spool.dead_letter_files import find_dead, retry_dead
 
     folder = home_of(home)
     retry_dead(folder, find_dead(folder, name))
@@ -55,7 +55,7 @@ def dead_retry(name: str, home: Home = None) -> None:
 @app.command("drop")
 def dead_drop(name: str, home: Home = None) -> None:
     """Remove a dead letter for good."""
-    from honeybadger_host.dead import drop_dead, find_dead
+    from honeybadger_host.spool.dead_letter_files import drop_dead, find_dead
 
     drop_dead(find_dead(home_of(home), name))
     print(f"{name} is gone")

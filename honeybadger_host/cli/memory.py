@@ -16,7 +16,7 @@ from honeybadger_host.cli.options import AsJson, Home, home_of, moment, print_js
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:
-    from honeybadger_host.memory.index import Index
+    from honeybadger_host.search.index import Index
     from honeybadger_host.settings import Settings
 
 app = typer.Typer()
@@ -38,16 +38,16 @@ def context(
     from honeybadger_agent.mailbox import NAME, SESSION
     from honeybadger_host.agents import Agents
     from honeybadger_host.domain import NOBODY
+    from honeybadger_host.handlers.context_recall import Recaller
+    from honeybadger_host.handlers.context_text import build_context
     from honeybadger_host.handlers.conversation import load_parts
-    from honeybadger_host.handlers.recalling import Recaller
-    from honeybadger_host.handlers.working import inventory_of
-    from honeybadger_host.memory.context import build_context
-    from honeybadger_host.memory.conversation import Conversations
+    from honeybadger_host.handlers.working_memory import inventory_of
     from honeybadger_host.memory.group_files import GroupFiles
-    from honeybadger_host.memory.shelves import Shelves
+    from honeybadger_host.memory.turn_log import Conversations
+    from honeybadger_host.memory.working_memory_store import Shelves
     from honeybadger_host.settings import load_settings
-    from honeybadger_host.text import use_counter
-    from honeybadger_host.tokens import counter_of
+    from honeybadger_host.text.neutralise import use_counter
+    from honeybadger_host.text.tokens import counter_of
 
     folder = home_of(home)
     _print_warnings_only(call)
@@ -149,8 +149,8 @@ def log_(
     as_json: AsJson = False,
 ) -> None:
     """Print who changed what when, newest first, from the journal."""
-    from honeybadger_host.home import JOURNAL_FILE
-    from honeybadger_host.memory.journal_reading import read_log
+    from honeybadger_host.storage.home import JOURNAL_FILE
+    from honeybadger_host.storage.journal_reader import read_log
 
     folder = home_of(home)
     if not (folder / JOURNAL_FILE).exists():
@@ -189,10 +189,10 @@ def undo(
     """Bring back an entry as it was before a change: deleted, reinforced or new. Works with and without a host."""
     from honeybadger_agent.wire import Undo
     from honeybadger_host import daemon
-    from honeybadger_host.home import JOURNAL_FILE
-    from honeybadger_host.memory.journal_reading import read_change
-    from honeybadger_host.operators_box import ask
+    from honeybadger_host.ops.operator_client import ask
     from honeybadger_host.settings import load_settings
+    from honeybadger_host.storage.home import JOURNAL_FILE
+    from honeybadger_host.storage.journal_reader import read_change
 
     folder = home_of(home)
     _print_warnings_only(call)
@@ -224,7 +224,7 @@ def _check_group(folder: Path, group: str) -> None:
 def _index_of(folder: Path, settings: Settings, group: str) -> Index:
     """Return a fresh index of a home, whether a host serves it or not. Exits when there is no such group."""
     from honeybadger_host.daemon import embedder_of
-    from honeybadger_host.memory.index import open_copy
+    from honeybadger_host.search.index import open_copy
 
     _check_group(folder, group)
     return open_copy(folder, group, max_note_bytes=settings.memory.max_group_file_bytes, embedder=embedder_of(settings))

@@ -22,8 +22,8 @@ def sender_add(
     uid: Annotated[int | None, typer.Option(help="Who owns its folders and files; needs root.")] = None,
 ) -> None:
     """Make a sender's folders and enter it in config/senders.json."""
-    from honeybadger_host.home import check_home
-    from honeybadger_host.senders import add_sender
+    from honeybadger_host.spool.senders import add_sender
+    from honeybadger_host.storage.home import check_home
 
     folder = home_of(home)
     check_home(folder)
@@ -33,7 +33,7 @@ def sender_add(
 @app.command("list")
 def sender_list(home: Home = None, as_json: AsJson = False) -> None:
     """Print the senders of config/senders.json and those that have a folder."""
-    from honeybadger_host.senders import load_senders
+    from honeybadger_host.spool.senders import load_senders
 
     folder = home_of(home)
     known = load_senders(folder)

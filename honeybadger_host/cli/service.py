@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     pass
 
-app = typer.Typer(help="The host as a systemd service.", no_args_is_help=True)
+app = typer.Typer(help="The host as a systemd systemd.", no_args_is_help=True)
 
 
 @app.command("install")
@@ -27,28 +27,28 @@ def service_install(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written and run.")] = False,
 ) -> None:
     """Write the systemd unit and what it needs, then start it, where systemd runs. What was there is kept as *.old."""
-    from honeybadger_host import service
+    from honeybadger_host.ops import systemd
     from honeybadger_host.settings import environment_home, user_folders
 
     if user and closed:
         raise typer.BadParameter("a service of your own cannot serve other users' boxes: leave out --user or --closed")
     user_home, config_home = user_folders()
-    folder = home or environment_home() or (service.default_user_home(user_home) if user else service.SYSTEM_HOME)
-    program = service.find_program() if command is None else command.absolute()
+    folder = home or environment_home() or (systemd.default_user_home(user_home) if user else systemd.SYSTEM_HOME)
+    program = systemd.find_program() if command is None else command.absolute()
     if user:
-        plan = service.plan_user(folder.absolute(), program, user_home, config_home)
+        plan = systemd.plan_user(folder.absolute(), program, user_home, config_home)
     else:
-        plan = service.plan_system(folder.absolute(), program, is_closed=closed)
+        plan = systemd.plan_system(folder.absolute(), program, is_closed=closed)
         if command is None:
-            service.check_visible(Path(sys.base_prefix))
+            systemd.check_visible(Path(sys.base_prefix))
     if dry_run:
-        print(service.show(plan), end="")
+        print(systemd.show(plan), end="")
         return
-    for path in service.write(plan, root):
+    for path in systemd.write(plan, root):
         print(f"wrote {path}")
-    if service.is_booted() and root == Path("/"):
-        service.run(plan.commands)
-        print(f"{service.UNIT} runs; see: systemctl {'--user ' if user else ''}status {service.UNIT}")
+    if systemd.is_booted() and root == Path("/"):
+        systemd.run(plan.commands)
+        print(f"{systemd.UNIT} runs; see: systemctl {'--user ' if user else ''}status {systemd.UNIT}")
     else:
         print("systemd does not run here. Where it does, run:")
         for line in plan.commands:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from honeybadger_agent.orchestrator import TurnLimits
+from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_host.domain import NOBODY, Handler, TurnHandler
 from honeybadger_host.handlers import (
     conversation,
@@ -20,17 +20,17 @@ from honeybadger_host.handlers import (
     turns,
     undo,
 )
-from honeybadger_host.handlers.recalling import Recaller
-from honeybadger_host.handlers.screening import Screen
-from honeybadger_host.handlers.working import WorkingRoom, inventory_of, working_table
-from honeybadger_host.memory.conversation import Conversations
-from honeybadger_host.memory.entry_files import EntryFiles
+from honeybadger_host.handlers.context_recall import Recaller
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.working_memory import WorkingRoom, inventory_of, working_table
+from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.index import Index
-from honeybadger_host.memory.sessions import Sessions
-from honeybadger_host.memory.shelves import Shelves
-from honeybadger_host.memory.whole_files import WholeFiles
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations
+from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
+from honeybadger_host.storage.atomic_files import WholeFiles
 
 
 @dataclass(frozen=True, slots=True)

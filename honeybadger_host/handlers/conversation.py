@@ -22,16 +22,16 @@ from honeybadger_host.domain import (
     TurnAdded,
 )
 from honeybadger_host.errors import FileProblem, WorldFailed
-from honeybadger_host.handlers.recalling import Recalled, Recaller
-from honeybadger_host.handlers.screening import Screen
-from honeybadger_host.handlers.working import InventoryOf
+from honeybadger_host.handlers.context_recall import Recalled, Recaller
+from honeybadger_host.handlers.context_text import Loaded, Parts, build_context
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.working_memory import InventoryOf
 from honeybadger_host.memory.budget import format_history
-from honeybadger_host.memory.context import Loaded, Parts, build_context
-from honeybadger_host.memory.conversation import Conversations, dump_turn, turns_file
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
-from honeybadger_host.memory.sessions import Sessions
-from honeybadger_host.memory.working import Inventory
-from honeybadger_host.text import estimate_tokens, is_blank, neutralise, one_line
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations, dump_turn, turns_file
+from honeybadger_host.memory.working_memory import Inventory
+from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 
 log = structlog.get_logger()
 

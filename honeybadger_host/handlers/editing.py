@@ -14,8 +14,8 @@ from honeybadger_agent.wire import EditMemory, Refusal
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
 from honeybadger_host.handlers.entries import Named, free_place, named_places, parsed, shown, the_one
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
-from honeybadger_host.handlers.screening import Screen
-from honeybadger_host.memory.entries import (
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.entry import (
     MAX_ENTRY_FILE_BYTES,
     Entry,
     dump_entry,
@@ -23,8 +23,8 @@ from honeybadger_host.memory.entries import (
     memory_folder,
     version_of,
 )
-from honeybadger_host.memory.entry_files import EntryFiles
-from honeybadger_host.memory.whole_files import WholeFiles
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.storage.atomic_files import WholeFiles
 
 _CHANGED: Final = "it changed meanwhile: nothing was changed; read it again, then decide"
 

@@ -26,8 +26,8 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
-from honeybadger_host.handlers.screening import Screen
-from honeybadger_host.memory.entries import (
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.entry import (
     Entry,
     dump_entry,
     entry_file,
@@ -39,8 +39,8 @@ from honeybadger_host.memory.entries import (
     show_time,
     version_of,
 )
-from honeybadger_host.memory.entry_files import EntryFiles
-from honeybadger_host.memory.whole_files import WholeFiles, read_whole
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 
 Known: TypeAlias = Callable[[str, str, str], str | None]
 """(group, category, normalised text) -> id of an entry that says it, wherever its id comes from."""

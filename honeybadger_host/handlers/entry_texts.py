@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory
 from honeybadger_host.domain import Asked
-from honeybadger_host.handlers.screening import Screen
-from honeybadger_host.memory.entries import Json, each_once
-from honeybadger_host.text import is_blank, one_line
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.entry import Json, each_once
+from honeybadger_host.text.neutralise import is_blank, one_line
 
 
 @dataclass(frozen=True, slots=True)

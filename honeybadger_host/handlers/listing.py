@@ -9,12 +9,12 @@ from typing import Any, Final
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries
 from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.handlers.entries import FREE_PLACES
-from honeybadger_host.memory.entries import entry_file, named_id, show_time
-from honeybadger_host.memory.entry_files import EntryFiles
-from honeybadger_host.memory.index import Index
-from honeybadger_host.memory.lookups import Listed
-from honeybadger_host.memory.whole_files import read_whole
-from honeybadger_host.text import one_line
+from honeybadger_host.memory.entry import entry_file, named_id, show_time
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.search.index import Index
+from honeybadger_host.search.lookups import Listed
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.text.neutralise import one_line
 
 _DEFAULT_LIMIT: Final = 200
 _MOST_BEGINNING: Final = 80

@@ -12,9 +12,9 @@ import structlog
 from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory, UpdateMemory
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY, Asked, ChangeHandler, NoteAdded, Outcome, QueryHandler
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.handlers.screening import Screen
+from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.text import is_blank, neutralise, render_note
+from honeybadger_host.text.neutralise import is_blank, neutralise, render_note
 
 log = structlog.get_logger()
 

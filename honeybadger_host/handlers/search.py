@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.domain import Asked, QueryHandler
-from honeybadger_host.memory.documents import Kind
-from honeybadger_host.memory.index import Index
-from honeybadger_host.memory.lookups import Found
+from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.index import Index
+from honeybadger_host.search.lookups import Found
 from honeybadger_host.settings import Recall
 
 if TYPE_CHECKING:
-    from honeybadger_host.memory.corpus import Corpus
-    from honeybadger_host.memory.recall import Floor
-    from honeybadger_host.memory.scoring import Hit, Parameters
+    from honeybadger_host.search.corpus import Corpus
+    from honeybadger_host.search.ranking import Floor
+    from honeybadger_host.search.scoring import Hit, Parameters
 
 LONGEST_TEXT: Final = 2000
 _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
@@ -47,7 +47,7 @@ def search_memory(index: Index, settings: Recall) -> QueryHandler:
         vector = None if payload.query is None else index.vector_of(payload.query)
 
         def ask(corpus: Corpus) -> tuple[list[int], list[Hit]]:
-            from honeybadger_host.memory.recall import Filters, newest, search
+            from honeybadger_host.search.ranking import Filters, newest, search
 
             filters = Filters(
                 kinds=_KINDS["entries" if payload.category or payload.tags else payload.scope or "all"],
@@ -110,14 +110,14 @@ def name_of(found: Found) -> str:
 
 def parameters_of(settings: Recall) -> Parameters:
     """Return the ranking's parameters, as the settings have them."""
-    from honeybadger_host.memory.scoring import Parameters
+    from honeybadger_host.search.scoring import Parameters
 
     return Parameters(k1=settings.k1, b=settings.b)
 
 
 def floor_of(settings: Recall) -> Floor:
     """Return what an entry must have in common with a message, as the settings have it."""
-    from honeybadger_host.memory.recall import Floor
+    from honeybadger_host.search.ranking import Floor
 
     return Floor(coverage=settings.floor_coverage, rarity=settings.floor_rarity)
 

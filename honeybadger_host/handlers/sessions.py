@@ -21,12 +21,12 @@ from honeybadger_agent.wire import (
 )
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.screening import Screen
+from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.compaction import compact
-from honeybadger_host.memory.conversation import turns_file
-from honeybadger_host.memory.session import Environment, Json, SessionDocument, Task, members_of, version_of
-from honeybadger_host.memory.sessions import Sessions, session_file
-from honeybadger_host.text import is_blank, neutralise, one_line
+from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
+from honeybadger_host.memory.session_document_store import Sessions, session_file
+from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 
 MAX_FACTS: Final = 1000
 MAX_TASKS: Final = 200

@@ -20,23 +20,23 @@ import orjson
 import structlog
 
 from honeybadger_agent import tools
-from honeybadger_agent.asking import OFFERED
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, RequestFailed
 from honeybadger_agent.mailbox import Mailbox
-from honeybadger_agent.model import Message, Model, ModelFailed, ModelSaid, ToolAnswer, ToolCall, ToolSpec
-from honeybadger_agent.orchestrator import TurnLimits, TurnOutcome, run_turn
-from honeybadger_agent.prompt import AgentRequest, messages, system_text
-from honeybadger_agent.toolbox import MemoryTools
+from honeybadger_agent.models.model import Message, Model, ModelFailed, ModelSaid, ToolAnswer, ToolCall, ToolSpec
+from honeybadger_agent.turn.dispatch import OFFERED
+from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, run_turn
+from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import Chat, ChatResult, Refusal, StreamLine, ToolRun
 from honeybadger_host.agents import Agent, Agents
 from honeybadger_host.domain import Asked, Change, ChangeHandler, Outcome, Turn, TurnAdded, TurnHandler, TurnUnderWay
 from honeybadger_host.handlers.conversation import prepare_turn, speaker_of
-from honeybadger_host.handlers.screening import Screen
-from honeybadger_host.memory.conversation import Conversations, dump_turn
-from honeybadger_host.memory.sessions import Sessions
-from honeybadger_host.secrets import redact
-from honeybadger_host.text import estimate_tokens, is_blank, neutralise
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations, dump_turn
+from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
+from honeybadger_host.text.redaction import redact
 
 log = structlog.get_logger()
 

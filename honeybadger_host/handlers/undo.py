@@ -8,9 +8,9 @@ from pathlib import Path
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.domain import REMOVED, Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
-from honeybadger_host.memory.journal_file import Row
-from honeybadger_host.memory.journal_reading import read_change, read_earlier, read_request
-from honeybadger_host.memory.whole_files import ABSENT, WholeFiles, fingerprint
+from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, fingerprint
+from honeybadger_host.storage.journal_reader import read_change, read_earlier, read_request
+from honeybadger_host.storage.journal_schema import Row
 
 _INSTEAD = {
     "note": "a note is undone with an editor: take it out of MEMORY.md",

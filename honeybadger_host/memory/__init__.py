@@ -1,1 +1,7 @@
-"""What is remembered: the journal, its projections, and the pure rules of text, budget and context."""
+"""What is remembered: group files, turns, entries, working memory and session documents, and their pure rules.
+
+May import: storage, text, domain, errors, and the wire models. It does not know how it is searched.
+
+Reading order: `notes` and `group_files`; `turn_log`; `entry` and `entry_store`; `working_memory` and its store;
+`session_document`, `compaction` and its store; `budget`.
+"""

@@ -8,7 +8,7 @@ from typing import Final
 
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.notes import NoteBook
-from honeybadger_host.text import estimate_tokens
+from honeybadger_host.text.neutralise import estimate_tokens
 
 SHORTENED: Final = " [... shortened]\n"
 

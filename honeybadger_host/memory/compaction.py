@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from honeybadger_host.memory.budget import shorten
-from honeybadger_host.memory.session import HistoryEntry, SessionDocument, Task
-from honeybadger_host.text import estimate_tokens, one_line
+from honeybadger_host.memory.session_document import HistoryEntry, SessionDocument, Task
+from honeybadger_host.text.neutralise import estimate_tokens, one_line
 
 HEADER: Final = "Previous conversation summary:"
 PREVIEW_CHARACTERS: Final = 100

@@ -19,9 +19,9 @@ from typing import Final
 
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.files import BOM, Signature, kind_of
 from honeybadger_host.memory.notes import NoteBook, parse_notes
-from honeybadger_host.text import estimate_tokens, neutralise
+from honeybadger_host.storage.files import BOM, Signature, kind_of
+from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
 _GRAIN_NS: Final = 20_000_000
 """Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same."""

@@ -24,7 +24,7 @@ from anthropic.tools import BetaLocalFilesystemMemoryTool
 from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
 
 from honeybadger_agent import Client, SyncClient
-from honeybadger_agent.anthropic_memory import AsyncGroupMemory, GroupMemory
+from honeybadger_agent.integrations.anthropic_memory import AsyncGroupMemory, GroupMemory
 from tests.hosting import HostProcess, RawSender, frozen_environment
 
 ROOT = Path(__file__).parents[2]
@@ -255,5 +255,8 @@ def test_its_methods_do_what_their_commands_say(member: MakeClient) -> None:
 
 
 def test_the_tool_itself_needs_no_sdk() -> None:
-    source = "import sys; import honeybadger_agent.memory_tool; assert not {'anthropic', 'asyncio'} & {*sys.modules}"
+    source = (
+        "import sys; import honeybadger_agent.integrations.memory_tool;"
+        "assert not {'anthropic', 'asyncio'} & {*sys.modules}"
+    )
     subprocess.run([sys.executable, "-W", "error", "-c", source], check=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_agent.chat_history import KEPT, history_path, keep_typed, load_history
+from honeybadger_agent.cli.chat_history import KEPT, history_path, keep_typed, load_history
 
 
 def test_what_is_kept_comes_back_in_its_order_with_its_lines(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ import honeybadger_agent
 
 MODULES = [
     "honeybadger_agent",
-    *(f"honeybadger_agent.{module.name}" for module in pkgutil.iter_modules(honeybadger_agent.__path__)),
+    *(module.name for module in pkgutil.walk_packages(honeybadger_agent.__path__, "honeybadger_agent.")),
 ]
 MODULES.remove("honeybadger_agent.mcp_server")  # for the command `mcp` alone, which needs the extra
-MODULES.remove("honeybadger_agent.anthropic_memory")  # for programs that have the extra
-MODULES.remove("honeybadger_agent.providers")  # for models of a provider alone, which need the extra
+MODULES.remove("honeybadger_agent.integrations.anthropic_memory")  # for programs that have the extra
+MODULES.remove("honeybadger_agent.models.providers")  # for models of a provider alone, which need the extra
+MODULES.remove("honeybadger_agent.cli.__main__")
 for name in ("chat", "chat_waiting"):
-    MODULES.remove(f"honeybadger_agent.{name}")  # for the command `chat` alone, which has an event loop
+    MODULES.remove(f"honeybadger_agent.cli.{name}")  # for the command `chat` alone, which has an event loop
 FOREIGN = [
     *("honeybadger_host", "anyio", "mcp", "pydantic_settings", "structlog", "typer", "watchdog"),
     *("pydantic_ai", "openai", "anthropic", "httpx2", "prompt_toolkit"),
@@ -60,7 +61,7 @@ def test_without_the_extra_every_model_but_a_providers_opens_and_a_providers_nam
     run(
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({FOREIGN}))\n"
-        "from honeybadger_agent.model import ModelFailed\n"
+        "from honeybadger_agent.models.model import ModelFailed\n"
         "from honeybadger_agent.models import open_model\n"
         "assert open_model('offline').name == 'offline'\n"
         "try:\n"

@@ -17,9 +17,10 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters, types
 
 from honeybadger_agent import Client as AgentClient
-from honeybadger_agent import SyncClient, prose, tools, wire
-from honeybadger_agent.asking import ALIASES, OFFERED, WITHHELD, Memory
+from honeybadger_agent import SyncClient, tools, wire
 from honeybadger_agent.mcp_server import FILES, OVERWRITING, SETTLED, made_server
+from honeybadger_agent.turn import prose
+from honeybadger_agent.turn.dispatch import ALIASES, OFFERED, WITHHELD, Memory
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.conftest import HostFactory

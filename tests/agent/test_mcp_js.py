@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.asking import OFFERED
+from honeybadger_agent.turn.dispatch import OFFERED
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.hosting import HostProcess
 

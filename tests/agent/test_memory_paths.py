@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_agent.errors import CommandFailed
-from honeybadger_agent.memory_paths import parse_path, shown_name
+from honeybadger_agent.integrations.memory_paths import parse_path, shown_name
 from honeybadger_agent.wire import CATEGORY, is_name
 
 

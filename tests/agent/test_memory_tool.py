@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_agent import Client, SyncClient
 from honeybadger_agent.errors import CommandFailed, ReplyTimeout
-from honeybadger_agent.memory_tool import AsyncMemoryTool, MemoryTool
+from honeybadger_agent.integrations.memory_tool import AsyncMemoryTool, MemoryTool
 from tests.agent.conftest import Answering
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, wait_for

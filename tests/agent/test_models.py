@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from honeybadger_agent.model import Model, ModelFailed
 from honeybadger_agent.models import ModelSettings, open_model
+from honeybadger_agent.models.model import Model, ModelFailed
 
 KEY = "sk-very-secret-0123456789"
 

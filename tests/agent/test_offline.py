@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_agent import Client
-from honeybadger_agent.asking import payload_of
 from honeybadger_agent.mailbox import new_id
-from honeybadger_agent.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
-from honeybadger_agent.offline import OfflineModel, as_note, fact_in, is_question, reply
-from honeybadger_agent.orchestrator import TurnLimits, TurnOutcome, arguments_of, run_turn
-from honeybadger_agent.prompt import AgentRequest, messages, system_text
-from honeybadger_agent.toolbox import MemoryTools
+from honeybadger_agent.models.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
+from honeybadger_agent.models.offline import OfflineModel, as_note, fact_in, is_question, reply
+from honeybadger_agent.turn.dispatch import payload_of
+from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, arguments_of, run_turn
+from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import REQUEST_TYPES
 from tests.hosting import HostProcess, RawSender
 

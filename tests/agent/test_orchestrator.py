@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_agent.model import (
+from honeybadger_agent.models.model import (
     Message,
     ModelFailed,
     ModelSaid,
@@ -21,8 +21,8 @@ from honeybadger_agent.model import (
     ToolSpec,
     UserSaid,
 )
-from honeybadger_agent.orchestrator import MOST_SAME_FAILURES, TurnLimits, TurnOutcome, arguments_of, run_turn
-from honeybadger_agent.scripted import ScriptedModel
+from honeybadger_agent.models.scripted import ScriptedModel
+from honeybadger_agent.turn.orchestrator import MOST_SAME_FAILURES, TurnLimits, TurnOutcome, arguments_of, run_turn
 
 ASKED = (UserSaid("Remember that I prefer tea"),)
 FREE = TurnLimits(steps=0, total_tokens=0, seconds=0)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_agent.model import UserSaid
-from honeybadger_agent.prompt import AgentRequest, messages, system_text
-from honeybadger_agent.toolbox import specs_of
+from honeybadger_agent.models.model import UserSaid
+from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.turn.toolbox import specs_of
 
 CONTEXT = (
     "Group: main\n\n## Group Context\nBe brief.\n\n## Remembered Facts\n- tea\n\n## Recent Conversation\n[user]: Hi\n"

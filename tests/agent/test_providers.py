@@ -18,7 +18,8 @@ import anyio
 import orjson
 import pytest
 
-from honeybadger_agent.model import (
+from honeybadger_agent.models import ModelSettings, open_model
+from honeybadger_agent.models.model import (
     Message,
     ModelFailed,
     ModelSaid,
@@ -28,9 +29,8 @@ from honeybadger_agent.model import (
     ToolSpec,
     UserSaid,
 )
-from honeybadger_agent.models import ModelSettings, open_model
-from honeybadger_agent.providers import ProviderModel
-from honeybadger_agent.toolbox import specs_of
+from honeybadger_agent.models.providers import ProviderModel
+from honeybadger_agent.turn.toolbox import specs_of
 from tests.endpoint import Answer, Endpoint, anthropic, in_turn, openai, refusal, served
 
 KEY = "sk-very-secret-0123456789"
@@ -440,7 +440,7 @@ def watch(event, arguments):
     if event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
         contacted.append((str(arguments[0]), arguments[1]))
 sys.addaudithook(watch)
-from honeybadger_agent.model import UserSaid
+from honeybadger_agent.models.model import UserSaid
 from honeybadger_agent.models import ModelSettings, open_model
 async def hear(_): pass
 async def main():

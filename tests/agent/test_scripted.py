@@ -7,8 +7,16 @@ from pathlib import Path
 import orjson
 import pytest
 
-from honeybadger_agent.model import Message, ModelFailed, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
-from honeybadger_agent.scripted import ScriptedModel, load_script
+from honeybadger_agent.models.model import (
+    Message,
+    ModelFailed,
+    ModelSaid,
+    ToolAnswer,
+    ToolCall,
+    ToolsAnswered,
+    UserSaid,
+)
+from honeybadger_agent.models.scripted import ScriptedModel, load_script
 
 
 async def ask(model: ScriptedModel, *messages: Message) -> tuple[ModelSaid, list[str]]:

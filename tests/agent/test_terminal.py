@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_agent.chat_answer import Showing
-from honeybadger_agent.markup import Markup
-from honeybadger_agent.terminal import Screen, json_shown, painted, shown
+from honeybadger_agent.cli.chat_answer import Showing
+from honeybadger_agent.cli.markup import Markup
+from honeybadger_agent.cli.terminal import Screen, json_shown, painted, shown
+from honeybadger_agent.cli.wrapping import Wrap
 from honeybadger_agent.wire import ChatResult, StreamLine, ToolRun
-from honeybadger_agent.wrapping import Wrap
 
 ANY = st.text(st.characters(exclude_categories=()))
 MARKDOWN = st.lists(st.sampled_from(["#", " ", "`", "```", "*", "**", "- ", "> ", "1. ", "a", "word", "\n", "é", "\t"]))

@@ -9,11 +9,17 @@ import orjson
 import pytest
 
 from honeybadger_agent import Client
-from honeybadger_agent.asking import ALIASES, OFFERED, WITHHELD, description_of
 from honeybadger_agent.mailbox import Mailbox, new_id
-from honeybadger_agent.model import ToolAnswer, ToolCall
-from honeybadger_agent.orchestrator import Toolbox
-from honeybadger_agent.toolbox import MAX_PREFIX_CHARACTERS, MAX_SUMMARY_CHARACTERS, MemoryTools, one_line, specs_of
+from honeybadger_agent.models.model import ToolAnswer, ToolCall
+from honeybadger_agent.turn.dispatch import ALIASES, OFFERED, WITHHELD, description_of
+from honeybadger_agent.turn.orchestrator import Toolbox
+from honeybadger_agent.turn.toolbox import (
+    MAX_PREFIX_CHARACTERS,
+    MAX_SUMMARY_CHARACTERS,
+    MemoryTools,
+    one_line,
+    specs_of,
+)
 from honeybadger_agent.wire import REQUEST_TYPES
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import story

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from honeybadger_agent import Client
-from honeybadger_agent.model import Model, ModelSaid, ToolAnswer, ToolCall
 from honeybadger_agent.models import ModelSettings, open_model
-from honeybadger_agent.orchestrator import TurnLimits, TurnOutcome, run_turn
-from honeybadger_agent.prompt import AgentRequest, messages, system_text
-from honeybadger_agent.toolbox import MemoryTools
+from honeybadger_agent.models.model import Model, ModelSaid, ToolAnswer, ToolCall
+from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, run_turn
+from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.turn.toolbox import MemoryTools
 from tests.endpoint import Answer, Asked, anthropic, openai, served
 from tests.hosting import HostProcess, RawSender
 

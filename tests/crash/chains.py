@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck, struck_file
 from tests.crash.story import Editor, Story, Verdict, read
 

@@ -33,13 +33,14 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--without-sync", action="store_true")
     faults, rest = parser.parse_known_args(argv)
 
-    from honeybadger_host import cli, daemon, housekeeping
+    from honeybadger_host import cli, daemon
+    from honeybadger_host.ops import maintenance
 
     if faults.kill_at:
         point, _, passage = faults.kill_at.partition(":")
         setattr(daemon, "run", functools.partial(daemon.run, passed=_Killer(point, int(passage))))  # noqa: B010
     if faults.checkpoint_seconds:
-        housekeeping.CHECKPOINT_SECONDS = faults.checkpoint_seconds
+        maintenance.CHECKPOINT_SECONDS = faults.checkpoint_seconds
     if faults.without_receipts:
         _forget_receipts()
     if faults.without_sync:
@@ -67,7 +68,7 @@ class _Killer:
 
 
 def _forget_receipts() -> None:
-    from honeybadger_host.memory.journal import Journal
+    from honeybadger_host.storage.journal import Journal
 
     def receipts_of(self: Journal, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
         return {}
@@ -83,9 +84,9 @@ def _forget_receipts() -> None:
 
 
 def _leave_out_syncs() -> None:
-    from honeybadger_host.memory import journal_file
+    from honeybadger_host.storage import journal_schema
 
-    setattr(journal_file, "SYNCHRONOUS", "OFF")  # noqa: B010
+    setattr(journal_schema, "SYNCHRONOUS", "OFF")  # noqa: B010
     for name in ("fsync", "fdatasync"):
         setattr(os, name, lambda fd: None)
 
@@ -101,7 +102,8 @@ def nurse() -> None:
     import anyio
     import typer.main
 
-    from honeybadger_host import cli, daemon, housekeeping  # noqa: F401  what a host imports, here once for all
+    from honeybadger_host import cli, daemon  # noqa: F401  what a host imports, here once for all
+    from honeybadger_host.ops import maintenance  # noqa: F401  what a host imports, here once for all
 
     anyio.run(anyio.sleep, 0)
     setattr(typer.main, "get_command", functools.cache(typer.main.get_command))  # noqa: B010

@@ -17,7 +17,7 @@ import orjson
 
 from honeybadger_agent.mailbox import Mailbox, new_id
 from honeybadger_agent.wire import GENERAL
-from honeybadger_host.memory.entries import entry_id, normalise
+from honeybadger_host.memory.entry import entry_id, normalise
 
 Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget"]
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))

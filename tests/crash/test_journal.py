@@ -10,10 +10,10 @@ import pytest
 
 from honeybadger_host.daemon import build
 from honeybadger_host.errors import JournalError
-from honeybadger_host.home import JOURNAL_FILE, LOCK_FILE
-from honeybadger_host.memory.journal import Journal
-from honeybadger_host.memory.journal_file import Receipt, Row
 from honeybadger_host.settings import load_settings
+from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Receipt, Row
 
 
 def commit(journal: Journal, count: int, *, note: bytes = b"\n## Notes (ann, 2026-11-21 06:00)\n- Tea.\n") -> None:

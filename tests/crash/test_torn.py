@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from honeybadger_host.daemon import build
-from honeybadger_host.home import JOURNAL_FILE
-from honeybadger_host.memory.journal import Journal
-from honeybadger_host.memory.journal_file import Row
-from honeybadger_host.memory.journal_reading import glance
-from honeybadger_host.memory.projections import Projections
 from honeybadger_host.settings import load_settings
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.projections import Projections
 from tests.crash.hosts import Nursery, attend, ended
 from tests.crash.story import Story, read
 from tests.hosting import wait_for

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Child, Kill, Nursery, is_up
 from tests.hosting import RawSender

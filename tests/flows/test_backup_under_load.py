@@ -14,8 +14,8 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient, new_id
-from honeybadger_host.archive import read_archive
-from honeybadger_host.memory.journal_reading import glance
+from honeybadger_host.ops.archive import read_archive
+from honeybadger_host.storage.journal_reader import glance
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import pytest
 
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 from tests.hosting import HostProcess, RawSender, assert_refused, frozen_environment, request, run_cli, wait_for
 
 pytestmark = pytest.mark.skipif(

@@ -13,7 +13,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Forbidden, NotFound, Unavailable
-from honeybadger_host.memory.journal_reading import read_log
+from honeybadger_host.storage.journal_reader import read_log
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, frozen_environment, request, run_cli
 

@@ -298,7 +298,7 @@ def test_the_neighbours_of_a_bug_in_the_same_batch_are_served(make_host: HostFac
 
 IN_THE_WAY_ONCE = """
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.projections import Projections
+from honeybadger_host.storage.projections import Projections
 was = Projections.open_target
 def open_target(self, file, tries=[]):
     tries.append(file)

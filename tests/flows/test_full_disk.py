@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import fill, is_idle, mounted, needs_mount, remount, status_of, troubles, use_up_inodes

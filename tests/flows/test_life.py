@@ -23,7 +23,7 @@ import pytest
 from honeybadger_agent import SyncClient, tools
 from honeybadger_agent.errors import ReplyTimeout
 from honeybadger_host import cli
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 from tests.conftest import HostFactory
 from tests.hosting import (
     HostProcess,
@@ -169,14 +169,14 @@ def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
 SLOW_TO_WATCH = """
 import time
 from pathlib import Path
-from honeybadger_host import watch
-add = watch._InotifyBackend.add
+from honeybadger_host.spool import watcher
+add = watcher._InotifyBackend.add
 def slow(backend, folder, *more, **options):
     if "/late" in folder:
         Path(folder, ".adding").touch()
         time.sleep(0.5)
     return add(backend, folder, *more, **options)
-watch._InotifyBackend.add = slow
+watcher._InotifyBackend.add = slow
 """
 
 
@@ -186,7 +186,7 @@ def test_a_stop_while_watches_are_added_is_in_order(make_host: HostFactory, home
     late = [RawSender(home, "main", f"late-{number}").make() for number in range(3)]
     wait_for(lambda: any((sender.requests / ".adding").exists() for sender in late))
     host.stop()
-    assert not host.events("watch.failed")
+    assert not host.events("watcher.failed")
 
 
 def test_nothing_is_accepted_while_stopping(make_host: HostFactory, stranger: RawSender) -> None:
@@ -242,7 +242,7 @@ def test_without_being_asked_the_host_tells_no_watchdog(make_host: HostFactory, 
 
 HANGING = """
 import time
-from honeybadger_host.ipc.spool import Spool
+from honeybadger_host.spool.spool import Spool
 was = Spool.discover
 def discover(self):
     import os
@@ -319,7 +319,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 AS_NOBODY = """
 import os
-import honeybadger_host.daemon, honeybadger_host.cli, honeybadger_host.doctor, watchdog.observers.inotify
+import honeybadger_host.daemon, honeybadger_host.cli, honeybadger_host.ops.doctor, watchdog.observers.inotify
 import encodings.utf_8_sig
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 """

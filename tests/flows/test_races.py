@@ -18,9 +18,9 @@ from typing import Final
 
 import pytest
 
-from honeybadger_host.files import Changing, Incoming, NotRegular, open_folder, read_incoming
-from honeybadger_host.ipc.box import OpenBox
-from honeybadger_host.ipc.dead_room import DeadRoom
+from honeybadger_host.spool.dead_letters import DeadRoom
+from honeybadger_host.spool.inbox import OpenBox
+from honeybadger_host.storage.files import Changing, Incoming, NotRegular, open_folder, read_incoming
 from tests.conftest import HostFactory
 from tests.fuzz.road import Road
 from tests.hosting import HostProcess, RawSender, patched, request, wait_for
@@ -54,7 +54,7 @@ def secret(tmp_path: Path) -> Path:
 
 @contextmanager
 def racing(racer: Path, way: str, sender: RawSender, foreign: Path, names: int) -> Iterator[None]:
-    """Let the racer run in a sender's box."""
+    """Let the racer run in a sender's inbox."""
     command = [str(part) for part in (racer, way, sender.requests, sender.root / "tmp", foreign, names)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -201,14 +201,14 @@ def test_a_host_under_a_race_writes_nothing_of_a_foreign_file_anywhere(
 
 NAIVE: Final = """
 import os
-from honeybadger_host.files import Incoming, Signature
-from honeybadger_host.ipc import box
+from honeybadger_host.storage.files import Incoming, Signature
+from honeybadger_host.spool import inbox
 def read(folder, name, most):
     file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder)
     data, status = os.read(file, most), os.fstat(file)
     os.close(file)
     return Incoming(data, len(data), 0, 1, Signature.of(status))
-box.read_incoming = read
+inbox.read_incoming = read
 """
 
 

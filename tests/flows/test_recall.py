@@ -11,7 +11,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid
 from honeybadger_agent.wire import ContextResult, SearchResult
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
 Clients = Callable[..., SyncClient]

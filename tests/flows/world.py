@@ -91,14 +91,15 @@ class SetClock:
 
 
 def hastened(**constants: float) -> list[str]:
-    """Return a launcher of a host that waits less: `hastened(housekeeping_HOUSEKEEPING_SECONDS=0.1)`.
+    """Return a launcher of a host that waits less: `hastened(ops__maintenance__HOUSEKEEPING_SECONDS=0.1)`.
 
     It fails when there is no such constant.
     """
     lines = []
     for name, value in constants.items():
-        module, _, constant = name.partition("_")
-        lines.append(f"from honeybadger_host import {module}\n{module}.{constant}\n{module}.{constant} = {value}")
+        package, module, constant = name.split("__")
+        lines.append(f"from honeybadger_host.{package} import {module}")
+        lines.append(f"{module}.{constant}\n{module}.{constant} = {value}")
     return patched("\n".join(lines))
 
 

@@ -18,9 +18,9 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import ErrorCode, Reply
 from honeybadger_host.daemon import build
-from honeybadger_host.home import make_home
-from honeybadger_host.host import Host
+from honeybadger_host.ops.host import Host
 from honeybadger_host.settings import Settings, load_settings
+from honeybadger_host.storage.home import make_home
 
 STEM: Final = "x"
 GROUP: Final = "main"

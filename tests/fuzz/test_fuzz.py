@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from honeybadger_agent.wire import REQUEST_TYPES
 from honeybadger_host.handlers import notes
-from honeybadger_host.text import RenderedNote, render_note
+from honeybadger_host.text.neutralise import RenderedNote, render_note
 from tests.fuzz.mutate import dumped, mutated
 from tests.fuzz.road import Road, seeds
 from tests.hosting import request

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.embedding import Floats
+from honeybadger_host.search.embeddings import Floats
 
 SAME = {"automobile": "car", "physician": "doctor", "purchased": "bought"}
 

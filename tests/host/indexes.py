@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from honeybadger_host.memory.index import Index
+from honeybadger_host.search.index import Index
 
 made: list[Index] = []
 

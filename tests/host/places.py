@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from honeybadger_host.ipc.box import Box, OpenBox
-from honeybadger_host.ipc.dead_room import DeadRoom
-from honeybadger_host.ipc.limits import Shares
-from honeybadger_host.ipc.replies import ReplyRoom
-from honeybadger_host.ipc.spool import Spool
+from honeybadger_host.spool.dead_letters import DeadRoom
+from honeybadger_host.spool.inbox import Box, OpenBox
+from honeybadger_host.spool.rate_limits import Shares
+from honeybadger_host.spool.replies import ReplyRoom
+from honeybadger_host.spool.spool import Spool
 
 
 class Place:

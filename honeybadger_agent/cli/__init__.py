@@ -1,0 +1,198 @@
+"""`honeybadger-agent`: an agent's memory for shells and for programs that start one."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from honeybadger_agent.cli.terminal import complain
+from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
+from honeybadger_agent.mailbox import SESSION, BadName, checked_id
+
+_HELP = """\
+The memory of an agent: what it remembers, its conversation, its context.
+
+exit codes:
+  0  done
+  1  refused, by the host or before anything was sent; the code is in the message
+  2  wrong usage
+  3  no mailbox: the folder cannot be used, or the name of a group or sender is not allowed
+  4  no reply in time; the request may still be served: ask again with the same --id
+"""
+_WHERE = """\
+--home, --group, --sender, --session and --box default to the environment: HONEYBADGER_HOME and so on.
+"""
+
+
+def main() -> NoReturn:
+    """Run a command; an error of ours becomes one line and its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    parser = _parser()
+    options = vars(parser.parse_args(arguments))
+    from honeybadger_agent.cli import commands  # a tenth of a second, mostly pydantic's
+
+    try:
+        done = commands.COMMANDS[options["command"]](options)
+        sys.stdout.flush()
+    except commands.UsageError as error:
+        parser.error(str(error))
+    except RequestFailed as error:
+        complain(f"{error.code}: {error}{_when(error)}")
+        return 1
+    except NoMailbox as error:
+        complain(str(error))
+        return 3
+    except ReplyTimeout as error:
+        again = f" (The same command with --id {error.request_id} is never applied twice.)" if "id" in options else ""
+        complain(f"no reply to {error.request_id} after {error.waited_seconds:g} s; {error.state}{again}")
+        return 4
+    except AgentError as error:
+        complain(str(error))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has no reader
+        return 0
+    return done or 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, but what it complains of is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        complain(f"{message}; see {self.prog} --help")
+        raise SystemExit(2)
+
+
+# ----------------------------------------------------------------------------------------------------------- arguments
+
+
+def _parser() -> argparse.ArgumentParser:
+    where = _Parser(add_help=False, argument_default=argparse.SUPPRESS)  # before or after the command
+    place = where.add_argument_group("where", _WHERE)
+    place.add_argument("--home", metavar="DIR", help="home folder of the host; else the current folder")
+    place.add_argument("--group", metavar="NAME", help="else main")
+    place.add_argument("--sender", metavar="NAME", help="who asks; else user")
+    place.add_argument("--session", metavar="NAME", type=_session, help="the conversation; else main")
+    place.add_argument("--box", metavar="DIR", help="the sender's folder itself, as mounted into a container")
+    place.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="how long to wait (10; for answers 300)")
+
+    parser = _Parser(
+        prog="honeybadger-agent",
+        description=_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[where],
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, description: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=description, description=description, parents=[where], allow_abbrev=False)
+        made.set_defaults(command=name)
+        return made
+
+    remember = command("remember", "Save a note to the group's memory; done means durable.")
+    remember.add_argument("text", metavar="TEXT", help="the note; - reads standard input")
+    remember.add_argument("--section", metavar="NAME", help="heading of the note, one line (Notes)")
+    _add_id(remember)
+
+    save = command("save", "Save an entry of long-term memory; what is known already is not doubled.")
+    save.add_argument("text", metavar="TEXT", help="what is to be known; - reads standard input")
+    save.add_argument("--category", metavar="NAME", help="as user-preferences/timezone (general)")
+    save.add_argument("--tag", metavar="NAME", action="append", help="a label; may be repeated")
+    save.add_argument("--title", metavar="NAME", help="a short name to find it under")
+    save.add_argument("--alias", metavar="NAME", action="append", help="another one; may be repeated")
+    _add_id(save)
+
+    forget = command("forget", "Remove an entry of long-term memory; the journal keeps it.")
+    forget.add_argument("entry", metavar="ENTRY", help="its id")
+    _add_id(forget)
+
+    context = command("context", "Print the context for the next answer of the model.")
+    context.add_argument("--message", metavar="TEXT", help="what the user says now")
+    context.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
+    context.add_argument("--explain", action="store_true", help="print why each part is in or out, not the text")
+
+    recall = command("recall", "Search what is remembered and what was said; without a query the newest.")
+    recall.add_argument("query", metavar="QUERY", nargs="?", help="words, or a question")
+    recall.add_argument("--category", metavar="NAME", help="only entries of this category or below it")
+    recall.add_argument("--tag", metavar="NAME", action="append", help="only entries with this tag; may be repeated")
+    recall.add_argument("--since", metavar="WHEN", help="a date or a time, as 2026-11-21")
+    recall.add_argument("--until", metavar="WHEN", help="a date takes the whole day in")
+    recall.add_argument("--scope", choices=("all", "entries", "turns", "notes"), help="where to look (all)")
+    recall.add_argument("--limit", metavar="COUNT", type=int, help="at most so many hits (8)")
+    recall.add_argument("--explain", action="store_true", help="print what each hit earned from what")
+
+    history = command("history", "Print the newest part of the conversation.")
+    history.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
+    history.add_argument("--max", metavar="COUNT", type=int, help="at most so many messages")
+
+    call = command("call", "Send any request and print its reply as JSON.")
+    call.add_argument("type", metavar="TYPE", help="as update_memory")
+    call.add_argument(
+        "payload", metavar="PAYLOAD", nargs="?", default="{}", help="a JSON object; - reads standard input"
+    )
+    _add_id(call)
+
+    ask = command("ask", "Say something to an agent of the group and print its answer.")
+    ask.add_argument("text", metavar="TEXT", nargs="?", help="what is said; without it, or -, reads standard input")
+    _add_id(ask)
+
+    answer = command("answer", "Wait again for the answer to a message that was sent before.")
+    answer.add_argument("turn", metavar="ID", type=_request_id, help="of the message")
+
+    chat = command("chat", "Talk with an agent of the group; between pipes a message a line.")
+    for one in (ask, chat):
+        one.add_argument("--agent", metavar="NAME", help="who answers; else the host chooses")
+        one.add_argument("--as", metavar="NAME", help="who speaks, as the history shows it; else the sender")
+
+    command("mcp", "Serve the tools to an MCP client on standard input and output (extra: mcp).")
+
+    ping = command("ping", "Ask whether a host serves this mailbox.")
+    for one in (remember, save, forget, context, recall, history, ask, answer, ping):
+        one.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _add_id(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--id", type=_request_id, default=None, help="id of the request, to ask again after a timeout")
+
+
+def _session(value: str) -> str:
+    if not SESSION.fullmatch(value):
+        raise argparse.ArgumentTypeError(f"{value[:100]!r} is not 1-100 characters of A-Z a-z 0-9 . _ : -")
+    return value
+
+
+def _request_id(value: str) -> str:
+    try:
+        return checked_id(value)
+    except BadName as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number of seconds above 0")
+    return seconds
+
+
+def _when(error: RequestFailed) -> str:
+    return "" if error.retry_after_seconds is None else f" (again in {error.retry_after_seconds:g} s)"
+
+
+if __name__ == "__main__":
+    main()

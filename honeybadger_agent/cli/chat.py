@@ -1,0 +1,331 @@
+"""`honeybadger-agent chat`: a person talks with an agent of a group, and looks into its memory.
+
+On a terminal it is for people; between pipes it reads a message a line and prints the answers and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import io
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from honeybadger_agent import tools
+from honeybadger_agent.cli.chat_answer import Showing, interrupted
+from honeybadger_agent.cli.chat_history import history_path, keep_typed, load_history
+from honeybadger_agent.cli.chat_input import Piped, Typing, open_typing, quiet_keys
+from honeybadger_agent.cli.chat_waiting import NO_HOST, PING_SECONDS, Message, answer_to
+from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
+from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
+from honeybadger_agent.client import Client
+from honeybadger_agent.errors import (
+    AgentError,
+    Internal,
+    NoMailbox,
+    RateLimited,
+    ReplyTimeout,
+    RequestFailed,
+    Unavailable,
+)
+from honeybadger_agent.mailbox import NAME, SESSION, TURNS, new_id
+from honeybadger_agent.turn.dispatch import Memory
+from honeybadger_agent.wire import ChatResult
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Chat:
+    """One chat.
+
+    Args:
+        speaker: who speaks, as the history shows it; None: the sender.
+        is_for_people: whether a terminal looks on; else only answers are printed.
+        notes: keeps the ids of notes that got no reply, so that saying them again is saving them once.
+        unanswered: messages whose answer nobody waited for, or that failed in passing, oldest first.
+        exit_code: of the first thing that failed.
+    """
+
+    client: Client
+    screen: Screen
+    typing: Typing
+    speaker: str | None
+    agent: str | None
+    timeout_seconds: float
+    is_for_people: bool
+    notes: Memory
+    unanswered: dict[str, Message] = field(default_factory=dict)
+    exit_code: int = 0
+    is_over: bool = False
+    is_history_told: bool = False
+
+    # ------------------------------------------------------------------------------------------------------- its life
+
+    def run(self) -> int:
+        """Talk until there is no more to say; return the exit code."""
+        if self.is_for_people:
+            self._greet()
+        while not self.is_over:
+            try:
+                typed = self.typing.next(f"{self.speaker or 'you'}> " if self.is_for_people else "")
+                if typed.strip():
+                    self._take(typed.strip())
+            except EOFError:
+                break
+            except KeyboardInterrupt:
+                if not self.is_for_people:
+                    raise
+                self.screen.line("(Ctrl-D leaves.)", "dim")
+            except UnicodeDecodeError as error:
+                self._failed(f"standard input is not UTF-8 at byte {error.start} of a line", 2)
+        for request_id in self.unanswered:
+            if self.client.mailbox.is_waiting(request_id, TURNS):
+                self._note(f"Not answered yet: honeybadger-agent answer {request_id}")
+        return self.exit_code
+
+    def _greet(self) -> None:
+        self.screen.line(f"group {self._group} · session {self.client.session} · /help", "dim")
+        with contextlib.suppress(KeyboardInterrupt):
+            try:
+                asyncio.run(self.client.request("ping", {}, timeout_seconds=PING_SECONDS))
+            except ReplyTimeout:
+                self.screen.line(f"{NO_HOST}; what you say waits in {self.client.mailbox.root}.", "warning")
+            except AgentError as error:
+                self._complain(error)
+
+    @property
+    def _group(self) -> str:
+        return self.client.mailbox.root.parent.name
+
+    def _take(self, typed: str) -> None:
+        """Do what was typed: a command, or a message. `//` begins a message with a slash."""
+        if typed.startswith("/") and not typed.startswith("//"):
+            name, _, rest = typed.partition(" ")
+            command = _COMMANDS.get("/quit" if name == "/exit" else name)
+            if command is None:
+                near = difflib.get_close_matches(name, _COMMANDS, n=1)
+                self._failed(f"There is no {name}" + (f"; {near[0]}?" if near else ": /help has all of them"), 2)
+                return
+            try:
+                command.does(self, rest.strip())
+            except AgentError as error:
+                self._complain(error)
+            return
+        content = typed[1:] if typed.startswith("//") else typed
+        message = Message(new_id(), content, self.client.session, self.speaker, self.agent)
+        if (result := self._wait_for(message, is_new=True)) is not None:
+            self._keep(typed, result.neutralised)
+
+    # -------------------------------------------------------------------------------------------------------- answers
+
+    def _wait_for(self, message: Message, *, is_new: bool) -> ChatResult | None:
+        """Show the answer to a message and return it; None: not now, and why was said."""
+        showing = Showing(self.screen, is_looked_on=self.is_for_people)
+        self.unanswered[message.request_id] = message
+        try:
+            waiting = answer_to(
+                message, self.client, showing, self._note, timeout_seconds=self.timeout_seconds, is_new=is_new
+            )
+            result = asyncio.run(waiting)
+        except KeyboardInterrupt:
+            showing.give_up()
+            self._stop_waiting(message)
+            if not self.is_for_people:
+                raise
+            return None
+        except AgentError as error:
+            showing.give_up()
+            if not isinstance(error, ReplyTimeout | Unavailable | RateLimited | NoMailbox):
+                del self.unanswered[message.request_id]
+            self._complain(error, message)
+            return None
+        del self.unanswered[message.request_id]
+        showing.finish(result)
+        return result
+
+    def _stop_waiting(self, message: Message) -> None:
+        """Take a message back that nobody has begun to answer; say what becomes of it."""
+        is_withdrawn = False
+        with contextlib.suppress(AgentError):  # then it stands where it stood
+            is_withdrawn = asyncio.run(self.client.withdraw(message.request_id))
+        if is_withdrawn:
+            del self.unanswered[message.request_id]
+        if not self.is_for_people:
+            complain(interrupted(message.request_id, is_withdrawn=is_withdrawn))
+        elif is_withdrawn:
+            self.screen.line("Taken back: nobody had begun to answer it, and nothing was said.")
+        else:
+            self.screen.line("Not waiting any more; the answer goes on being written. /answer waits for it again.")
+            self.screen.line(f"(Later: honeybadger-agent answer {message.request_id})", "dim")
+
+    # ------------------------------------------------------------------------------------------------ what is said back
+
+    def _note(self, text: str) -> None:
+        """Say something beside the answer."""
+        if self.is_for_people:
+            self.screen.line(text, "warning")
+        else:
+            complain(text)
+
+    def _complain(self, error: AgentError, message: Message | None = None) -> None:
+        """Say in a person's words what did not work, and what now.
+
+        Args:
+            message: the one it was about, if any.
+        """
+        again = "/answer asks again." if message is not None and message.request_id in self.unanswered else ""
+        match error:
+            case Unavailable():
+                text = f"No answer: {_sentence(str(error).removesuffix(', ask again with the same id'))} {again}"
+            case RateLimited():
+                seconds = error.retry_after_seconds
+                text = f"Too much at once: {_sentence(str(error))} {again}" + (
+                    f" In {seconds:g} s." if seconds is not None else ""
+                )
+            case ReplyTimeout():
+                text = f"No answer after {error.waited_seconds:g} s; {_sentence(error.state)} {again}"
+            case Internal():
+                text = f"The host has a bug: {_sentence(str(error))} It is kept in data/dead/; tell who runs the host."
+            case RequestFailed():
+                text = f"Refused ({error.code}): {_sentence(str(error))}"
+            case _:
+                text = f"{error}"
+        self._failed(text.strip(), {ReplyTimeout: 4, NoMailbox: 3}.get(type(error), 1))
+
+    def _failed(self, text: str, exit_code: int) -> None:
+        self.exit_code = self.exit_code or exit_code
+        if self.is_for_people:
+            self.screen.line(text, "error")
+            self.exit_code = 0  # a person has read it
+        else:
+            self._note(text)
+
+    def _keep(self, typed: str, neutralised: Mapping[str, int] | None = None) -> None:
+        """Keep what was typed for the next chat, unless the host has found a credential in it."""
+        if not self.is_for_people or (neutralised and "secrets" in neutralised):
+            return
+        try:
+            keep_typed(history_path(), typed)
+        except OSError as error:
+            if not self.is_history_told:
+                self.screen.line(f"(What you type is not kept: {history_path()}: {error.strerror})", "dim")
+            self.is_history_told = True
+
+    # ------------------------------------------------------------------------------------------------------- commands
+
+    def remember(self, text: str) -> None:
+        if not text:
+            self._failed("/remember what?", 2)
+            return
+        note = asyncio.run(self.notes.ask(tools.update_memory(text)))
+        changed = kinds_of(note.neutralised)
+        self.screen.line(
+            f"Saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else "")
+        )
+        self._keep(f"/remember {text}", note.neutralised)
+
+    def context(self, message: str) -> None:
+        for line in explanation_of(asyncio.run(self.client.get_context(message or None))):
+            self.screen.line(line)
+
+    def memory(self, _: str) -> None:
+        files = asyncio.run(self.client.read_group_files())
+        for problem in files.problems:
+            self.screen.line(f"{problem.file} cannot be read: {problem.message}", "warning")
+        self.screen.line((files.memory or "Nothing is remembered yet.").strip("\n"))
+
+    def search(self, query: str) -> None:
+        for line in hit_lines(asyncio.run(self.client.search_memory(query or None))):
+            self.screen.line(line)
+
+    def choose_agent(self, name: str) -> None:
+        if name and not NAME.fullmatch(name):
+            self._failed("An agent's name has letters, digits, - and _.", 2)
+            return
+        self.agent = name or None
+        self._told(f"{name} answers from now on." if name else "The host chooses who answers.")
+
+    def choose_session(self, name: str) -> None:
+        if name and not SESSION.fullmatch(name):
+            self._failed("A session's name has 1-100 characters of A-Z a-z 0-9 . _ : -", 2)
+            return
+        if name:
+            self.client.session = name
+        self._told(f"Session {self.client.session}.")
+
+    def answer(self, request_id: str) -> None:
+        if not self.unanswered:
+            self._told("Nothing is unanswered.")
+            return
+        message = self.unanswered.get(request_id) or next(iter(self.unanswered.values()))
+        if (result := self._wait_for(message, is_new=False)) is not None:
+            self._keep(message.content, result.neutralised)
+            if self.unanswered:
+                self._told(f"{len(self.unanswered)} more: /answer")
+
+    def help(self, _: str) -> None:
+        width = max(len(command.usage) for command in _COMMANDS.values())
+        for command in _COMMANDS.values():
+            self.screen.line(f"{command.usage:{width}}  {command.what}")
+        if self.is_for_people:
+            self.screen.line(
+                "Ctrl-C stops waiting for an answer, and takes a message back that nobody has begun to answer. "
+                "Ctrl-D leaves, Alt-Enter begins a new line."
+            )
+
+    def quit(self, _: str) -> None:
+        self.is_over = True
+
+    def _told(self, text: str) -> None:
+        if self.is_for_people:
+            self.screen.line(text, "dim")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of a chat."""
+
+    usage: str
+    what: str
+    does: Callable[[Chat, str], None]
+
+
+_COMMANDS: Final[Mapping[str, Command]] = {
+    command.usage.partition(" ")[0]: command
+    for command in (
+        Command("/remember TEXT", "save a note", Chat.remember),
+        Command("/memory", "print MEMORY.md", Chat.memory),
+        Command("/search QUERY", "search what is remembered and what was said", Chat.search),
+        Command("/context [MESSAGE]", "explain what the agent would be told", Chat.context),
+        Command("/agent [NAME]", "who answers; without a name the host chooses", Chat.choose_agent),
+        Command("/session NAME", "change the conversation", Chat.choose_session),
+        Command("/answer", "wait again for an answer that was not waited for", Chat.answer),
+        Command("/help", "this", Chat.help),
+        Command("/quit", "leave", Chat.quit),
+    )
+}
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?", "!", ")")) else f"{text}."
+
+
+def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seconds: float) -> int:
+    """Chat on standard input and output; return the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that knows less than Unicode
+    is_for_people = sys.stdin.isatty() and sys.stdout.isatty()
+    screen = Screen(sys.stdout, is_styled=is_for_people and takes_styles(sys.stdout))
+
+    def chat(typing: Typing) -> int:
+        return Chat(client, screen, typing, speaker, agent, timeout_seconds, is_for_people, Memory(client)).run()
+
+    if not is_for_people:
+        return chat(Piped())
+    commands = {name: command.what for name, command in _COMMANDS.items()}
+    with quiet_keys() as keys:
+        return chat(open_typing(screen, commands, load_history(history_path()), keys))

@@ -1,0 +1,96 @@
+"""Waiting for an answer, and for the host when it is away meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from honeybadger_agent.cli.chat_answer import Showing
+from honeybadger_agent.client import Client
+from honeybadger_agent.errors import AgentError, NotFound, ReplyTimeout
+from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.wire import ChatResult
+
+SILENCE_SECONDS: Final = 3.0
+"""Without a word of an answer: then the host is asked whether it is there."""
+PING_SECONDS: Final = 1.5
+NO_HOST: Final = "No host answers. Start one with `honeybadger-host run` in the home folder"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is said: asked again it is the same."""
+
+    request_id: str
+    content: str
+    session: str
+    speaker: str | None
+    agent: str | None
+
+
+async def answer_to(
+    message: Message,
+    client: Client,
+    showing: Showing,
+    note: Callable[[str], None],
+    *,
+    timeout_seconds: float,
+    is_new: bool,
+) -> ChatResult:
+    """Return the answer to a message; what comes of it meanwhile goes to `showing`.
+
+    Args:
+        note: gets what a person should know about the host.
+        is_new: it was not sent before. Else it is only waited for, and sent again where nobody knows of it.
+    Raises: as `Client.chat`.
+    """
+    watching = asyncio.create_task(_watch(client, showing, note))
+    before, client.session = client.session, message.session
+    try:
+        if not is_new:
+            with contextlib.suppress(NotFound):
+                return await client.answer(message.request_id, timeout_seconds=timeout_seconds, on_line=showing.line)
+        return await client.chat(
+            message.content,
+            sender=message.speaker,
+            agent=message.agent,
+            request_id=message.request_id,
+            timeout_seconds=timeout_seconds,
+            on_line=showing.line,
+        )
+    finally:
+        client.session = before
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) -> None:
+    """Say so once when the host does not answer, and once when it does again."""
+    request_id, is_missed, answered = new_id(), False, 0
+    while True:
+        heard = showing.heard
+        if (silent := time.monotonic() - heard) < SILENCE_SECONDS:
+            is_missed = False  # what came says it itself
+            await asyncio.sleep(SILENCE_SECONDS - silent)
+            continue
+        try:
+            await client.request("ping", {}, request_id=request_id, timeout_seconds=PING_SECONDS)
+        except ReplyTimeout:
+            if not is_missed:
+                note(f"{NO_HOST}; your message waits for it.")
+            is_missed = True
+            continue  # the same ping again: one file, however long nobody answers
+        except AgentError:
+            pass  # who waits for the answer will say it
+        request_id, answered = new_id(), answered + 1
+        if showing.heard == heard:
+            if is_missed:
+                note("The host is back.")
+            elif not showing.has_begun and answered == 2 and showing.is_looked_on:
+                note("Waiting for the agent; other messages may be answered first.")
+        is_missed = False
+        await asyncio.sleep(SILENCE_SECONDS)

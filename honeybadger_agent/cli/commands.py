@@ -1,0 +1,299 @@
+"""What the commands of `honeybadger-agent` do; `cli` reads their arguments.
+
+Apart from it, so that `--help` and a wrong argument do not wait for the models of the protocol.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent import tools
+from honeybadger_agent.cli.chat_answer import Showing, interrupted
+from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
+from honeybadger_agent.cli.terminal import Screen, complain, json_shown, shown, takes_styles
+from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
+from honeybadger_agent.errors import AgentError
+from honeybadger_agent.exchange import OnLine
+from honeybadger_agent.mailbox import new_id
+from honeybadger_agent.wire import ChatResult, StreamLine
+
+
+class UsageError(Exception):
+    """The arguments cannot be used."""
+
+
+def _remember(options: Mapping[str, Any]) -> None:
+    text = _standard_input() if options["text"] == "-" else options["text"]
+    note = _client(options).call(tools.update_memory(text, options["section"]), request_id=options["id"])
+    if options["json"]:
+        _print_json(note.model_dump())
+        return
+    changed = kinds_of(note.neutralised)
+    print(f"saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else ""))
+
+
+def _save(options: Mapping[str, Any]) -> None:
+    text = _standard_input() if options["text"] == "-" else options["text"]
+    call = tools.save_memory(
+        text, options["category"], options["tag"], title=options["title"], aliases=options["alias"]
+    )
+    entry = _client(options).call(call, request_id=options["id"])
+    if options["json"]:
+        _print_json(entry.model_dump())
+        return
+    changed = kinds_of(entry.neutralised)
+    known = f"known already, said {entry.reinforced + 1} times" if entry.reinforced else "saved"
+    print(f"{known}: {entry.id} in {entry.file}" + (f"; made harmless: {changed}" if changed else ""))
+
+
+def _forget(options: Mapping[str, Any]) -> None:
+    call = tools.delete_memory(options["entry"])
+    reply = _client(options).request(call.type_name, call.payload, request_id=options["id"])
+    entry = result_of(reply, call.result)
+    if options["json"]:
+        _print_json({**entry.model_dump(), "seq": reply.seq})
+    else:
+        print(f"forgotten: {entry.file}; the operator brings it back with `honeybadger-host undo {reply.seq}`")
+
+
+def _context(options: Mapping[str, Any]) -> None:
+    context = _client(options).get_context(options["message"], options["budget"])
+    if options["json"]:
+        _print_json(context.model_dump())
+    elif options["explain"]:
+        _print_lines(explanation_of(context))
+    else:
+        _print_text(context.system)
+
+
+def _recall(options: Mapping[str, Any]) -> None:
+    found = _client(options).call(
+        tools.search_memory(
+            options["query"],
+            options["category"],
+            options["tag"],
+            options["since"],
+            options["until"],
+            options["limit"],
+            options["scope"],
+        )
+    )
+    if options["json"]:
+        _print_json(found.model_dump())
+        return
+    _print_lines(hit_lines(found, with_points=options["explain"]))
+
+
+def _history(options: Mapping[str, Any]) -> None:
+    history = _client(options).get_history(options["budget"], options["max"])
+    if options["json"]:
+        _print_json(history.model_dump())
+    else:
+        _print_text(history.text)
+
+
+def _call(options: Mapping[str, Any]) -> int:
+    payload = _payload(_standard_input() if options["payload"] == "-" else options["payload"])
+    reply = _client(options).request(options["type"], payload, request_id=options["id"])
+    _print_json(reply.model_dump(exclude_unset=True))
+    return 0 if reply.ok else 1
+
+
+def _ask(options: Mapping[str, Any]) -> None:
+    text = _standard_input() if options["text"] in (None, "-") else options["text"]
+    client, request_id = _client(options), options["id"] or new_id()
+
+    def chat(on_line: OnLine) -> ChatResult:
+        return client.chat(
+            text,
+            sender=options["as"],
+            agent=options["agent"],
+            request_id=request_id,
+            timeout_seconds=_patience(options),
+            on_line=on_line,
+        )
+
+    try:
+        _print_answer(options, chat)
+    except KeyboardInterrupt:
+        is_withdrawn = False
+        with contextlib.suppress(AgentError):  # then it stands where it stood
+            is_withdrawn = client.withdraw(request_id)
+        complain(interrupted(request_id, is_withdrawn=is_withdrawn))
+        raise
+
+
+def _answer(options: Mapping[str, Any]) -> None:
+    client, request_id = _client(options), options["turn"]
+    try:
+        _print_answer(
+            options, lambda on_line: client.answer(request_id, timeout_seconds=_patience(options), on_line=on_line)
+        )
+    except KeyboardInterrupt:
+        complain(interrupted(request_id, is_withdrawn=False))
+        raise
+
+
+def _chat(options: Mapping[str, Any]) -> int:
+    from honeybadger_agent.cli.chat import talk  # an event loop, which only this command needs
+
+    return talk(
+        Client(**_place(options)), speaker=options["as"], agent=options["agent"], timeout_seconds=_patience(options)
+    )
+
+
+def _mcp(options: Mapping[str, Any]) -> None:
+    try:
+        from honeybadger_agent.mcp_server import serve  # a second, and a library that only this command needs
+    except ImportError as error:
+        raise AgentError(
+            f"mcp needs the extra of this name ({error}): pip install 'honeybadger-agent[mcp]', or with the host "
+            f"'honeybadger-host[mcp]'"
+        ) from None
+    serve(Client(**_place(options)))
+
+
+def _ping(options: Mapping[str, Any]) -> None:
+    client = _client(options)
+    began = time.perf_counter()
+    host = client.ping()
+    milliseconds = (time.perf_counter() - began) * 1000
+    if options["json"]:
+        _print_json({**host.model_dump(), "milliseconds": round(milliseconds, 1)})
+    else:
+        print(f"honeybadger-host {host.host_version}, protocol {host.protocol}, answered in {milliseconds:.1f} ms")
+
+
+COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
+    "remember": _remember,
+    "save": _save,
+    "forget": _forget,
+    "context": _context,
+    "recall": _recall,
+    "history": _history,
+    "call": _call,
+    "ask": _ask,
+    "answer": _answer,
+    "chat": _chat,
+    "mcp": _mcp,
+    "ping": _ping,
+}
+"""Name -> what it does with its options; the exit code, None for 0."""
+
+# ------------------------------------------------------------------------------------------------------------- options
+
+
+def _client(options: Mapping[str, Any]) -> SyncClient:
+    return SyncClient(**_place(options))
+
+
+def _place(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a client, of either kind."""
+    if "box" in options and (named := [name for name in ("home", "group", "sender") if name in options]):
+        raise UsageError(f"--box says it all: leave out --{named[0]}")
+    place = {name: options.get(name) for name in ("home", "group", "sender", "box", "session")}
+    return {**place, "timeout_seconds": options.get("timeout", 10.0)}
+
+
+def _patience(options: Mapping[str, Any]) -> float:
+    """Return how long an answer is waited for, in seconds."""
+    seconds: float = options.get("timeout", CHAT_SECONDS)
+    return seconds
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input is not UTF-8 at byte {error.start}") from None
+
+
+def _payload(text: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"PAYLOAD is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError('PAYLOAD must be a JSON object, as {"content": "..."}')
+    return value
+
+
+# -------------------------------------------------------------------------------------------------------------- output
+
+
+def _print_json(value: Any) -> None:
+    text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    print(json_shown(text) if sys.stdout.isatty() else text)
+
+
+class _ToolsSeen:
+    """Names the tools of a turn on stderr when a terminal looks on."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_looked_on = sys.stderr.isatty()
+
+    def line(self, line: StreamLine) -> None:
+        if line.kind == "began":
+            self._count = 0
+        if line.kind == "tool_ended":
+            self._tool(line.tool or "", line.summary or "")
+
+    def rest(self, result: ChatResult) -> None:
+        for run in result.tools[self._count :]:
+            self._tool(run.name, run.summary)
+
+    def _tool(self, name: str, summary: str) -> None:
+        self._count += 1
+        if self._is_looked_on:
+            print(shown(f"  {name}: {summary}"), file=sys.stderr)
+
+
+def _print_answer(options: Mapping[str, Any], wait: Callable[[OnLine], ChatResult]) -> None:
+    """Print an answer: on a terminal as it comes, with the tools that run; else it alone, when it is whole.
+
+    Args:
+        wait: passes on what is written of it and returns it.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and not options["json"]:
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if sys.stdout.isatty() and not options["json"]:
+        showing = Showing(Screen(sys.stdout, is_styled=takes_styles(sys.stdout)), is_looked_on=True, is_framed=False)
+        try:
+            showing.finish(wait(showing.line))
+        except BaseException:
+            showing.give_up()  # what is said now begins a line of its own
+            raise
+        return
+    seen = _ToolsSeen()
+    result = wait(seen.line)
+    seen.rest(result)
+    if options["json"]:
+        _print_json(result.model_dump())
+        return
+    _print_text(result.content)
+    sys.stdout.flush()
+    if result.stopped_by is not None:
+        complain(f"stopped: {result.stopped_by}")
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(_here(line))
+
+
+def _print_text(text: str) -> None:
+    if text:
+        print(_here(text), end="" if text.endswith("\n") else "\n")
+
+
+def _here(text: str) -> str:
+    """Return what is printed of a text: in a pipe all of it, on a terminal nothing that it would obey."""
+    return shown(text) if sys.stdout.isatty() else text

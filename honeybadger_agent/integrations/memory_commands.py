@@ -1,0 +1,496 @@
+"""The commands of the memory tool as steps: each yields calls, takes their results, and returns what the model reads.
+
+No I/O and no waiting, so that both clients walk the same steps. Texts are those that Claude's models know from the
+tool's reference (anthropic 2.12, `BetaLocalFilesystemMemoryTool`), where that has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+from honeybadger_agent import tools, wire
+from honeybadger_agent.cli.explaining import kinds_of
+from honeybadger_agent.errors import AgentError, CommandFailed, Conflict, NotFound
+from honeybadger_agent.integrations.memory_paths import NOTES, ROOT, MemoryPath, name_of, parse_path, shown_name
+from honeybadger_agent.tools import Call
+from honeybadger_agent.turn.dispatch import code_of, complaint_of
+
+ResultT = TypeVar("ResultT", bound=wire.Wire)
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Call[Any], Any, T]
+"""Yields a call, is sent its result, or is thrown its error."""
+
+MAX_LINES: Final = 999_999
+NUMBER_WIDTH: Final = 6
+MOST_SHOWN: Final = 500
+"""Files in one view of a folder: it goes into a model's context."""
+MOST_TRIES: Final = 5
+_MOST_LINES_NAMED: Final = 50
+_CLOSED: Final = f"{ROOT}/{NOTES} is the group's shared file of notes, which people edit"
+
+
+def steps_of(command: Mapping[str, object]) -> Steps[str]:
+    """Return the steps of a command. Raises CommandFailed: it is none, or a member is wrong.
+
+    Args:
+        command: as a model sends it: `{"command": "view", "path": "/memories"}`. Members it does not need are ignored.
+    """
+    match command.get("command"):
+        case "view":
+            return _view(parse_path(command.get("path")), _range(command))
+        case "create":
+            return _create(parse_path(command.get("path")), _text(command, "file_text"))
+        case "str_replace":
+            new = _text(command, "new_str") if command.get("new_str") is not None else ""
+            return _str_replace(parse_path(command.get("path")), _text(command, "old_str"), new)
+        case "insert":
+            line = command.get("insert_line")
+            if type(line) is not int:
+                raise CommandFailed("invalid", "`insert_line` must be a number of a line, 0 for the beginning")
+            return _insert(parse_path(command.get("path")), line, _text(command, "insert_text"))
+        case "delete":
+            return _delete(parse_path(command.get("path")))
+        case "rename":
+            return _rename(
+                parse_path(command.get("old_path"), "old_path"), parse_path(command.get("new_path"), "new_path")
+            )
+        case other:
+            shown = ascii(other)[:60]
+            known = "view, create, str_replace, insert, delete, rename"
+            raise CommandFailed("invalid", f"Unknown command: {shown}. The commands are {known}")
+
+
+# ----------------------------------------------------------------------------------------------------------------- view
+
+
+def _view(path: MemoryPath, view_range: tuple[int, int] | None) -> Steps[str]:
+    if path.is_notes:
+        notes = yield from _notes()
+        return _page(path, _there(notes, path), view_range)
+    if not path.is_root and not path.is_folder:
+        entry = yield from _entry_at(path)
+        if entry is not None:
+            return _page(path, entry.content, view_range)
+    return _there((yield from _folder(path)), path)
+
+
+def _page(path: MemoryPath, text: str, view_range: tuple[int, int] | None) -> str:
+    lines = text.split("\n")
+    if len(lines) > MAX_LINES:
+        raise CommandFailed("too_large", f"File {path} exceeds maximum line limit of 999,999 lines.")
+    start, end = 1, len(lines)
+    if view_range is not None:
+        start = max(1, view_range[0])
+        end = len(lines) if view_range[1] == -1 else min(view_range[1], len(lines))
+        if start > len(lines) or end < start:
+            raise CommandFailed(
+                "invalid",
+                f"Invalid `view_range` parameter: {list(view_range)}. "
+                f"It should be within the range of lines of the file: [1, {len(lines)}]",
+            )
+    return f"Here's the content of {path} with line numbers:\n" + "\n".join(_numbered(lines, start, end))
+
+
+def _numbered(lines: Sequence[str], start: int, end: int) -> Iterator[str]:
+    """Yield lines with their numbers, from `start` to `end`, both counted from 1."""
+    for number in range(start, end + 1):
+        yield f"{number:>{NUMBER_WIDTH}}\t{lines[number - 1]}"
+
+
+def _folder(path: MemoryPath) -> Steps[str | None]:
+    """Return what a folder shows, two levels of it; None: there is none. What is in `general` is at the top."""
+    category = None if path.is_root else path.as_category
+    if category is None and not path.is_root:
+        return None
+    listed = yield from _ask(tools.list_memory_entries(category, depth=1, limit=MOST_SHOWN))
+    base = len(path.parts)
+    rows: dict[tuple[str, ...], str] = {}
+    for folder in listed.folders:
+        parts = tuple(folder.category.split("/"))
+        has_more = folder.entries < folder.total
+        if len(parts) > base and (parts != (wire.GENERAL,) or has_more):
+            rows[parts[base:]] = f"{_size(folder.bytes)}\t{path}/{'/'.join(parts[base:])}/"
+    for row in listed.entries:
+        parts = () if path.is_root and row.category == wire.GENERAL else tuple(row.category.split("/"))[base:]
+        name = name_of(row)
+        if (*parts, name) in rows:  # a person gave the name twice
+            name = shown_name(row.id, row.title, row.begins)
+        if not name.startswith("."):
+            rows[*parts, name] = f"{_size(row.bytes)}\t{'/'.join((str(path), *parts, name))}"
+    total = sum(folder.bytes for folder in listed.folders if folder.category.count("/") == base - (base > 0))
+    if path.is_root:
+        notes = yield from _notes()
+        if notes is not None:
+            rows[NOTES,] = f"{_size(len(notes.encode()))}\t{path}/{NOTES}"
+            total += len(notes.encode())
+    elif not listed.folders:
+        _see_complete(listed, path)
+        return None
+    head = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
+    lines = [head, f"{_size(total)}\t{path}", *(line for _, line in sorted(rows.items()))]
+    if (left := listed.total - len(listed.entries)) > 0:
+        lines.append(f"({left} more files are not shown: view one of the folders.)")
+    if not listed.is_complete:
+        lines.append("(Some files are still being read: there may be more.)")
+    return "\n".join(lines)
+
+
+# ----------------------------------------------------------------------------------------------------- create and write
+
+
+def _create(path: MemoryPath, text: str) -> Steps[str]:
+    if path.is_root or path.is_folder:
+        raise CommandFailed("invalid", f"{path}/ names a folder: a file has a name, as {path}/notes.md")
+    _see_text(path, text)
+    if path.is_notes:
+        if (yield from _notes()) is not None:
+            raise _exists(path)
+        note = yield from _ask(tools.update_memory(text))
+        return f"File created successfully at: {path}\n{_noted(note)}"
+    category = _category_of(path)
+    if (yield from _is_taken(path)):
+        raise _exists(path)
+    try:
+        saved = yield from _ask(tools.save_memory(text, category, name=path.name))
+    except Conflict as error:
+        if error.field == "payload.name":
+            raise _exists(path) from None
+        raise
+    return f"File created successfully at: {path}{_changed(saved.neutralised)}"
+
+
+def _str_replace(path: MemoryPath, old: str, new: str) -> Steps[str]:
+    if path.is_notes:
+        raise CommandFailed("forbidden", f"{_CLOSED}: text in it is not replaced. Insert a note at its end instead")
+    if not old:
+        raise CommandFailed("invalid", "No replacement was performed, `old_str` is empty.")
+
+    def replaced(text: str) -> str:
+        count = text.count(old)
+        if count == 0:
+            raise CommandFailed(
+                "invalid", f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
+            )
+        if count > 1:
+            raise CommandFailed(
+                "invalid",
+                f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
+                f"{_places(text, old)}. Please ensure it is unique",
+            )
+        return text.replace(old, new)
+
+    before, after = yield from _edit(path, replaced)
+    lines = after.content.split("\n")
+    changed = before[: before.find(old)].count("\n")
+    snippet = _numbered(lines, min(max(1, changed - 1), len(lines)), min(len(lines), changed + 3))
+    return (
+        "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+        + "\n".join(snippet)
+        + _changed(after.neutralised)
+    )
+
+
+def _insert(path: MemoryPath, line: int, text: str) -> Steps[str]:
+    def inserted(before: str) -> str:
+        lines = _lines(before)
+        _see_line(line, len(lines))
+        lines.insert(line, text.rstrip("\n"))
+        return "\n".join(lines) + "\n"
+
+    if path.is_notes:
+        notes = _there((yield from _notes()), path)
+        end = len(_lines(notes))
+        _see_line(line, len(notes.split("\n")))
+        if line < end:
+            raise CommandFailed(
+                "forbidden", f"{_CLOSED}: text can be added at its end only. Use `insert_line` {end} to add a note"
+            )
+        _see_text(path, text)
+        note = yield from _ask(tools.update_memory(text))
+        return f"The file {path} has been edited.\n{_noted(note)}"
+    _, after = yield from _edit(path, inserted)
+    return f"The file {path} has been edited.{_changed(after.neutralised)}"
+
+
+def _edit(path: MemoryPath, change: Callable[[str], str]) -> Steps[tuple[str, wire.SavedEntry]]:
+    """Change a file's text under the version that was read; return the text before, and the entry after it."""
+    for _ in range(MOST_TRIES):
+        entry = _there((yield from _entry_at(path)), path)
+        text = change(entry.content)
+        _see_text(path, text)
+        try:
+            edited = yield from _ask(tools.edit_memory(entry.id, content=text, expected_version=entry.version))
+        except (Conflict, NotFound):
+            continue  # somebody was quicker: read again
+        return entry.content, edited
+    raise CommandFailed("conflict", f"{path} is being changed by others all the time: view it, then try again")
+
+
+# ---------------------------------------------------------------------------------------------------- delete and rename
+
+
+def _delete(path: MemoryPath) -> Steps[str]:
+    if path.is_root:
+        raise CommandFailed("forbidden", "Cannot delete the /memories directory itself")
+    if path.is_notes:
+        raise CommandFailed("forbidden", f"{_CLOSED}: it is not deleted")
+    entry = None if path.is_folder else (yield from _entry_at(path))
+    if entry is not None:
+        try:
+            yield from _ask(tools.delete_memory(entry.id))
+        except NotFound:
+            raise _missing(path) from None
+    else:
+        yield from _each_below(path, lambda row: tools.delete_memory(row.id), "deleted")
+    return f"Successfully deleted {path}"
+
+
+def _rename(old: MemoryPath, new: MemoryPath) -> Steps[str]:
+    if old.is_root:
+        raise CommandFailed("forbidden", "Cannot rename the /memories directory itself")
+    if old.is_notes:
+        raise CommandFailed("forbidden", f"{_CLOSED}: it is not renamed")
+    done = f"Successfully renamed {old} to {new}"
+    entry = None if old.is_folder else (yield from _entry_at(old))
+    if entry is None and not (yield from _is_folder(old)):
+        raise _missing(old)
+    if new.is_root or new.is_notes or (yield from _is_taken(new)):
+        raise CommandFailed("conflict", f"The destination {new} already exists")
+    if entry is not None:
+        try:
+            yield from _ask(tools.edit_memory(entry.id, category=_category_of(new), name=new.name))
+        except NotFound:
+            raise _missing(old) from None
+        except Conflict as error:
+            if error.field == "payload.name":
+                raise CommandFailed("conflict", f"The destination {new} already exists") from None
+            raise
+        return done
+    if new.parts[: len(old.parts)] == old.parts:
+        raise CommandFailed("invalid", f"Cannot rename {old} to {new}, a folder in itself")
+    target = new.as_category
+    if target is None:
+        raise _no_folder(new, new.parts)
+    base = len(old.parts)
+
+    def moved(row: wire.EntryRow) -> Call[Any]:
+        return tools.edit_memory(row.id, category="/".join((target, *row.category.split("/")[base:])))
+
+    yield from _each_below(old, moved, "renamed")
+    return done
+
+
+def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], Call[Any]], done: str) -> Steps[None]:
+    """Do something to every entry of a folder, one after the other. Raises CommandFailed: also in the middle."""
+    category = path.as_category
+    if category is None:
+        raise _missing(path)
+    seen: set[str] = set()
+    while True:
+        listed = yield from _ask(tools.list_memory_entries(category, limit=wire.MAX_LISTED))
+        _see_complete(listed, path)
+        rows = [row for row in listed.entries if row.id not in seen]
+        if not rows and not seen:
+            raise _missing(path)
+        if not rows:
+            return
+        for row in rows:
+            try:
+                yield from _ask(act(row))
+            except NotFound:
+                pass  # somebody was quicker
+            except AgentError as error:
+                raise CommandFailed(
+                    code_of(error),
+                    f"{complaint_of(error)}; {len(seen)} files of {path} were {done} before, {name_of(row)} was not",
+                ) from None
+            seen.add(row.id)
+
+
+# ------------------------------------------------------------------------------------------------------ what is where
+
+
+def _ask(call: Call[ResultT]) -> Steps[ResultT]:
+    """Return the result of a call. Raises what the client raises."""
+    result: ResultT = yield call
+    return result
+
+
+def _notes() -> Steps[str | None]:
+    """Return MEMORY.md; None: there is none. Raises CommandFailed: it cannot be served."""
+    found = yield from _ask(tools.read_group_files())
+    for problem in found.problems:
+        if problem.file == NOTES:
+            raise CommandFailed("unavailable", f"{ROOT}/{NOTES} cannot be read: {problem.message}")
+    return found.memory
+
+
+def _entry_at(path: MemoryPath) -> Steps[wire.EntryResult | None]:
+    """Return the entry that is a file; None: there is none."""
+    category = path.category
+    if path.is_root or category is None:
+        return None
+    listed = yield from _ask(tools.list_memory_entries(category, name=path.name))
+    for row in listed.entries:
+        try:
+            return (yield from _ask(tools.get_memory(row.id)))
+        except NotFound:
+            return None
+    if path.entry_id is not None:
+        try:
+            entry = yield from _ask(tools.get_memory(path.entry_id))
+        except NotFound:
+            pass
+        else:
+            if path.shows(entry):
+                return entry
+    _see_complete(listed, path)
+    return None
+
+
+def _is_taken(path: MemoryPath) -> Steps[bool]:
+    """Return whether there is a file or a folder, as far as is known: the host knows when a name is given."""
+    if (category := path.category) is not None:
+        listed = yield from _ask(tools.list_memory_entries(category, name=path.name))
+        if listed.entries:
+            return True
+    if (id_ := path.made_id) is not None:
+        try:
+            return path.shows((yield from _ask(tools.get_memory(id_))))
+        except NotFound:
+            pass
+    return (yield from _is_folder(path))
+
+
+def _is_folder(path: MemoryPath) -> Steps[bool]:
+    if (category := path.as_category) is None:
+        return False
+    listed = yield from _ask(tools.list_memory_entries(category, limit=1))
+    return bool(listed.total)
+
+
+def _see_complete(listed: wire.EntriesResult, path: MemoryPath) -> None:
+    """Raises CommandFailed: what is not found may be there."""
+    if not listed.is_complete:
+        raise CommandFailed(
+            "unavailable", f"The files of this memory are still being read: view {path} again in a moment"
+        )
+
+
+def _category_of(path: MemoryPath) -> str:
+    if (category := path.category) is None:
+        raise _no_folder(path, path.parts[:-1])
+    return category
+
+
+# ------------------------------------------------------------------------------------------------- what the model reads
+
+
+def _there(found: T | None, path: MemoryPath) -> T:
+    if found is None:
+        raise _missing(path)
+    return found
+
+
+def _missing(path: MemoryPath) -> CommandFailed:
+    return CommandFailed("not_found", f"The path {path} does not exist. Please provide a valid path.")
+
+
+def _exists(path: MemoryPath) -> CommandFailed:
+    return CommandFailed("conflict", f"File {path} already exists")
+
+
+def _no_folder(path: MemoryPath, parts: Sequence[str]) -> CommandFailed:
+    return CommandFailed(
+        "invalid",
+        f"There can be no folder {'/'.join((ROOT, *parts))}: names of folders are made of ASCII letters, "
+        f"digits, - and _, at most 8 deep; file names are free. Choose another place for {path.name}",
+    )
+
+
+def _see_line(line: int, last: int) -> None:
+    if not 0 <= line <= last:
+        raise CommandFailed(
+            "invalid", f"Invalid `insert_line` parameter: {line}. It should be within the range [0, {last}]."
+        )
+
+
+def _see_text(path: MemoryPath, text: str) -> None:
+    """Raises CommandFailed: the host would refuse it."""
+    if not text.strip():
+        raise CommandFailed(
+            "invalid", f"{path} would be blank: a file here says something. Delete it, if it is not needed"
+        )
+    if len(text) > wire.MAX_NOTE_CHARACTERS:
+        raise CommandFailed(
+            "too_large",
+            f"{path} would have {len(text)} characters, the limit is {wire.MAX_NOTE_CHARACTERS}: "
+            "split it into several files; nothing was changed",
+        )
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, without the empty one after its last line end."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _places(text: str, old: str) -> str:
+    """Return the numbers of the lines in which `old` begins."""
+    numbers: list[str] = []
+    at = text.find(old)
+    while at >= 0:
+        if len(numbers) == _MOST_LINES_NAMED:
+            return f"{', '.join(numbers)} and more"
+        numbers.append(str(text.count("\n", 0, at) + 1))
+        at = text.find(old, at + 1)
+    return ", ".join(numbers)
+
+
+def _noted(note: wire.NoteResult) -> str:
+    return f"It is a note below the heading `{note.section}`, with your name and the time.{_changed(note.neutralised)}"
+
+
+def _changed(neutralised: Mapping[str, int]) -> str:
+    """Return what the host changed in a text; empty when nothing."""
+    counts = kinds_of(neutralised)
+    return (
+        f"\nBefore it was saved, something in it was made harmless: {counts}. View the file to see it."
+        if counts
+        else ""
+    )
+
+
+def _size(size: int) -> str:
+    """Return bytes as people read them: 0B, 512B, 1K, 1.5K, 2M."""
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < 3:
+        amount, unit = amount / 1024, unit + 1
+    return (f"{amount:.0f}" if amount.is_integer() else f"{amount:.1f}") + "BKMG"[unit]
+
+
+# ---------------------------------------------------------------------------------------------------------- its members
+
+
+def _text(command: Mapping[str, object], member: str) -> str:
+    text = command.get(member)
+    if not isinstance(text, str):
+        raise CommandFailed("invalid", f"`{member}` must be a text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise CommandFailed("invalid", f"`{member}` must be text without lone surrogates") from None
+    return text
+
+
+def _range(command: Mapping[str, object]) -> tuple[int, int] | None:
+    match command.get("view_range"):
+        case None:
+            return None
+        case [int(start), int(end)]:
+            return start, end
+        case _:
+            raise CommandFailed("invalid", "Invalid `view_range` parameter. It should be a list of two integers.")

@@ -1,0 +1,63 @@
+"""`open_model`: a model by its name. A provider's library is imported only for a model that needs it."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from honeybadger_agent.models.model import Model, ModelFailed
+from honeybadger_agent.models.offline import OfflineModel
+from honeybadger_agent.models.scripted import load_script
+from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
+
+__all__ = ["NAMES", "Kind", "ModelSettings", "open_model", "split_name"]
+
+Kind: TypeAlias = Literal["offline", "scripted", "openai", "anthropic", "ollama"]
+NAMES: Final = "offline, scripted:FILE, openai:NAME, anthropic:NAME, ollama:NAME"
+
+
+def open_model(name: str, settings: ModelSettings | None = None) -> Model:
+    """Return a model; nothing is contacted yet. The first of a provider imports its library, which takes a second.
+
+    Args:
+        name: one of `NAMES`, as `openai:gpt-5-mini` or `ollama:llama3.2:3b`.
+    Raises ModelFailed: there is no such model, its script cannot be read, or its library is not installed.
+    """
+    kind, rest = split_name(name)
+    match kind:
+        case "offline":
+            return OfflineModel()
+        case "scripted":
+            return load_script(Path(rest))
+        case "openai" | "anthropic" | "ollama":
+            return _of_provider(kind, rest, settings or ModelSettings())
+
+
+def split_name(name: str) -> tuple[Kind, str]:
+    """Return what kind of model a name means, and the rest of it: a file, or the provider's name for it.
+
+    Raises ModelFailed: there is no such model.
+    """
+    kind, _, rest = name.partition(":")
+    match kind, bool(rest):
+        case "offline", False:
+            return "offline", ""
+        case (("scripted" | "openai" | "anthropic" | "ollama") as known, True):
+            return known, rest
+    near = difflib.get_close_matches(kind, ["offline", "scripted", *DEFAULT_URLS], 1)
+    hint = f"; did you mean {near[0]}?" if near and near[0] != kind else ""
+    raise ModelFailed(f"there is no model {name[:100]!r}: models are {NAMES}{hint}", is_passing=False)
+
+
+def _of_provider(provider: str, model: str, settings: ModelSettings) -> Model:
+    try:
+        from honeybadger_agent.models import providers
+    except ModuleNotFoundError as error:
+        missing = error.name
+    else:
+        return providers.open_provider(provider, model, settings)
+    raise ModelFailed(
+        f"{provider}:{model} needs {missing}, which is not installed: pip install 'honeybadger-host[llm]'",
+        is_passing=False,
+    )

@@ -1,0 +1,431 @@
+"""Models behind a provider's HTTP API: OpenAI's protocol, spoken by many servers, and Anthropic's.
+
+It imports `pydantic_ai`, `openai` and `anthropic`, the extra `llm`; only `models.py` imports it. The library shapes
+requests and reads streams; which address is contacted, with which headers, how long and how often is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+from urllib.parse import urlsplit
+
+import httpx2
+from pydantic_ai import exceptions as failed
+from pydantic_ai import messages as parts
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.models import Model as LibraryModel
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.settings import ModelSettings as LibrarySettings
+from pydantic_ai.tools import ToolDefinition
+
+from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, ToolCall, ToolsAnswered, ToolSpec, UserSaid
+from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
+
+MAX_CONNECT_SECONDS: Final = 10.0
+MAX_RETRY_AFTER_SECONDS: Final = 30.0
+"""A provider that asks for a longer pause is not waited for: the turn fails and says so."""
+
+MAX_CALL_TIMEOUTS: Final = 10
+"""So many `timeout_seconds` may one answer take in all, also when something trickles all the time."""
+
+MAX_CHARACTERS_OF_A_TOKEN: Final = 64
+"""The longest tokens there are have about so many; a server that floods must not fill the memory."""
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 8.0
+_HEADERS: Final = {
+    *("host", "accept", "accept-encoding", "connection", "content-type", "content-length", "transfer-encoding"),
+    *("authorization", "x-api-key", "anthropic-version", "anthropic-beta"),
+}
+"""What is sent. The SDKs would add the platform and what ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others say."""
+
+_NO_KEY: Final = "none"  # the SDKs insist on one; local servers do not look at it
+_log = logging.getLogger(__name__)
+
+
+def open_provider(provider: str, model: str, settings: ModelSettings) -> ProviderModel:
+    """Return a model of `openai`, `anthropic` or `ollama`; nothing is contacted.
+
+    Raises ModelFailed: the address or the key is none, or the provider's own address needs one.
+    """
+    name = f"{provider}:{model}"
+    base_url = _checked_url(name, settings.base_url or DEFAULT_URLS[provider])
+    if not (settings.key.isascii() and settings.key.isprintable()):
+        raise ModelFailed(f"{name}: {settings.key_name} has characters that no key has; set it anew", is_passing=False)
+    if not settings.key and base_url == DEFAULT_URLS[provider] and provider != "ollama":
+        raise ModelFailed(f"{name} needs a key: set {settings.key_name}", is_passing=False)
+    client = _client(base_url, settings)
+    opened = _anthropic if provider == "anthropic" else _openai
+    return ProviderModel(name, opened(provider, model, base_url, settings, client), client, base_url, settings)
+
+
+def _checked_url(name: str, base_url: str) -> str:
+    try:
+        url = urlsplit(base_url)
+        is_right = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        is_right = False
+    if not is_right or url.username is not None or url.password is not None or url.query or url.fragment:
+        raise ModelFailed(
+            f"{name}: base_url must be http(s)://host[:port][/path], without user, password or query", is_passing=False
+        )
+    return base_url.rstrip("/")
+
+
+def _client(base_url: str, settings: ModelSettings) -> httpx2.AsyncClient:
+    """Return a client that contacts `base_url` and nothing else: no proxy of the environment, no redirect."""
+    home = httpx2.URL(base_url)
+
+    async def narrowed(request: httpx2.Request) -> None:
+        if (request.url.scheme, request.url.host, request.url.port) != (home.scheme, home.host, home.port):
+            raise httpx2.UnsupportedProtocol("not at base_url", request=request)
+        for header in [header for header in request.headers if header.lower() not in _HEADERS]:
+            del request.headers[header]
+        if not settings.key:
+            request.headers.pop("authorization", None)
+            request.headers.pop("x-api-key", None)
+        request.headers["user-agent"] = "honeybadger"
+
+    return httpx2.AsyncClient(
+        timeout=_timeout(settings), trust_env=False, follow_redirects=False, event_hooks={"request": [narrowed]}
+    )
+
+
+def _timeout(settings: ModelSettings) -> httpx2.Timeout:
+    return httpx2.Timeout(settings.timeout_seconds, connect=min(MAX_CONNECT_SECONDS, settings.timeout_seconds))
+
+
+def _openai(
+    provider: str, model: str, base_url: str, settings: ModelSettings, client: httpx2.AsyncClient
+) -> LibraryModel:
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.ollama import OllamaProvider
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    sdk = AsyncOpenAI(
+        api_key=settings.key or _NO_KEY,
+        base_url=base_url,
+        timeout=_timeout(settings),
+        max_retries=0,
+        http_client=client,
+    )
+    host = urlsplit(base_url).hostname or ""
+    # OpenAI's newer models refuse `max_tokens`; the servers that speak its protocol know nothing else
+    profile = OpenAIModelProfile(
+        openai_chat_supports_max_completion_tokens=host.endswith((".openai.com", ".azure.com")),
+        openai_chat_streaming_requires_finish_reason=True,
+        json_schema_transformer=None,  # 2.6 ms of each call, for a strict mode that is not asked for
+    )
+    kind = OllamaProvider if provider == "ollama" else OpenAIProvider
+    return OpenAIChatModel(model, provider=kind(openai_client=sdk), profile=profile)
+
+
+def _anthropic(_: str, model: str, base_url: str, settings: ModelSettings, client: httpx2.AsyncClient) -> LibraryModel:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    sdk = AsyncAnthropic(
+        api_key=settings.key or _NO_KEY,
+        base_url=base_url,
+        timeout=_timeout(settings),
+        max_retries=0,
+        http_client=client,
+        open_telemetry=False,
+    )
+    return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why an attempt gave no answer.
+
+    Args:
+        why: what happened and what now, without a key.
+        pause_seconds: the provider asks not to come back earlier.
+    """
+
+    why: str
+    is_passing: bool
+    pause_seconds: float | None = None
+
+
+class ProviderModel:
+    """A model behind HTTP. A `Model`; several answers may be under way at once. Open until `aclose`.
+
+    Args:
+        sleep, jitter: of the pauses between attempts; `jitter` gives 0 to 1.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: LibraryModel,
+        client: httpx2.AsyncClient,
+        base_url: str,
+        settings: ModelSettings,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.name = name
+        self.sleep = sleep
+        self.jitter = jitter
+        self._model = model
+        self._client = client
+        self._base_url = base_url
+        self._settings = settings
+
+    async def answer(
+        self,
+        system: str,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        on_text: Callable[[str], Awaitable[None]],
+    ) -> ModelSaid:
+        attempt = 0
+        while True:
+            attempt += 1
+            is_heard = False
+            async with aclosing(self._attempt(system, messages, tools)) as coming:
+                async for part in coming:
+                    match part:
+                        case str():
+                            is_heard = True
+                            await on_text(part)
+                        case ModelSaid():
+                            return part
+                        case _Failure():
+                            failure = part
+            pause = _pause_seconds(failure, attempt, self.jitter())
+            if is_heard or not failure.is_passing or attempt > self._settings.retries or pause is None:
+                raise self._given_up(failure, attempt, is_heard=is_heard)
+            _log.info("model %s is asked again in %.1f s: %s", self.name, pause, failure.why)
+            await self.sleep(pause)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    def _given_up(self, failure: _Failure, attempt: int, *, is_heard: bool) -> ModelFailed:
+        where = " in the middle of its answer" if is_heard else ""
+        asked = f" (asked {attempt} times)" if attempt > 1 else ""
+        return ModelFailed(f"{self.name}{where}: {failure.why}{asked}", is_passing=failure.is_passing)
+
+    async def _attempt(
+        self, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec]
+    ) -> AsyncGenerator[str | ModelSaid | _Failure]:
+        """Yield pieces of text, and last the answer or why there is none.
+
+        The failure is a value: an exception would carry the library's own ones, and with them what was sent.
+        """
+        settings = self._settings
+        asked = LibrarySettings(
+            max_tokens=settings.max_output_tokens, request_timeout=settings.timeout_seconds * MAX_CALL_TIMEOUTS
+        )
+        if settings.temperature is not None:
+            asked["temperature"] = settings.temperature
+        definitions = [
+            ToolDefinition(
+                name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description, strict=False
+            )
+            for tool in tools
+        ]
+        try:
+            async with model_request_stream(
+                self._model,
+                _conversation(system, messages),
+                model_settings=asked,
+                model_request_parameters=ModelRequestParameters(function_tools=definitions),
+                instrument=False,
+            ) as stream:
+                characters = 0
+                async for event in stream:
+                    if piece := _text_of(event):
+                        yield piece
+                    characters += len(piece) + _written_for_a_tool(event)
+                    if characters > settings.max_output_tokens * MAX_CHARACTERS_OF_A_TOKEN:
+                        yield _Failure("it wrote far more than max_output_tokens: is base_url right?", is_passing=False)
+                        return
+                end = self._end(stream)
+                if isinstance(end, ModelSaid) and (more := _cut_note(stream, settings)) and end.text:
+                    yield more
+                    end = ModelSaid(end.text + more, end.calls, end.input_tokens, end.output_tokens)
+        except Exception as error:  # noqa: BLE001  whatever a server sends: it is the server's failure, and named
+            end = self._failure(error)
+        yield end
+
+    def _end(self, stream: StreamedResponse) -> ModelSaid | _Failure:
+        response = stream.get()
+        if response.finish_reason is None:
+            return _Failure("the answer broke off before its end; ask again, or see what is between", is_passing=True)
+        text = "".join(part.content for part in response.parts if isinstance(part, parts.TextPart))
+        calls = tuple(
+            ToolCall(part.tool_call_id, part.tool_name, _arguments(part))
+            for part in response.parts
+            if isinstance(part, parts.ToolCallPart)
+        )
+        if response.finish_reason == "content_filter" and not text and not calls:
+            return _Failure("the provider's content filter stopped the answer; ask differently", is_passing=False)
+        usage = response.usage
+        is_counted = usage.input_tokens > 0 or usage.output_tokens > 0
+        return ModelSaid(
+            text,
+            calls,
+            input_tokens=usage.input_tokens if is_counted else None,
+            output_tokens=usage.output_tokens if is_counted else None,
+        )
+
+    def _failure(self, error: Exception) -> _Failure:
+        """Return what an error of the library means for who runs the host."""
+        at, seconds = self._base_url, self._settings.timeout_seconds
+        said = self._provider_said(error)
+        match error:
+            case failed.ModelAuthenticationError():
+                return _Failure(f"{at} refused the key: set {self._settings.key_name}{said}", is_passing=False)
+            case failed.ModelNotFoundError():
+                return _Failure(f"{at} has no such model: check its name, and base_url{said}", is_passing=False)
+            case failed.ModelRequestRejectedError() if _is_too_long(error, said):
+                why = "the context is too long for the model: lower the budget of the context, or take a larger model"
+                return _Failure(f"{why}{said}", is_passing=False)
+            case failed.ModelQuotaExceededError():
+                return _Failure(f"the account at {at} has no credit left{said}", is_passing=False)
+            case failed.ModelRateLimitError():
+                pause = error.retry_after
+                later = "later" if pause is None else f"in {pause:g} s"
+                return _Failure(f"{at} is asked too often: again {later}{said}", is_passing=True, pause_seconds=pause)
+            case failed.ModelUnavailableError() | failed.ModelServerError():
+                why = f"{at} failed{_status(error)}: again later{said}"
+                return _Failure(why, is_passing=True, pause_seconds=error.retry_after)
+            case failed.ModelRequestRejectedError():
+                return _Failure(f"{at} refused the request{_status(error)}{said}", is_passing=False)
+            case failed.ModelTimeoutError(phase="connect"):
+                return _Failure(f"no connection to {at} in time: does it run, and is base_url right?", is_passing=True)
+            case failed.ModelTimeoutError() | httpx2.TimeoutException():
+                return _Failure(f"{at} was silent for {seconds:g} s (timeout_seconds)", is_passing=True)
+            case failed.ModelRequestTimeout():
+                most = seconds * MAX_CALL_TIMEOUTS
+                return _Failure(f"the answer was not complete after {most:g} s", is_passing=True)
+            case failed.ModelConnectionError(phase="connect"):
+                return _Failure(f"{at} cannot be reached: does it run, and is base_url right?", is_passing=True)
+            case failed.ModelConnectionError() | httpx2.TransportError():
+                return _Failure(f"the connection to {at} broke off; ask again", is_passing=True)
+            case failed.ModelHTTPError():
+                return _Failure(f"{at} answered with status {error.status_code}{said}", is_passing=False)
+            case failed.ModelAPIError():
+                why = f"what {at} sent broke off, or is no answer that can be read: is base_url right?"
+                return _Failure(f"{why}{said}", is_passing=True)
+            case _:
+                _log.debug("model %s: no answer could be read", self.name, exc_info=error)
+                why = f"what came back from {at} is no answer that can be read: is base_url right? "
+                return _Failure(f"{why}({type(error).__name__}{said})", is_passing=True)
+
+    def _provider_said(self, error: Exception) -> str:
+        """Return the provider's own words, short, on one line and without the key."""
+        body = getattr(error, "body", None)
+        inner = body.get("error", body) if isinstance(body, dict) else body
+        words = inner.get("message") if isinstance(inner, dict) else inner
+        if not isinstance(words, str) or not words.strip():
+            return ""
+        if self._settings.key:
+            words = words.replace(self._settings.key, "[key]")
+        line = " ".join("".join(letter if letter.isprintable() else " " for letter in words).split())
+        return f"; it says: {line[:200]}"
+
+
+def _pause_seconds(failure: _Failure, attempt: int, jitter: float) -> float | None:
+    """Return how long to wait before the next attempt; None: longer than is waited for."""
+    pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
+    if failure.pause_seconds is None:
+        return pause
+    return None if failure.pause_seconds > MAX_RETRY_AFTER_SECONDS else max(pause, failure.pause_seconds)
+
+
+_TOO_LONG: Final = re.compile(
+    r"context.?(length|window|size)|too (long|large|many tokens)|maximum.{1,40}tokens", re.IGNORECASE
+)
+
+
+def _is_too_long(error: Exception, said: str) -> bool:
+    """Return whether a request was refused for its length; servers have no common code for it, but common words."""
+    return isinstance(error, failed.ModelContextWindowExceededError) or _TOO_LONG.search(said) is not None
+
+
+def _status(error: Exception) -> str:
+    return f" with status {error.status_code}" if isinstance(error, failed.ModelHTTPError) else ""
+
+
+def _conversation(system: str, messages: Sequence[Message]) -> list[parts.ModelMessage]:
+    """Return the messages in the library's words; the system text goes with the last."""
+    said: list[parts.ModelMessage] = []
+    for message in messages:
+        match message:
+            case UserSaid():
+                said.append(parts.ModelRequest([parts.UserPromptPart(message.text)]))
+            case ModelSaid():
+                said.append(parts.ModelResponse(_said_parts(message)))
+            case ToolsAnswered():
+                said.append(
+                    parts.ModelRequest(
+                        [
+                            parts.ToolReturnPart(
+                                answer.call.name,
+                                answer.content,
+                                answer.call.id,
+                                outcome="success" if answer.ok else "failed",
+                            )
+                            for answer in message.answers
+                        ]
+                    )
+                )
+            case _:
+                assert_never(message)
+    if said and isinstance(said[-1], parts.ModelRequest):
+        said[-1].instructions = system or None
+    return said
+
+
+def _said_parts(message: ModelSaid) -> list[parts.ModelResponsePart]:
+    calls: list[parts.ModelResponsePart] = [
+        parts.ToolCallPart(call.name, call.arguments, call.id) for call in message.calls
+    ]
+    if message.text.strip() or not calls:  # no provider takes an answer of nothing
+        calls.insert(0, parts.TextPart(message.text if message.text.strip() else "(no text)"))
+    return calls
+
+
+def _arguments(part: parts.ToolCallPart) -> str:
+    """Return the arguments as the model wrote them; `{}` for none."""
+    return (part.args or "{}") if part.args is None or isinstance(part.args, str) else part.args_as_json_str()
+
+
+def _text_of(event: Any) -> str:
+    match event:
+        case parts.PartStartEvent(part=parts.TextPart(content=content)):
+            return content
+        case parts.PartDeltaEvent(delta=parts.TextPartDelta(content_delta=content)):
+            return content
+        case _:
+            return ""
+
+
+def _written_for_a_tool(event: Any) -> int:
+    """Return how many characters of a tool's arguments came."""
+    match event:
+        case parts.PartDeltaEvent(delta=parts.ToolCallPartDelta(args_delta=str(arguments))):
+            return len(arguments)
+        case _:
+            return 0
+
+
+def _cut_note(stream: StreamedResponse, settings: ModelSettings) -> str:
+    if stream.finish_reason != "length":
+        return ""
+    return f"\n(Cut here: the answer was longer than {settings.max_output_tokens} tokens.)"

@@ -1,0 +1,163 @@
+"""The scripted model: answers as it was told to, for tests and the demo. No network."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import orjson
+from pydantic import Field, ValidationError
+
+from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, ToolCall, ToolSpec, UserSaid
+from honeybadger_agent.wire import Count, Wire, refusal_of
+
+Step: TypeAlias = ModelSaid | Callable[[str, Sequence[Message], Sequence[ToolSpec]], ModelSaid]
+"""An answer, or a function of what the model is asked; it may raise `ModelFailed`."""
+
+PIECE_CHARACTERS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the model was asked, once."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+
+
+async def _slept(seconds: float) -> None:
+    import asyncio  # 60 ms that importing the package should not cost
+
+    await asyncio.sleep(seconds)
+
+
+@dataclass(slots=True)
+class ScriptedModel:
+    """Gives the steps of a script one after another, and remembers what it was asked.
+
+    Args:
+        script: a function alone answers every time.
+        piece_characters: length of the pieces that are streamed.
+        delay_seconds: before each piece, and before an answer without text.
+    """
+
+    script: Sequence[Step] | Callable[[str, Sequence[Message], Sequence[ToolSpec]], ModelSaid]
+    name: str = "scripted"
+    piece_characters: int = PIECE_CHARACTERS
+    delay_seconds: float = 0.0
+    sleep: Callable[[float], Awaitable[None]] = _slept
+    asked: list[Asked] = field(default_factory=list)
+
+    async def answer(
+        self,
+        system: str,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        on_text: Callable[[str], Awaitable[None]],
+    ) -> ModelSaid:
+        self.asked.append(Asked(system, tuple(messages), tuple(tools)))
+        step = self.script if callable(self.script) else _nth(self.name, self.script, len(self.asked))
+        said = step(system, messages, tools) if callable(step) else step
+        for begin in range(0, max(len(said.text), 1), self.piece_characters):
+            if self.delay_seconds:
+                await self.sleep(self.delay_seconds)
+            if piece := said.text[begin : begin + self.piece_characters]:
+                await on_text(piece)
+        return said
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+def _nth(name: str, script: Sequence[Step], number: int) -> Step:
+    if number > len(script):
+        raise ModelFailed(f"{name}: the script has {len(script)} answers and was asked for one more", is_passing=False)
+    return script[number - 1]
+
+
+# ------------------------------------------------------------------------------------------------------------ as a file
+
+
+class ScriptedCall(Wire):
+    """A tool the model wants run."""
+
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class ScriptedAnswer(Wire):
+    """One answer, or a failure instead of it."""
+
+    text: str = ""
+    calls: list[ScriptedCall] = Field(default_factory=list)
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    fails: str | None = Field(default=None, description="The model fails with this message instead.")
+    is_passing: bool = Field(default=True, description="Whether that failure may be over later.")
+
+
+class ScriptedTurn(Wire):
+    """The answers to one message of the user, in their order."""
+
+    when: str = Field(default="", description="Words that the message has in it, in any case; empty: any message.")
+    answers: Annotated[list[ScriptedAnswer], Field(min_length=1)]
+
+
+class ScriptFile(Wire):
+    """A script for a program that cannot be handed one. The first turn whose `when` is in the message is played."""
+
+    delay_seconds: Annotated[float, Field(ge=0)] = 0.0
+    piece_characters: Annotated[int, Field(ge=1)] = PIECE_CHARACTERS
+    turns: list[ScriptedTurn]
+
+
+def load_script(path: Path) -> ScriptedModel:
+    """Return the model of a script file (`ScriptFile` as JSON).
+
+    Which answer is next is read from the conversation, not counted here: the same script serves many groups at once and
+    goes on where it was after a restart.
+    Raises ModelFailed: the file cannot be read, or is no script.
+    """
+    name = f"scripted:{path.name}"
+    try:
+        script = ScriptFile.model_validate(orjson.loads(path.read_bytes()))
+    except OSError as error:
+        raise ModelFailed(f"{name}: {path} cannot be read: {error.strerror}", is_passing=False) from None
+    except orjson.JSONDecodeError as error:
+        raise ModelFailed(f"{name}: {path} is no JSON: {error}", is_passing=False) from None
+    except ValidationError as error:
+        why = refusal_of(error).message
+        raise ModelFailed(f"{name}: {path} is no script: {why}", is_passing=False) from None
+
+    def play(_: str, messages: Sequence[Message], __: Sequence[ToolSpec]) -> ModelSaid:
+        return _played(name, script, messages)
+
+    return ScriptedModel(play, name=name, piece_characters=script.piece_characters, delay_seconds=script.delay_seconds)
+
+
+def _played(name: str, script: ScriptFile, messages: Sequence[Message]) -> ModelSaid:
+    asked = max((at for at, message in enumerate(messages) if isinstance(message, UserSaid)), default=-1)
+    message = messages[asked] if asked >= 0 else None
+    text = message.text.casefold() if isinstance(message, UserSaid) else ""
+    number = sum(isinstance(message, ModelSaid) for message in messages[asked + 1 :])
+    for turn in script.turns:
+        if turn.when.casefold() in text:
+            break
+    else:
+        raise ModelFailed(f"{name}: no turn of the script is for this message", is_passing=False)
+    if number >= len(turn.answers):
+        raise ModelFailed(
+            f"{name}: the script has {len(turn.answers)} answers for this message and was asked for one more",
+            is_passing=False,
+        )
+    answer = turn.answers[number]
+    if answer.fails is not None:
+        raise ModelFailed(f"{name}: {answer.fails}", is_passing=answer.is_passing)
+    calls = tuple(
+        ToolCall(f"call-{number + 1}-{index}", call.name, orjson.dumps(call.arguments).decode())
+        for index, call in enumerate(answer.calls)
+    )
+    return ModelSaid(answer.text, calls, answer.input_tokens, answer.output_tokens)

@@ -1,0 +1,257 @@
+"""One turn: ask the model, run the tools it wants, until its answer is final or a limit is reached.
+
+It does no I/O of its own: the model, the tools, the stream and the journal are handed in.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol, assert_never
+
+import orjson
+
+from honeybadger_agent.models.model import (
+    Message,
+    Model,
+    ModelSaid,
+    ToolAnswer,
+    ToolCall,
+    ToolsAnswered,
+    ToolSpec,
+    UserSaid,
+)
+
+MOST_SAME_FAILURES: Final = 3
+"""In so many steps the very same call may fail before the turn ends: a model that asked in three asks for ever."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLimits:
+    """What one turn may take; 0 is no limit. Looked at before each call of the model, not within one.
+
+    Args:
+        steps: calls of the model, those of an earlier attempt among them.
+        total_tokens: of all calls, in and out, as the provider counts them; where it does not say, a quarter of the
+            characters.
+        seconds: since this attempt began.
+    """
+
+    steps: int = 12
+    total_tokens: int = 0
+    seconds: float = 300
+
+
+class Toolbox(Protocol):
+    """The tools of one turn."""
+
+    @property
+    def specs(self) -> Sequence[ToolSpec]: ...
+
+    async def run(self, call: ToolCall, key: str) -> ToolAnswer:
+        """Run one of `specs`; what a model can do something about is an answer with `ok=False`.
+
+        Args:
+            call: its arguments are a JSON object.
+            key: names this call in its turn; the same after a crash, so that a change is made once.
+        """
+        ...
+
+
+class Events(Protocol):
+    """Who looks on while a turn runs. Steps count from 1."""
+
+    async def text(self, step: int, piece: str) -> None: ...
+
+    async def tool_began(self, step: int, call: ToolCall) -> None: ...
+
+    async def tool_ended(self, step: int, answer: ToolAnswer) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """What a turn came to.
+
+    Args:
+        text: never empty.
+        steps: answers of the model, those of an earlier attempt among them.
+        input_tokens, output_tokens: over all steps that said; None: none did.
+        stopped_by: the limit that ended the turn, with its number; None: the model was done.
+    """
+
+    text: str
+    steps: int
+    answers: tuple[ToolAnswer, ...]
+    input_tokens: int | None
+    output_tokens: int | None
+    stopped_by: str | None
+
+
+async def run_turn(
+    model: Model,
+    system: str,
+    messages: Sequence[Message],
+    toolbox: Toolbox,
+    limits: TurnLimits,
+    events: Events,
+    *,
+    done: Sequence[ModelSaid] = (),
+    keep: Callable[[ModelSaid], Awaitable[None]],
+    clock: Callable[[], float] = time.monotonic,
+) -> TurnOutcome:
+    """Run one turn to its end.
+
+    Args:
+        messages: what came before, oldest first; the last is the user's.
+        done: answers of the model that an attempt kept before a crash ended it. They are not asked for again; their
+            tools run again under the same keys.
+        keep: awaited with every new answer before its tools run.
+    Raises ModelFailed, and what `keep` and `events` raise.
+    """
+    began, turn, specs = clock(), _Turn(), tuple(toolbox.specs)
+    while True:
+        step = len(turn.said) + 1
+        if step <= len(done):
+            said = done[step - 1]
+            if said.text:
+                await events.text(step, said.text)
+        else:
+            if (limit := _reached(limits, turn, clock() - began)) is not None:
+                return turn.outcome(limit)
+
+            async def on_text(piece: str, step: int = step) -> None:
+                await events.text(step, piece)
+
+            asked = (*messages, *turn.messages)
+            said = await model.answer(system, asked, specs, on_text)
+            await keep(said)
+        turn.count(said, system, messages)
+        if not said.calls:
+            return turn.outcome(None)
+        answers = []
+        for index, call in enumerate(said.calls):
+            await events.tool_began(step, call)
+            answers.append(await _answered(toolbox, specs, call, f"{step}.{index}"))
+            await events.tool_ended(step, answers[-1])
+        turn.messages.append(ToolsAnswered(tuple(answers)))
+        turn.answers += answers
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call; none at all are an empty object. Raises ValueError: they are no JSON object."""
+    read = orjson.loads(call.arguments) if call.arguments.strip() else {}
+    if not isinstance(read, dict):
+        raise ValueError(f"they are {_KINDS[type(read)]}")
+    return read
+
+
+_KINDS: Final = {
+    list: "a list",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "a bool",
+    type(None): "null",
+}
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What was said and done so far."""
+
+    said: list[ModelSaid] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    answers: list[ToolAnswer] = field(default_factory=list)
+    tokens: int = 0
+
+    def count(self, said: ModelSaid, system: str, before: Sequence[Message]) -> None:
+        asked, answered = said.input_tokens, said.output_tokens
+        self.tokens += _estimate(system, *before, *self.messages) if asked is None else asked
+        self.tokens += _estimate(said) if answered is None else answered
+        self.said.append(said)
+        self.messages.append(said)
+
+    def outcome(self, limit: str | None) -> TurnOutcome:
+        last = self.said[-1].text if self.said and limit is None else ""
+        text = last if last.strip() else "\n\n".join(said.text for said in self.said if said.text.strip())
+        if not text:
+            text = (
+                "The model gave no text."
+                if limit is None
+                else f"I had to stop before I had an answer: {limit}. What the tools did until then is done."
+            )
+        asked = [said.input_tokens for said in self.said if said.input_tokens is not None]
+        answered = [said.output_tokens for said in self.said if said.output_tokens is not None]
+        return TurnOutcome(
+            text,
+            steps=len(self.said),
+            answers=tuple(self.answers),
+            input_tokens=sum(asked) if asked else None,
+            output_tokens=sum(answered) if answered else None,
+            stopped_by=limit,
+        )
+
+
+def _reached(limits: TurnLimits, turn: _Turn, seconds: float) -> str | None:
+    if limits.steps and len(turn.said) >= limits.steps:
+        return f"the limit of {limits.steps} steps is reached"
+    if limits.total_tokens and turn.tokens >= limits.total_tokens:
+        return f"the limit of {limits.total_tokens} tokens is reached"
+    if limits.seconds and seconds >= limits.seconds:
+        return f"the limit of {limits.seconds:g} seconds is reached"
+    failed = Counter(
+        same for message in turn.messages if isinstance(message, ToolsAnswered) for same in _failed(message)
+    )
+    for (name, _), times in failed.most_common(1):
+        if times >= MOST_SAME_FAILURES:
+            return f"the same call of {name[:60]} failed in {times} steps"
+    return None
+
+
+def _failed(answered: ToolsAnswered) -> set[tuple[str, str]]:
+    return {(answer.call.name, answer.call.arguments) for answer in answered.answers if not answer.ok}
+
+
+async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall, key: str) -> ToolAnswer:
+    """Return what came of a call; whatever is wrong with it, a model can read it."""
+    if call.name not in {spec.name for spec in specs}:
+        names = ", ".join(spec.name for spec in specs) or "none"
+        return _refused(call, f"invalid: there is no tool {call.name[:60]!r}; the tools are: {names}")
+    try:
+        arguments_of(call)
+    except ValueError as error:
+        return _refused(call, f"invalid: the arguments of {call.name} are no JSON object: {error}")
+    try:
+        answer = await toolbox.run(call, key)
+    except Exception as error:  # noqa: BLE001  a bug of one tool must not cost the turn; it is logged with its traceback
+        _log.exception("tool %s failed at %s", call.name, key)
+        return _refused(call, f"internal: {call.name} failed with {type(error).__name__}; go on without it")
+    return answer if answer.call == call else replace(answer, call=call)
+
+
+def _refused(call: ToolCall, why: str) -> ToolAnswer:
+    return ToolAnswer(call, ok=False, content=why, summary=" ".join(why.split())[:200])
+
+
+def _estimate(*texts: str | Message) -> int:
+    """Return tokens as a quarter of the characters, for providers that do not count."""
+    return sum(map(_characters, texts)) // 4
+
+
+def _characters(text: str | Message) -> int:
+    match text:
+        case str():
+            return len(text)
+        case UserSaid():
+            return len(text.text)
+        case ModelSaid():
+            return len(text.text) + sum(len(call.arguments) for call in text.calls)
+        case ToolsAnswered():
+            return sum(len(answer.content) for answer in text.answers)
+        case _:
+            assert_never(text)

@@ -1,0 +1,213 @@
+"""What a result says to a model: a few lines of text for every tool, shorter than its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent import wire
+from honeybadger_agent.cli.explaining import kinds_of
+
+
+def text_of(tool: str, result: wire.Wire) -> str:
+    """Return what `result` says, as text that is never empty.
+
+    Args:
+        tool: a name of `PROSE`.
+    """
+    return PROSE[tool](result)
+
+
+def _note(result: wire.NoteResult) -> str:
+    return f"Saved in {result.file}, section {result.section}.{_neutralised(result.neutralised)}"
+
+
+def _group_files(result: wire.GroupFilesResult) -> str:
+    files = (("CLAUDE.md", result.persona), ("MEMORY.md", result.memory), ("summary.md", result.summary))
+    parts = [f"=== {name} ===\n{text.rstrip()}" for name, text in files if text is not None]
+    missing = [name for name, text in files if text is None and name not in {bad.file for bad in result.problems}]
+    parts += [f"{name}: there is none." for name in missing]
+    parts += [f"{bad.file} cannot be read: {bad.message}" for bad in result.problems]
+    return "\n\n".join(parts)
+
+
+def _history(result: wire.HistoryResult) -> str:
+    dropped = f"({result.dropped} earlier turns did not fit.)\n" if result.dropped else ""
+    return dropped + result.text if result.text else "Nothing was said in this session yet."
+
+
+def _context(result: wire.ContextResult) -> str:
+    return result.system or "The group has no persona, no memory and no conversation yet."
+
+
+def _saved_entry(result: wire.SavedEntry) -> str:
+    known = f"Known already, now said {result.reinforced + 1} times" if result.reinforced else "Saved"
+    return f"{known}: [{result.id}] in {result.file}.{_neutralised(result.neutralised)}"
+
+
+def _entry(result: wire.EntryResult) -> str:
+    facts = [
+        result.category,
+        result.name and f"named {result.name}",
+        result.updated and f"updated {result.updated}",
+        result.by and f"by {result.by}",
+        result.tags and f"tags: {', '.join(result.tags)}",
+        result.aliases and f"aliases: {', '.join(result.aliases)}",
+        result.metadata and f"metadata: {_json(result.metadata)}",
+        result.version and f"version {result.version}",
+    ]
+    title = f" {_line(result.title)}" if result.title else ""
+    return f"[{result.id}]{title} ({'; '.join(_line(fact) for fact in facts if fact)})\n{result.content}"
+
+
+def _edited_entry(result: wire.SavedEntry) -> str:
+    return f"Changed: [{result.id}] in {result.file}.{_neutralised(result.neutralised)}"
+
+
+def _deleted_entry(result: wire.EntryResult) -> str:
+    return f"Deleted: {_entry(result)}"
+
+
+def _categories(result: wire.CategoriesResult) -> str:
+    rows = [
+        f"{row.category}: {row.entries}" + (f" ({row.total} with those below)" if row.total != row.entries else "")
+        for row in result.categories
+    ]
+    return "\n".join(rows) or "There are no entries yet."
+
+
+WEAK: Final = "weak match"
+"""What a hit says of itself, last, when it has little to do with the query."""
+
+
+def _search(result: wire.SearchResult) -> str:
+    lines = [_hit(hit) for hit in result.hits] or ["Nothing matches."]
+    return "\n".join(lines if result.is_complete else [*lines, "(Files are still being indexed: there may be more.)"])
+
+
+def _hit(hit: wire.Hit) -> str:
+    about = (hit.category, hit.time, hit.author, WEAK if hit.why_weak else None)
+    return f"[{hit.id}] ({', '.join(_line(part) for part in about if part)}) {_line(hit.text)}{' …' * hit.is_cut}"
+
+
+def _working_saved(result: wire.WorkingSaved) -> str:
+    did = "Replaced" if result.replaced else "Kept"
+    return f"{did}: {_line(result.key)}, until {result.expires_at}.{_neutralised(result.neutralised)}"
+
+
+def _label(entry: wire.WorkingLabel) -> str:
+    tags = f"tags: {', '.join(entry.tags)}" if entry.tags else None
+    about = (entry.category, f"until {entry.expires_at}", f"{entry.characters} characters", f"by {entry.by}", tags)
+    return f"[{_line(entry.key)}] ({_line('; '.join(part for part in about if part))})"
+
+
+def _working_entry(result: wire.WorkingEntryResult) -> str:
+    return f"{_label(result)}\n{result.data}"
+
+
+def _working_hits(result: wire.WorkingHits) -> str:
+    return "\n".join(f"{_label(hit)} {_line(hit.text)}" for hit in result.hits) or "Nothing matches."
+
+
+def _working_list(result: wire.WorkingList) -> str:
+    return "\n".join(_label(entry) for entry in result.entries) or "Working memory is empty."
+
+
+def _session(result: wire.SessionResult) -> str:
+    environment = result.last_known_environment
+    parts = [
+        f"Session {result.session_id}, version {result.version}"
+        + ("; nothing was said or kept in it yet." if result.is_new else f"; {result.turns} turns."),
+        _part("Summary", result.long_term_summary),
+        _part("Facts", _rows(result.facts)),
+        _part(
+            "Tasks",
+            _rows(
+                f"[{task.id}] {task.description}: {task.status}, {task.progress:.0%}" for task in result.active_tasks
+            ),
+        ),
+        _part("State", _json(result.system_state) if result.system_state else ""),
+        _part("Environment", _json(environment.model_dump()) if environment.last_update else ""),
+        _part("Recent history", "\n".join(f"[{said.role}]: {said.content}" for said in result.recent_history)),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _session_state(result: wire.SessionState) -> str:
+    return (
+        f"Session {result.session}, version {result.version}: {result.entries} messages, {result.tokens} tokens, "
+        f"{result.facts} facts, {result.tasks} tasks.{_neutralised(result.neutralised)}"
+    )
+
+
+def _compacted(result: wire.CompactResult) -> str:
+    did = (
+        f"{result.summarised} messages went into the summary; {result.facts_removed} facts and "
+        f"{result.tasks_removed} tasks were removed."
+        if result.is_changed
+        else "Nothing was to be compacted."
+    )
+    return f"{did} {_session_state(result)}"
+
+
+def _deleted_session(result: wire.DeletedResult) -> str:
+    did = f"Deleted {result.file}." if result.is_deleted else f"{result.file} is not there: nothing to delete."
+    return did + (f" What was said is still in {result.log}." if result.log else "")
+
+
+def _sessions(result: wire.SessionsResult) -> str:
+    rows = [
+        f"{row.session}: {row.turns} turns, changed {row.updated_at}" + (f"; {row.problem}" if row.problem else "")
+        for row in result.sessions
+    ]
+    more = result.total - len(rows)
+    return "\n".join([*rows, *([f"({more} more sessions.)"] if more > 0 and rows else [])]) or "There are no sessions."
+
+
+PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
+    "update_memory": _note,
+    "read_group_files": _group_files,
+    "get_history": _history,
+    "get_context": _context,
+    "save_memory": _saved_entry,
+    "get_memory": _entry,
+    "edit_memory": _edited_entry,
+    "delete_memory": _deleted_entry,
+    "list_memory_categories": _categories,
+    "search_memory": _search,
+    "save_to_working_memory": _working_saved,
+    "get_from_working_memory": _working_entry,
+    "search_working_memory": _working_hits,
+    "list_working_memory": _working_list,
+    "load_session": _session,
+    "update_session": _session_state,
+    "compact_session": _compacted,
+    "delete_session": _deleted_session,
+    "list_sessions": _sessions,
+}
+"""Name of a tool -> what its result says. Each takes the result model of its request type."""
+
+
+def _line(text: str) -> str:
+    """Return text on one line, so that it forges no other row."""
+    return " ".join(text.split())
+
+
+def _rows(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {_line(text)}" for text in texts)
+
+
+def _part(title: str, text: str) -> str:
+    return f"## {title}\n{text}" if text else ""
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _neutralised(changed: Mapping[str, int]) -> str:
+    """Return what the host changed in a text before it kept it; empty when nothing."""
+    counts = kinds_of(changed)
+    return f" Made harmless in it: {counts}." if counts else ""

@@ -1,0 +1,162 @@
+"""The tools of a turn over a client: a call becomes a request in the sender's box, like everybody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from honeybadger_agent import wire
+from honeybadger_agent.client import Client
+from honeybadger_agent.errors import AgentError
+from honeybadger_agent.mailbox import REQUEST_ID
+from honeybadger_agent.models.model import ToolAnswer, ToolCall, ToolSpec
+from honeybadger_agent.tools import Call
+from honeybadger_agent.turn import prose
+from honeybadger_agent.turn.dispatch import ALIASES, OFFERED, Memory, complaint_of, description_of, payload_of
+from honeybadger_agent.turn.orchestrator import arguments_of
+
+MAX_PREFIX_CHARACTERS: Final = 88
+"""A request id has 100: `.` and a key such as `12.3` come behind the prefix."""
+
+MAX_SUMMARY_CHARACTERS: Final = 200
+
+MOST_CHARACTERS: Final = 60_000
+"""About 15,000 tokens: what one result may put into the model's context. MEMORY.md may be larger."""
+
+
+class MemoryTools:
+    """The tool table for one turn. A `Toolbox`.
+
+    Args:
+        prefix: names the turn; with the key of a call it is the id of its request, so that the same call of the same
+            turn is one change, also after a crash.
+        allowed: names of tools; None: all that are for a model. Raises ValueError for one that is not.
+        most_characters: a longer result is cut, and says so.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        prefix: str,
+        allowed: Collection[str] | None = None,
+        *,
+        most_characters: int = MOST_CHARACTERS,
+    ) -> None:
+        if not REQUEST_ID.fullmatch(prefix) or len(prefix) > MAX_PREFIX_CHARACTERS:
+            raise ValueError(f"{prefix[:100]!r} does not begin a request id of {MAX_PREFIX_CHARACTERS} characters")
+        self.specs: Sequence[ToolSpec] = specs_of(allowed)
+        self._memory = Memory(client)
+        self._prefix = prefix
+        self._most_characters = most_characters
+
+    async def run(self, call: ToolCall, key: str) -> ToolAnswer:
+        """Send the call as a request and return what came of it; a refusal is an answer, too."""
+        if call.name not in {spec.name for spec in self.specs}:
+            return _failed(call, f"forbidden: {call.name[:60]} is not among the tools of this agent")
+        kind = wire.REQUEST_TYPES[OFFERED[call.name]]
+        try:
+            payload = payload_of(kind, arguments_of(call))
+            result = await self._memory.ask(Call(kind.name, payload, kind.result), f"{self._prefix}.{key}")
+        except ValueError as error:
+            return _failed(call, f"invalid: the arguments of {call.name} are no JSON object: {error}")
+        except AgentError as error:
+            return _failed(call, complaint_of(error))
+        content = _cut(prose.text_of(kind.name, result), self._most_characters)
+        return ToolAnswer(call, ok=True, content=content, summary=summary_of(kind.name, payload, result))
+
+
+def specs_of(allowed: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
+    """Return what a model is told of the tools it may use, in the order of the table.
+
+    Args:
+        allowed: names of `OFFERED`; None: all of them but the aliases. Raises ValueError for another name.
+    """
+    if allowed is None:
+        return tuple(_spec(name) for name in OFFERED if name not in ALIASES)
+    if strange := sorted(set(allowed) - set(OFFERED)):
+        raise ValueError(f"there is no tool {', '.join(map(repr, strange))}; the tools are {', '.join(OFFERED)}")
+    return tuple(_spec(name) for name in OFFERED if name in allowed)
+
+
+@cache
+def _spec(name: str) -> ToolSpec:
+    schema = wire.REQUEST_TYPES[OFFERED[name]].payload.model_json_schema()
+    return ToolSpec(name, description_of(name), schema)
+
+
+def summary_of(tool: str, payload: wire.Wire, result: wire.Wire) -> str:
+    """Return for people what a tool did, on one line of at most 200 characters.
+
+    It shows a text that was stored only when the host found no credential in it.
+    """
+    return one_line(_SUMMARIES[tool](payload, result) if tool in _SUMMARIES else _first_line(tool, result))
+
+
+def one_line(text: str, most: int = MAX_SUMMARY_CHARACTERS) -> str:
+    """Return the beginning of a text without anything a terminal would obey."""
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
+def _first_line(tool: str, result: wire.Wire) -> str:
+    return prose.text_of(tool, result).partition("\n")[0]
+
+
+def _stored(said: str, text: str, neutralised: Mapping[str, int]) -> str:
+    return said if neutralised else f"{said}: {text}"
+
+
+def _note(asked: wire.UpdateMemory, result: wire.NoteResult) -> str:
+    return _stored(f"Saved in {result.file}, section {result.section}", asked.content, result.neutralised)
+
+
+def _entry(asked: wire.SaveMemory, result: wire.SavedEntry) -> str:
+    did = f"Known already, said {result.reinforced + 1} times" if result.reinforced else "Saved"
+    return _stored(f"{did}: [{result.id}] in {result.category}", result.content, result.neutralised)
+
+
+def _found(_: wire.SearchMemory, result: wire.SearchResult) -> str:
+    if not result.hits:
+        return "Nothing found"
+    best = result.hits[0]
+    return f"{len(result.hits)} found, first [{best.id}] {best.text}"
+
+
+def _read_files(_: wire.ReadGroupFiles, result: wire.GroupFilesResult) -> str:
+    files = {"CLAUDE.md": result.persona, "MEMORY.md": result.memory, "summary.md": result.summary}
+    return f"Read {', '.join(name for name, text in files.items() if text is not None) or 'no file: there is none'}"
+
+
+def _read_history(_: wire.GetHistory, result: wire.HistoryResult) -> str:
+    return f"Read {len(result.messages)} turns"
+
+
+def _read_context(_: wire.GetContext, result: wire.ContextResult) -> str:
+    return f"Read the context, {result.tokens} tokens"
+
+
+def _counted(_: wire.ListMemoryCategories, result: wire.CategoriesResult) -> str:
+    return f"{len(result.categories)} categories, {result.total} entries"
+
+
+_SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
+    "update_memory": _note,
+    "save_memory": _entry,
+    "search_memory": _found,
+    "read_group_files": _read_files,
+    "get_history": _read_history,
+    "get_context": _read_context,
+    "list_memory_categories": _counted,
+}
+"""Request type -> its summary; the others are summed up by the first line of their prose."""
+
+
+def _failed(call: ToolCall, why: str) -> ToolAnswer:
+    return ToolAnswer(call, ok=False, content=why, summary=one_line(why))
+
+
+def _cut(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n(Cut here: {most} of {len(text)} characters. Ask for less, or search.)"

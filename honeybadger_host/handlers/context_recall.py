@@ -1,0 +1,183 @@
+"""What long-term memory adds to a context by itself (RB2, RB11): found by the message, remembered by the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from honeybadger_host.domain import Turn
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers.recollection import Recollection, State, in_view
+from honeybadger_host.handlers.search import earned, floor_of, parameters_of
+from honeybadger_host.memory.budget import format_history
+from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.index import Index
+from honeybadger_host.search.lookups import Found
+from honeybadger_host.settings import Recall
+
+if TYPE_CHECKING:
+    from honeybadger_host.search.corpus import Corpus
+    from honeybadger_host.search.scoring import Hit
+
+log = structlog.get_logger()
+
+_NEAR_MISSES: Final = 5
+_ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """An entry that was found, and why it is not in the context."""
+
+    hit: Hit
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What was recalled for one message.
+
+    Args:
+        recollections: new ones first, best first; then those of earlier messages, the latest first.
+        why_none: when there are none.
+        near_misses: the best of what was found and is not good enough, with the reason.
+    """
+
+    recollections: Sequence[Recollection] = ()
+    why_none: str | None = None
+    near_misses: Sequence[Missed] = ()
+
+    def considered(self, forgotten: Sequence[Recollection]) -> list[dict[str, Any]]:
+        """Return a row for every entry that was considered, as `wire.Recalled`.
+
+        Args:
+            forgotten: those that had no room in the context.
+        """
+        rows: list[dict[str, Any]] = []
+        for one in self.recollections:
+            row: dict[str, Any] = {"id": one.id, "state": one.state}
+            if one.hit is not None:
+                row |= earned(one.hit)
+            row["why"] = _WHY[one.state] if one.state != "in_view" else f"recalled for turn {one.turn}, still shown"
+            if one in forgotten:
+                row |= {"state": "near_miss", "why": "no room in recall.budget_tokens or context.budget_tokens"}
+            rows.append(row)
+        return rows + [
+            {"id": missed.hit.key, "state": "near_miss", **earned(missed.hit), "why": missed.why}
+            for missed in self.near_misses
+        ]
+
+
+_WHY: Final[Mapping[State, str]] = {
+    "new": "it matches the message",
+    "newest": "nothing matches, and the session begins: the newest entries",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recaller:
+    """Recalls entries for the contexts of all groups.
+
+    Args:
+        history_budget_tokens: what decides which turns are still shown.
+    """
+
+    index: Index
+    settings: Recall
+    history_budget_tokens: int
+
+    def recall(
+        self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime, *, keeps: bool = True
+    ) -> Recalled:
+        """Return what a context for this message recalls.
+
+        Args:
+            message: what the user says now; without one the newest turn, when it is the user's.
+            turns: the window of the session, oldest first.
+            keeps: whether the ledger keeps what was recalled.
+        """
+        if not self.settings.enabled:
+            return Recalled(why_none="recall.enabled is off")
+        last = turns[-1] if turns else None
+        current = (last.number if last else 0) + 1
+        if message is None and last is not None and last.role == "user":
+            message, current = last.content, last.number
+        if message is None:
+            return Recalled(why_none="there is no message to recall for")
+        shown = format_history(turns, self.history_budget_tokens).turns
+        oldest = shown[0].number if shown else current
+        try:
+            earlier = in_view(self.index.lookups.recalled(group, session), oldest=oldest, current=current)
+            recalled = self._choose(group, message, earlier, current, now, is_first=not _has_answer(turns))
+            new = [one.id for one in recalled.recollections if one.state != "in_view"]
+            if keeps and new:
+                self.index.lookups.note_recalled(group, session, new, current, oldest=oldest)
+        except WorldFailed as error:
+            log.error("recall.failed", group=group, error=str(error))
+            return Recalled(why_none=f"the search index cannot be used: {error}")
+        return recalled
+
+    def _choose(
+        self, group: str, message: str, earlier: Mapping[str, int], current: int, now: datetime, *, is_first: bool
+    ) -> Recalled:
+        if not self.index.has_entries(group):
+            return Recalled(why_none="there are no entries yet")
+        limit = self.settings.results + len(earlier) + _NEAR_MISSES
+        vector = self.index.vector_of(message)
+
+        def ask(corpus: Corpus) -> tuple[list[Hit], list[int]]:
+            from honeybadger_host.search.ranking import Filters, newest, search
+
+            entries = Filters(kinds=_ENTRIES)
+            hits = search(
+                corpus,
+                message,
+                now=now,
+                limit=limit,
+                filters=entries,
+                parameters=parameters_of(self.settings),
+                vector=vector,
+                needs_word=True,  # the floor wants one: what has none would only take the place of what has
+            )
+            return hits, newest(corpus, limit=self.settings.newest, filters=entries) if is_first else []
+
+        (hits, fallback), _ = self.index.search(group, ask)
+        floor = floor_of(self.settings)
+        good = {hit.key: hit for hit in hits if floor.objection(hit) is None}
+        new = [hit for hit in good.values() if hit.key not in earlier][: self.settings.results]
+        numbers = self.index.lookups.entries(group, earlier)
+        found = self.index.lookups.show([*(hit.number for hit in new), *numbers.values(), *fallback])
+        recollections = [_recollection(found[hit.number], "new", current, hit) for hit in new if hit.number in found]
+        for key, turn in sorted(earlier.items(), key=lambda item: -item[1]):
+            if key in numbers and numbers[key] in found:
+                recollections.append(_recollection(found[numbers[key]], "in_view", turn, good.get(key)))
+        if not recollections:
+            recollections = [
+                _recollection(found[number], "newest", current, None) for number in fallback if number in found
+            ]
+        missed = [
+            Missed(hit, floor.objection(hit) or f"{self.settings.results} others match better (recall.results)")
+            for hit in hits
+            if hit not in new and hit.key not in earlier
+        ]
+        why_none = None if recollections else "nothing in long-term memory matches the message"
+        return Recalled(recollections, why_none, missed[:_NEAR_MISSES])
+
+
+def _recollection(found: Found, state: State, turn: int, hit: Hit | None) -> Recollection:
+    return Recollection(
+        id=found.key,
+        category=found.category,
+        content=found.text,
+        state=state,
+        turn=turn,
+        hit=hit,
+    )
+
+
+def _has_answer(turns: Sequence[Turn]) -> bool:
+    return any(turn.role == "assistant" for turn in turns)

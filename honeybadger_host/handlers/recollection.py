@@ -1,0 +1,103 @@
+"""What of long-term memory stands in a context: chosen for the message, kept while its turn is shown, cut to a budget.
+
+Pure (RB2, RB11). An entry that was recalled for an earlier message stays in the context as long as that message does,
+and is recalled anew once it has scrolled out: a model is never told that it has seen what it cannot see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from honeybadger_host.text.neutralise import estimate_tokens, neutralise
+
+if TYPE_CHECKING:
+    from honeybadger_host.search.scoring import Hit
+
+State: TypeAlias = Literal["new", "in_view", "newest"]
+
+TITLE: Final = "Recalled from long-term memory (relevant to this message):"
+_EARLIER: Final = "Recalled earlier in this conversation:"
+_NEWEST: Final = "Recalled from long-term memory (the newest, nothing matches this message):"
+_HEADINGS: Final[Mapping[State, str]] = {"new": TITLE, "in_view": _EARLIER, "newest": _NEWEST}
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """An entry in a context.
+
+    Args:
+        turn: number of the turn it was recalled for.
+        hit: what it earned in the search for this message; None when it did not match it.
+    """
+
+    id: str
+    category: str
+    content: str
+    state: State
+    turn: int
+    hit: Hit | None = None
+
+    @property
+    def line(self) -> str:
+        """The entry as it stands in a context; further lines of it are indented, so that none looks like another."""
+        content = neutralise(self.content).text.strip().replace("\n", "\n  ")
+        return f"- [{self.id}] ({self.category or 'general'}): {content}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What fits a budget.
+
+    Args:
+        text: with the headings; empty when nothing is in it.
+        left_out: those that did not fit.
+    """
+
+    text: str
+    left_out: Sequence[Recollection]
+
+
+def fit(recollections: Sequence[Recollection], room_tokens: int | None) -> Fitted:
+    """Return the text of the first recollections that fit; an entry is left out whole, never cut.
+
+    Args:
+        recollections: new ones first, each kind best first.
+        room_tokens: estimate for the text; None means no limit.
+    """
+    kept: list[Recollection] = []
+    left_out: list[Recollection] = []
+    headed: set[State] = set()
+    used = 0
+    for recollection in recollections:
+        cost = estimate_tokens(recollection.line) + 1  # one for rounding
+        if recollection.state not in headed:
+            cost += estimate_tokens(_HEADINGS[recollection.state]) + 2
+        if room_tokens is not None and used + cost > room_tokens:
+            left_out.append(recollection)
+            continue
+        used += cost
+        headed.add(recollection.state)
+        kept.append(recollection)
+    return Fitted(_render(kept), left_out)
+
+
+def _render(recollections: Sequence[Recollection]) -> str:
+    blocks: list[str] = []
+    for state, heading in _HEADINGS.items():
+        lines = [recollection.line for recollection in recollections if recollection.state == state]
+        if lines:
+            blocks.append(heading + "\n" + "".join(lines))
+    return "\n".join(blocks)
+
+
+def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str, int]:
+    """Return those of a ledger that were recalled for an earlier message that is still shown.
+
+    Args:
+        ledger: entry id -> number of the turn it was recalled for.
+        oldest: number of the oldest turn shown.
+        current: number of the turn this message is, or will be: asked again, it is answered the same.
+    """
+    return {entry: turn for entry, turn in ledger.items() if oldest <= turn < current}

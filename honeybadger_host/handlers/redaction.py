@@ -1,0 +1,120 @@
+"""What becomes memory is looked through for credentials first, by the setting `security.secrets`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import structlog
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.domain import Asked
+from honeybadger_host.settings import SecretsMode
+from honeybadger_host.text.neutralise import neutralise
+from honeybadger_host.text.redaction import find_secrets, redact, redact_below
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Redacts or refuses; `off` lets everything pass. Methods raise Refusal in the mode `refuse`."""
+
+    mode: SecretsMode
+
+    def text(self, asked: Asked, member: str, text: str, *, heading: str = "") -> tuple[str, Mapping[str, int]]:
+        """Return a member's text and what was changed: nothing, or it is without credentials and neutralised, too.
+
+        Args:
+            member: its name in the request, as `payload.content`.
+            heading: what it stands below.
+        """
+        if self.mode == "off":
+            return text, {}
+        neutral = neutralise(text)  # before looking: a hidden character inside a secret would hide it
+        clean, kinds = redact_below(heading, neutral.text) if heading else redact(neutral.text)
+        if not kinds:
+            return text, {}
+        self._report(asked, member, kinds)
+        return clean, {**neutral.changed, "secrets": sum(kinds.values())}
+
+    def clean(self, asked: Asked, member: str, text: str, *, heading: str = "") -> tuple[str, Counter[str]]:
+        """Return a member's text neutralised and without credentials, and what was changed; see `text`."""
+        neutral = neutralise(text)
+        text, changed = self.text(asked, member, neutral.text, heading=heading)
+        return text, Counter(neutral.changed) + Counter(changed)
+
+    def tree(self, asked: Asked, member: str, value: Any, *, heading: str = "") -> tuple[Any, Counter[str]]:
+        """Return a JSON value with every text in it cleaned, a member's below its name, and what was changed."""
+        match value:
+            case str():
+                return self.clean(asked, member, value, heading=heading)
+            case list():
+                items = [self.tree(asked, member, item, heading=heading) for item in value]
+                return [item for item, _ in items], sum((changed for _, changed in items), Counter())
+            case dict():
+                names = [self.clean(asked, member, name) for name in value]
+                items = [self.tree(asked, member, item, heading=name) for name, item in value.items()]
+                made = {name: item for (name, _), (item, _) in zip(names, items, strict=True)}
+                return made, sum((changed for _, changed in (*names, *items)), Counter())
+            case _:
+                return value, Counter()
+
+    def folder(self, asked: Asked, member: str, name: str) -> None:
+        """Refuse what would be the name of a folder and looks like a credential, in both modes."""
+        if self.mode != "off" and (kind := _kind_in(name)):
+            raise Refusal("invalid", f"{member} looks like a credential ({kind}): choose another name", field=member)
+
+    def note(self, asked: Asked, section: str, content: str) -> tuple[str, str, Mapping[str, int]]:
+        """Return section and content of a note, and what was changed; what is below `Wi-Fi password` is a secret."""
+        if self.mode == "off":
+            return section, content, {}
+        whole = f"{section}: {content}"
+        if not find_secrets(whole if whole.isascii() else neutralise(whole).text):  # nothing hides in ASCII
+            return section, content, {}
+        section, changed = self.text(asked, "payload.section", section)
+        content, more = self.text(asked, "payload.content", content, heading=section)
+        return section, content, Counter(changed) + Counter(more)
+
+    def name(self, asked: Asked, member: str, name: str) -> str:
+        """Return a name that is shown between brackets, without credentials."""
+        clean, changed = self.text(asked, member, name)
+        return clean.translate({ord("["): "(", ord("]"): ")"}) if changed else name
+
+    def session(self, asked: Asked) -> None:
+        """Refuse a session whose name looks like a credential, in both modes: it would be the name of a file."""
+        if self.mode != "off" and (kind := _kind_in(asked.session)):
+            raise Refusal(
+                "invalid", f"session looks like a credential ({kind}): name the conversation otherwise", field="session"
+            )
+
+    def key(self, asked: Asked, member: str, key: str) -> None:
+        """Refuse a key that looks like a credential, in both modes: it would be the name of a file."""
+        if self.mode != "off" and (kind := _kind_in(key)):
+            raise Refusal("invalid", f"{member} looks like a credential ({kind}): name it otherwise", field=member)
+
+    def _report(self, asked: Asked, member: str, kinds: Mapping[str, int]) -> None:
+        if self.mode == "refuse":
+            raise Refusal(
+                "invalid",
+                f"{member} holds what looks like a credential ({', '.join(kinds)}): take it out, or say where it is "
+                "kept, and send it again; nothing was saved",
+                field=member,
+            )
+        log.warning(
+            "secret.redacted",
+            group=asked.group,
+            sender=asked.sender,
+            id=asked.request_id,
+            member=member,
+            kinds=dict(kinds),
+        )
+
+
+@lru_cache(maxsize=1024)
+def _kind_in(name: str) -> str | None:
+    found = find_secrets(name)
+    return found[0].kind if found else None

@@ -1,0 +1,276 @@
+"""Working memory: `save_to_working_memory`, `get_from_…`, `search_…`, `list_working_memory` (RB6, RB12)."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeAlias
+
+from honeybadger_agent.wire import (
+    GetFromWorkingMemory,
+    ListWorkingMemory,
+    Refusal,
+    SaveToWorkingMemory,
+    SearchWorkingMemory,
+)
+from honeybadger_host.domain import Asked, ChangeHandler, FileWritten, Handler, Outcome, QueryHandler
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.working_memory import (
+    Inventory,
+    Label,
+    WorkingEntry,
+    dump_entry,
+    entry_file,
+    find,
+    live,
+    preview,
+    session_folder,
+    span_text,
+    time_text,
+    to_milliseconds,
+)
+from honeybadger_host.memory.working_memory_store import Shelves, checked
+from honeybadger_host.settings import Working
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
+
+InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
+"""(group, session, now) -> what the context tells of it."""
+
+_MOST_FILES: Final = 20
+"""Times the limit: so many files of a session, expired ones too, until they are swept (60 s)."""
+_SWEPT_SECONDS: Final = 60.0
+_OFF: Final = "working memory is off on this host (working.enabled): do without it"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingRoom:
+    """What the handlers work with."""
+
+    shelves: Shelves
+    whole_files: WholeFiles
+    settings: Working
+
+
+def working_table(room: WorkingRoom, screen: Screen) -> Mapping[str, Handler]:
+    """Return the handlers of working memory; all refuse when it is off."""
+    table: Mapping[str, Handler] = {
+        "save_to_working_memory": _save(room, screen),
+        "get_from_working_memory": _get(room),
+        "search_working_memory": _search(room),
+        "list_working_memory": _list(room),
+    }
+    return table if room.settings.enabled else {name: _off(handler) for name, handler in table.items()}
+
+
+def inventory_of(shelves: Shelves, settings: Working) -> InventoryOf:
+    """Return what the context asks for a session's inventory."""
+
+    def off(group: str, session: str, now: datetime) -> Inventory:
+        return Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
+
+    return shelves.inventory if settings.enabled else off
+
+
+def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler:
+    """Return the handler of `save_to_working_memory`: what the key held before is replaced, its expiry too."""
+
+    def prepare(asked: Asked) -> None:
+        payload = asked.payload
+        assert isinstance(payload, SaveToWorkingMemory)  # noqa: S101  the table pairs type and payload
+        room.shelves.bring(asked.group, asked.session)
+        file = entry_file(asked.group, asked.session, payload.key)
+        data = room.whole_files.load(file)
+        if data is not None:
+            checked(data, asked.group, asked.session, file)
+
+    def decide(asked: Asked, now: datetime) -> Outcome:
+        payload = asked.payload
+        assert isinstance(payload, SaveToWorkingMemory)  # noqa: S101  the table pairs type and payload
+        screen.session(asked)
+        key = _key(payload.key)
+        screen.key(asked, "payload.key", key)
+        at = to_milliseconds(now)
+        changed: Counter[str] = Counter()
+        data = _clean(asked, screen, "payload.data", payload.data, changed, heading=key)
+        size = len(data.encode())
+        if size > room.settings.max_data_bytes:
+            raise Refusal(
+                "too_large",
+                f"payload.data has {size} bytes, the limit is {room.settings.max_data_bytes} (working.max_data_bytes): "
+                "save it in parts, under a key each; nothing was saved",
+                field="payload.data",
+            )
+        category, tags = _names(asked, screen, payload, changed)
+        label = Label(key, category, tags, at, at + _ttl(payload, room.settings), asked.sender, len(data))
+        file = entry_file(asked.group, asked.session, key)
+        is_new = _see_room(room, asked, file, now)
+        change = FileWritten(
+            asked.group,
+            "working",
+            file,
+            dump_entry(WorkingEntry(label, data), asked.session, asked.request_id),
+            room.whole_files.get(file),
+        )
+        result: dict[str, Any] = {"key": key, "expires_at": time_text(label.expires_at), "replaced": not is_new}
+        if changed:
+            result["neutralised"] = dict(changed)
+        return Outcome(result, (change,))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _get(room: WorkingRoom) -> QueryHandler:
+    """Return the handler of `get_from_working_memory`."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, GetFromWorkingMemory)  # noqa: S101  the table pairs type and payload
+        entry = room.shelves.read(asked.group, asked.session, payload.key)
+        if entry is None or entry.label.is_expired(now):
+            labels = live(room.shelves.look(asked.group, asked.session).labels.values(), now)
+            near = difflib.get_close_matches(payload.key, [label.key for label in labels], n=1, cutoff=0.6)
+            hint = f"did you mean {near[0]!a}?" if near else "list_working_memory shows what is there"
+            raise Refusal(
+                "not_found",
+                f"the working memory of session {asked.session} has no such key, or it has expired; {hint}",
+                field="payload.key",
+            )
+        return {**_label(entry.label), "stored_at": time_text(entry.label.stored_at), "data": entry.data}
+
+    return QueryHandler(answer)
+
+
+def _search(room: WorkingRoom) -> QueryHandler:
+    """Return the handler of `search_working_memory`."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, SearchWorkingMemory)  # noqa: S101  the table pairs type and payload
+        if is_blank(neutralise(payload.query).text):
+            raise Refusal(
+                "invalid", "payload.query is blank: list_working_memory shows every key", field="payload.query"
+            )
+        entries = room.shelves.read_all(asked.group, asked.session, now)
+        found = find(entries, payload.query, payload.category, payload.tags or ())
+        return {
+            "hits": [
+                {**_label(entry.label), "score": round(score, 4), "text": preview(entry, payload.query)}
+                for entry, score in found
+            ]
+        }
+
+    return QueryHandler(answer)
+
+
+def _list(room: WorkingRoom) -> QueryHandler:
+    """Return the handler of `list_working_memory`: by key, without data."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        assert isinstance(asked.payload, ListWorkingMemory)  # noqa: S101  the table pairs type and payload
+        shelf = room.shelves.look(asked.group, asked.session)
+        return {
+            "entries": [_label(label) for label in live(shelf.labels.values(), now)],
+            "max_entries": room.settings.max_entries,
+            "skipped": shelf.skipped,
+        }
+
+    return QueryHandler(answer)
+
+
+def _off(handler: Handler) -> Handler:
+    """Return a handler that refuses, of the same kind."""
+
+    def refuse(asked: Asked, now: datetime) -> Any:
+        raise Refusal("invalid", _OFF, field="type")
+
+    return ChangeHandler(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
+
+
+def _key(key: str) -> str:
+    """Return a key as it is. Raises Refusal: it could forge a line, or what one sees is not what it is."""
+    if one_line(key).text != key or is_blank(key):
+        raise Refusal(
+            "invalid",
+            "payload.key must be one visible line, without spaces around it and without hidden characters",
+            field="payload.key",
+        )
+    return key
+
+
+def _clean(asked: Asked, screen: Screen, member: str, text: str, changed: Counter[str], *, heading: str = "") -> str:
+    """Return a text without credentials and neutralised; what was changed is counted. Raises Refusal."""
+    text, screened = screen.text(asked, member, text, heading=heading)
+    neutral = neutralise(text)
+    if is_blank(neutral.text):
+        raise Refusal("invalid", f"{member} is blank: nothing was saved", field=member)
+    changed.update(screened)
+    changed.update(neutral.changed)
+    return neutral.text
+
+
+def _names(
+    asked: Asked, screen: Screen, payload: SaveToWorkingMemory, changed: Counter[str]
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return category and tags, one line and once each."""
+
+    def clean(member: str, text: str) -> str:
+        return one_line(_clean(asked, screen, member, text, changed)).text
+
+    category = None if payload.category is None else clean("payload.category", payload.category)
+    return category, tuple(dict.fromkeys(clean("payload.tags", tag) for tag in payload.tags or ()))
+
+
+def _ttl(payload: SaveToWorkingMemory, settings: Working) -> timedelta:
+    minutes = payload.ttl_minutes
+    if minutes is None:
+        minutes = min(settings.default_ttl_minutes, settings.max_ttl_minutes)
+    elif minutes > settings.max_ttl_minutes:
+        raise Refusal(
+            "invalid",
+            f"payload.ttl_minutes must be at most {settings.max_ttl_minutes:g} (working.max_ttl_minutes); what is to "
+            "last belongs into save_memory or update_memory",
+            field="payload.ttl_minutes",
+        )
+    return timedelta(milliseconds=max(1, int(minutes * 60_000)))
+
+
+def _see_room(room: WorkingRoom, asked: Asked, file: str, now: datetime) -> bool:
+    """Return whether a key is new to its session. Raises Refusal: there is no room for another one."""
+    labels = room.shelves.at_hand(asked.group, asked.session)
+    lives = {name: label for name, label in labels.items() if not label.is_expired(now)}
+    if file in lives:
+        return False
+    limit = room.settings.max_entries
+    if len(lives) >= limit:
+        first = min(label.remaining(now) for label in lives.values())
+        raise Refusal(
+            "too_large",
+            f"the working memory of session {asked.session} holds {len(lives)} entries, the limit is {limit} "
+            f"(working.max_entries): save under a key it has (list_working_memory), which replaces that entry, or "
+            f"wait: the next one expires in {span_text(first)}; nothing was saved",
+            field="payload.key",
+        )
+    if file not in labels and len(labels) >= limit * _MOST_FILES:
+        raise Refusal(
+            "rate_limited",
+            f"session {asked.session} has saved {len(labels)} entries that expired just now: save under the same keys, "
+            "or more slowly; nothing was saved",
+            field="payload.key",
+            retry_after_seconds=_SWEPT_SECONDS,
+        )
+    return True
+
+
+def _label(label: Label) -> dict[str, Any]:
+    return {
+        "key": label.key,
+        "expires_at": time_text(label.expires_at),
+        "category": label.category,
+        "tags": list(label.tags),
+        "by": label.by,
+        "characters": label.characters,
+    }

@@ -1,1 +1,0 @@
-"""The road from a dropped file to its reply."""

@@ -1,0 +1,270 @@
+"""A long-term entry and its file: parsed, written, named after its text. Pure (RB1, RB4, AM3, AM6).
+
+`groups/<group>/memory/<category>/<id>.json`: the place says which entry it is, so a person moves one to another
+category by moving its file. Source: docs/decisions/013-entries.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
+from honeybadger_agent.wire.numbers import check_numbers
+from honeybadger_host.storage.files import BOM
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+
+MAX_ENTRY_FILE_BYTES: Final = 1024 * 1024
+"""A longer file is no entry: 20 times what the largest request can make of one."""
+_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32: no letter that is taken for another; lower case, for file systems that do not tell."""
+_ID_CHARACTERS: Final = 12
+_SHALLOW: Final = 250
+"""Brackets that are not worth a look at how deep they stand."""
+_KNOWN: Final = frozenset(
+    ("id", "content", "title", "aliases", "category", "tags", "created", "updated", "metadata", "by", "reinforced")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing worth knowing for long.
+
+    Args:
+        tags: labels, each once whatever its case; so are `aliases`.
+        created: UTC; None: a person wrote the file and did not say.
+        updated: UTC, of the last save through the host; None as above.
+        by: the sender's folder that saved it first; None: a person wrote it.
+        name: of a document, as a file's: no other entry of the category has it. None: it is known by its text.
+        title: a name it is found under; `aliases`: further ones.
+        reinforced: how often the same was saved again.
+        more: members of the file that are not ours; kept when the host writes it.
+    """
+
+    id: str
+    category: str
+    content: str
+    tags: tuple[str, ...] = ()
+    created: datetime | None = None
+    updated: datetime | None = None
+    metadata: Mapping[str, Json] = field(default_factory=dict)
+    by: str | None = None
+    title: str | None = None
+    aliases: tuple[str, ...] = ()
+    reinforced: int = 0
+    more: Mapping[str, Json] = field(default_factory=dict)
+    name: str | None = None
+
+
+# --------------------------------------------------------------------------------------------------------------- places
+
+
+def memory_folder(group: str) -> str:
+    """Return the folder of a group's entries, below the home folder."""
+    return f"groups/{group}/memory"
+
+
+def entry_file(group: str, category: str, entry_id: str) -> str:
+    """Return the file of an entry, below the home folder."""
+    return f"{memory_folder(group)}/{category}/{entry_id}.json"
+
+
+def place_of(file: str) -> tuple[str, str, str]:
+    """Return group, category and id of an entry's file; directly in `memory/` is `general`.
+
+    Args:
+        file: below the home folder.
+    Raises ValueError: no entry lies there; the message says which name is wrong.
+    """
+    parts = file.split("/")
+    if len(parts) < 4 or parts[0] != "groups" or parts[2] != "memory":
+        raise ValueError(f"{file} is not in groups/<group>/memory/")
+    category, name = "/".join(parts[3:-1]) or GENERAL, parts[-1]
+    if not CATEGORY.fullmatch(category):
+        raise ValueError(f"its folder {category!a} is no category: names of letters, digits, - and _, up to 8 deep")
+    if not name.endswith(".json") or not ENTRY_ID.fullmatch(name[:-5]):
+        raise ValueError(f"its name {name!a} is no id: 1-64 letters, digits, - and _, then .json")
+    return parts[1], category, name[:-5]
+
+
+# ----------------------------------------------------------------------------------------------------------- the file
+
+
+def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> Entry:
+    """Return the entry in a file. `{"content": "..."}` is enough; id and category are where it lies.
+
+    Args:
+        file: below the home folder.
+        modified: stands in for times that the file does not say.
+    Raises ValueError: what is wrong with it, for the person who wrote it.
+    """
+    _, category, entry_id = place_of(file)
+    if len(data) > MAX_ENTRY_FILE_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, an entry has at most {MAX_ENTRY_FILE_BYTES}")
+    try:
+        value = orjson.loads(data.removeprefix(BOM))
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if data.count(b"[") + data.count(b"{") > _SHALLOW:
+        try:
+            orjson.dumps([[[[value]]]])  # a reply holds it a few levels down
+        except TypeError:
+            raise ValueError("it is nested too deep: 250 levels at most") from None
+    check_numbers(data.removeprefix(BOM))
+    if not isinstance(value, dict):
+        raise ValueError('it must be a JSON object, as {"content": "User prefers dark mode"}')
+    content = _text(value, "content")
+    if content is None or not content.strip():
+        raise ValueError('it needs "content", a text that is not blank')
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict | None):
+        raise ValueError('"metadata" must be an object, as {"source": "interview"}')
+    reinforced = value.get("reinforced")
+    if reinforced is not None and (type(reinforced) is not int or reinforced < 0):
+        raise ValueError('"reinforced" must be a number, 0 or more')
+    created, updated = _time(value, "created"), _time(value, "updated")
+    name = _name(value.get("name"))
+    known = _KNOWN if name is None else _KNOWN | {"name"}
+    return Entry(
+        id=entry_id,
+        category=category,
+        content=content,
+        tags=_texts(value, "tags"),
+        created=created or modified,
+        updated=updated or modified,
+        metadata=metadata or {},
+        by=_text(value, "by"),
+        title=_text(value, "title") or None,
+        aliases=_texts(value, "aliases"),
+        reinforced=reinforced or 0,
+        name=name,
+        more={member: what for member, what in value.items() if member not in known},
+    )
+
+
+def dump_entry(entry: Entry) -> bytes:
+    """Return the bytes of an entry's file: indented JSON, a member that says nothing left out."""
+    value: dict[str, Any] = {"id": entry.id, "content": entry.content}
+    if entry.name is not None:
+        value["name"] = entry.name
+    if entry.title is not None:
+        value["title"] = entry.title
+    if entry.aliases:
+        value["aliases"] = entry.aliases
+    value |= {"category": entry.category, "tags": entry.tags}
+    for name, at in (("created", entry.created), ("updated", entry.updated)):
+        if at is not None:
+            value[name] = show_time(at)
+    value |= {"metadata": entry.metadata, "by": entry.by, "reinforced": entry.reinforced, **entry.more, **value}
+    if entry.by is None:
+        del value["by"]
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def version_of(data: bytes) -> str:
+    """Return the name of what an entry's file holds, 16 characters; any change makes another."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def show_time(at: datetime) -> str:
+    """Return an aware time in UTC as RFC 3339."""
+    digits = "milliseconds" if at.microsecond and not at.microsecond % 1000 else "auto"
+    return at.astimezone(UTC).isoformat(timespec=digits).replace("+00:00", "Z")
+
+
+def _name(value: object) -> str | None:
+    """Return the name of an entry; a member of that name which cannot be one is the person's own."""
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) and is_name(value) else None
+
+
+def _text(value: Mapping[str, Any], name: str) -> str | None:
+    text = value.get(name)
+    if not isinstance(text, str | None):
+        raise ValueError(f'"{name}" must be a text')
+    return text
+
+
+def _texts(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    texts = value.get(name)
+    if texts is None:
+        return ()
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f'"{name}" must be a list of texts, as ["one", "two"]')
+    return each_once(texts)
+
+
+def _time(value: Mapping[str, Any], name: str) -> datetime | None:
+    text = _text(value, name)
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is UTC:
+            return at
+        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f'"{name}" must be a time, as 2026-11-21T06:00:00Z or 2026-11-21') from None
+
+
+# ------------------------------------------------------------------------------------------------ what is known already
+
+
+def normalise(text: str) -> str:
+    """Return what two texts share that say the same: without case, width, and ways to write white space."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(folded.split())
+
+
+def entry_id(category: str, normalised: str, salt: int = 0) -> str:
+    """Return the id of an entry, 12 characters (60 bits): the same text in the same category has the same.
+
+    Args:
+        normalised: see `normalise`.
+        salt: the next one when an entry of that id says something else now.
+    """
+    text = f"{category.casefold()}\0{normalised}" + (f"\0{salt}" if salt else "")
+    bits = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 4
+    return "".join(_ALPHABET[bits >> shift & 31] for shift in range(5 * (_ID_CHARACTERS - 1), -1, -5))
+
+
+def named_id(category: str, name: str, salt: int = 0) -> str:
+    """Return the id of an entry with a name: the same name in the same category has the same; see `entry_id`."""
+    return entry_id(category, f"\0{name}", salt)  # no normalised text begins so
+
+
+def reinforce(known: Entry, said: Entry) -> Entry:
+    """Return what is known after the same was said again.
+
+    The text and who said it first stay; tags, aliases and metadata are added to; where both have a title, or the same
+    member of the metadata, the new one counts.
+    """
+    return replace(
+        known,
+        tags=each_once((*known.tags, *said.tags)),
+        aliases=each_once((*known.aliases, *said.aliases)),
+        title=said.title or known.title,
+        metadata={**known.metadata, **said.metadata},
+        updated=said.updated,
+        reinforced=known.reinforced + 1,
+    )
+
+
+def each_once(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return texts in order, each once whatever its case, none of them blank."""
+    first: dict[str, str] = {}
+    texts = tuple(texts)
+    if len(texts) == 1:
+        return texts if texts[0].strip() else ()
+    for text in texts:
+        if text.strip():
+            first.setdefault(normalise(text), text)
+    return tuple(first.values())

@@ -1,0 +1,168 @@
+"""The folders of long-term entries: where one lies, where a new one goes, how many there are.
+
+Folders are looked at when asked for, so what people do in them needs no event. Links are not followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from honeybadger_agent.wire import CATEGORY, ENTRY_ID
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.entry import Entry, memory_folder, parse_entry, place_of
+from honeybadger_host.storage.atomic_files import fingerprint
+from honeybadger_host.storage.files import Signature, kind_of
+
+log = structlog.get_logger()
+
+_LOOK_AGAIN_SECONDS: Final = 5.0
+"""Listing a folder of 100,000 entries takes 40 ms, and every save changes it."""
+_LOOK_PAUSE: Final = 20
+"""So many times as long as a look took, the next one waits, where that is longer: 40 s for a million entries."""
+_COARSEST_STAMP_NS: Final = 3_000_000_000
+"""A folder changed so lately may change again without its time stamp showing it."""
+_MOST_REPORTED: Final = 10_000
+
+
+class EntryFiles:
+    """The entries' folders of all groups. Any thread.
+
+    Args:
+        home: groups are below it.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._lock = threading.Lock()
+        self._listed: dict[str, tuple[Signature, tuple[str, ...]]] = {}
+        """Folder -> how it was when it was listed, and the names of the folders in it."""
+        self._folders: dict[str, list[str]] = {}
+        """Group -> its folders, below the home folder, as last seen."""
+        self._look_again_at: dict[str, float] = {}
+        self._spelled: dict[tuple[str, str], str] = {}
+        """(group, category in lower case) -> as it was spelled first."""
+        self._reported: dict[str, int] = {}
+        """File -> fingerprint of the bytes that were reported as malformed."""
+
+    # ------------------------------------------------------------------------------------------------------ finding
+
+    def find(self, group: str, entry_id: str) -> list[str]:
+        """Return the files of an id: none, one, or more when a person copied it to another category."""
+        name = f"{entry_id}.json"
+        with self._lock:
+            is_fresh = time.monotonic() < self._look_again_at.get(group, 0.0)
+            found = self._with_file(group, name) if is_fresh else []
+            if not found:
+                self._look(group)
+                found = self._with_file(group, name)
+            return found
+
+    def place(self, group: str, category: str, *, is_new: bool = True) -> str:
+        """Return a category as it is spelled on disk: one that differs in case only is the same.
+
+        Args:
+            is_new: one that is not there will be, and is spelled so from now on.
+        Raises WorldFailed: something that is no folder is in the place of one.
+        """
+        placed = ""
+        with self._lock:
+            self._is_folder(group, "")
+            for name in category.split("/"):
+                wanted = f"{placed}/{name}".lstrip("/")
+                if not self._is_folder(group, wanted):
+                    if (group, wanted.lower()) not in self._spelled:
+                        self._look(group)
+                    wanted = self._spelled.get((group, wanted.lower()), wanted)
+                    if is_new:
+                        self._spelled[group, wanted.lower()] = wanted
+                    self._is_folder(group, wanted)
+                placed = wanted
+        return placed
+
+    def categories(self, group: str) -> dict[str, int]:
+        """Return category -> how many entry files lie in it, sorted; those that are empty are left out."""
+        counts: dict[str, int] = {}
+        with self._lock:
+            self._look(group)
+            folders = list(self._folders[group])
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                names = os.listdir(self.home / folder)
+                count = sum(name.endswith(".json") and ENTRY_ID.fullmatch(name[:-5]) is not None for name in names)
+                if count:
+                    category = place_of(f"{folder}/x.json")[1]
+                    counts[category] = counts.get(category, 0) + count
+        return dict(sorted(counts.items(), key=lambda item: item[0].split("/")))
+
+    def _with_file(self, group: str, name: str) -> list[str]:
+        return [
+            f"{folder}/{name}" for folder in self._folders.get(group, ()) if os.path.lexists(self.home / folder / name)
+        ]
+
+    def _is_folder(self, group: str, category: str) -> bool:
+        """Return whether a category has a folder. Raises WorldFailed."""
+        file = f"{memory_folder(group)}/{category}".rstrip("/")
+        try:
+            mode = os.stat(self.home / file, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise WorldFailed(f"{file} cannot be looked at: {error.strerror}") from error
+        if not stat.S_ISDIR(mode):
+            raise WorldFailed(f"{file} is {kind_of(mode)} where the host needs a folder: move it away")
+        return True
+
+    def _look(self, group: str) -> None:
+        """Find the folders of a group; listed are those that changed."""
+        begun = time.monotonic()
+        self._folders[group] = []
+        for folder in self._walk(memory_folder(group)):
+            self._folders[group].append(folder)
+            category = folder.removeprefix(memory_folder(group)).lstrip("/")
+            self._spelled.setdefault((group, category.lower()), category)
+        ended = time.monotonic()
+        self._look_again_at[group] = ended + max(_LOOK_AGAIN_SECONDS, _LOOK_PAUSE * (ended - begun))
+
+    def _walk(self, folder: str) -> Iterator[str]:
+        path = self.home / folder
+        try:
+            status = os.stat(path, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
+                raise NotADirectoryError
+            signature, below = self._listed.get(folder, (None, ()))
+            if signature != Signature.of(status):
+                with os.scandir(path) as entries:
+                    below = tuple(sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False)))
+                if time.time_ns() - status.st_mtime_ns > _COARSEST_STAMP_NS:
+                    self._listed[folder] = (Signature.of(status), below)
+        except OSError:  # it went, or is not ours to look into: `doctor` names it
+            self._listed.pop(folder, None)
+            return
+        yield folder
+        for name in below:
+            if CATEGORY.fullmatch(f"{folder}/{name}".split("/", 3)[3]):
+                yield from self._walk(f"{folder}/{name}")
+
+    # ------------------------------------------------------------------------------------------------------ reading
+
+    def parse(self, file: str, data: bytes) -> Entry:
+        """Return the entry in a file. Raises ValueError, which is logged once for what the file holds now."""
+        try:
+            return parse_entry(data, file)
+        except ValueError as error:
+            with self._lock:
+                if self._reported.get(file) != fingerprint(data):
+                    if len(self._reported) >= _MOST_REPORTED:
+                        self._reported.clear()
+                    self._reported[file] = fingerprint(data)
+                    log.warning("entry.skipped", file=file, why=str(error))
+            raise

@@ -1,0 +1,521 @@
+"""Session documents on disk and in memory (CM2, CM5): the written generation, and the turns of the log behind it.
+
+What somebody edits counts from its next use; a file that cannot be read is set aside with a reason, and the last good
+generation takes its place (docs/decisions/014-session-documents.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import orjson
+import structlog
+
+from honeybadger_agent.mailbox import SESSION
+from honeybadger_host.domain import FileRemoved, FileWritten, Turn, TurnAdded, Whole
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.compaction import CompactionLimits, compact, with_left_out
+from honeybadger_host.memory.session_document import SessionDocument, dump_document, parse_document, with_turns
+from honeybadger_host.memory.turn_log import Conversations, Window, read_window, turns_file
+from honeybadger_host.storage import files
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.files import Signature
+
+log = structlog.get_logger()
+
+_GRAIN_SECONDS: Final = 0.02
+"""A file saved so recently may be saved again without a sign of it: kernels stamp files with a clock of 4-10 ms."""
+_BEING_SAVED_SECONDS: Final = 2.0
+"""A file that cannot be read and is so young may be an editor's, half written: it is looked at again, not moved."""
+_MOST_BEHIND: Final = 1000
+"""Turns that are folded into a document at most; a summary has no room for older ones, it counts them."""
+_LAST_WRITES_SECONDS: Final = 3.0
+_NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
+_READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+
+def session_file(group: str, session: str) -> str:
+    """Return the document of a session, below the home folder."""
+    return f"data/context/{group}/{session}.json"
+
+
+def deleted_file(group: str, session: str) -> str:
+    """Return what a deleted document leaves, below the home folder: up to which turn it is forgotten."""
+    return f"{session_file(group, session)}.deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A document as its file has it.
+
+    Args:
+        data: the file; None: there is none, the document is empty.
+        signature: of the file; None when there is none.
+        complaint: what is wrong with a file that somebody may still be saving; then the document is the one before.
+    """
+
+    data: bytes | None
+    document: SessionDocument
+    signature: Signature | None
+    complaint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A document as it is now, the turns of the log included.
+
+    Args:
+        data: the file, which may lack the newest turns; None: there is none.
+    """
+
+    document: SessionDocument
+    data: bytes | None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was ever said or kept in the session."""
+        return self.data is None and not self.document.recent_history
+
+
+@dataclass(slots=True)
+class _Working:
+    """What one slice of requests knows of a session.
+
+    Args:
+        base: the file as it will be; the turns in `behind` come after it.
+        entries, tokens: of the history with those turns.
+        tombstone: what `deleted_file` will hold.
+    """
+
+    base: SessionDocument
+    data: bytes | None
+    behind: list[Turn]
+    entries: int
+    tokens: int
+    tombstone: bytes | None = None
+    is_changed: bool = False
+    whole: SessionDocument | None = None
+    """Base and turns together, once somebody wanted them."""
+
+    @classmethod
+    def of(cls, base: SessionDocument, data: bytes | None, behind: list[Turn]) -> _Working:
+        entries = len(base.recent_history) + len(behind)
+        return cls(base, data, behind, entries, base.tokens + sum(turn.token_count for turn in behind))
+
+
+class Sessions:
+    """The documents of all sessions.
+
+    `read`, `peek` and `names` may run on any thread. The road calls `prepare` on its worker before a slice is decided,
+    `view` to `foresee` on the event loop, `settle` when the slice is written, `write_out` when nothing waits. Of whole
+    files it hears as a follower of `WholeFiles`.
+
+    Args:
+        last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
+        is_behind: whether a file could not be written yet with what the journal has.
+        max_sessions: documents kept in memory; the least recently used leave.
+        write_out_seconds: how long after the last turn the file is brought up to date.
+        wall_seconds: since the epoch, the clock of the file system.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        conversations: Conversations,
+        limits: CompactionLimits,
+        *,
+        last_written: Callable[[str], bytes | None],
+        is_behind: Callable[[str], bool] = lambda file: False,
+        max_sessions: int = 1024,
+        write_out_seconds: float = 2.0,
+        wall_seconds: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits = limits
+        self._home = home
+        self._conversations = conversations
+        self._last_written = last_written
+        self._is_behind = is_behind
+        self._max_sessions = max_sessions
+        self._write_out_seconds = write_out_seconds
+        self._wall_seconds = wall_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._generations: OrderedDict[tuple[str, str], Generation] = OrderedDict()
+        self._working: dict[tuple[str, str], _Working] = {}
+        self._decided: dict[str, tuple[_Working, bytes | None, SessionDocument]] = {}
+        """File -> what it will be, between a decision and its `foresee`; spares reading our own JSON."""
+        self._lagging: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """Sessions whose file lacks turns -> when the newest came; the longest quiet first."""
+
+    # ------------------------------------------------------------------------------------------------------- any thread
+
+    def read(self, group: str, session: str) -> View:
+        """Return a document as it is. Raises WorldFailed: something that is no file is in its place."""
+        generation = self._generation(group, session)
+        base, behind = self._behind(group, session, generation.document)
+        return View(self._folded(base, behind), generation.data)
+
+    def peek(self, group: str, session: str) -> View:
+        """The same, for a list: nothing is kept in memory or set right. Raises ValueError, too: it cannot be read."""
+        data = read_whole(self._home / session_file(group, session))
+        document = self._empty(group, session) if data is None else parse_document(data, session)
+        base, behind = self._behind(group, session, document)
+        return View(self._folded(base, behind), data)
+
+    def names(self, group: str) -> list[tuple[str, float]]:
+        """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
+
+        Changes are seconds since the epoch.
+        """
+        found: dict[str, float] = {}
+        for folder, end in ((f"data/context/{group}", ".json"), (f"data/sessions/{group}", ".jsonl")):
+            for name, changed in _files_in(self._home / folder, end):
+                found[name] = max(changed, found.get(name, 0.0))
+        return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+    # --------------------------------------------------------------------------------------------------------- the road
+
+    def prepare(self, group: str, session: str) -> None:
+        """Load what a decision about a session needs. Raises WorldFailed."""
+        if (group, session) not in self._working:
+            generation = self._generation(group, session)
+            if generation.complaint is not None:
+                raise WorldFailed(f"{session_file(group, session)} {generation.complaint}: somebody may be saving it")
+            base, behind = self._behind(group, session, generation.document)
+            self._working[group, session] = _Working.of(base, generation.data, behind)
+
+    def prepare_removal(self, group: str, session: str) -> None:
+        """The same, for `remove`. Raises WorldFailed."""
+        self.prepare(group, session)
+        self._working[group, session].tombstone = read_whole(self._home / deleted_file(group, session))
+
+    def view(self, group: str, session: str) -> View:
+        """Return a document with everything decided so far. It must be prepared."""
+        working = self._working[group, session]
+        if working.whole is None:
+            working.whole = self._folded(working.base, working.behind)
+        return View(working.whole, working.data)
+
+    def write(self, group: str, session: str, document: SessionDocument) -> FileWritten:
+        """Return the change that makes a document the file."""
+        working = self._working[group, session]
+        file, data = session_file(group, session), dump_document(document)
+        self._decided[file] = (working, data, document)
+        return FileWritten(group, "session", file, data, working.data, turns_file(group, session))
+
+    def after_turns(self, changes: Sequence[TurnAdded], now: datetime) -> tuple[FileWritten, ...]:
+        """Return what follows from more turns of a session: the document, compacted, when it is over a limit.
+
+        Args:
+            changes: one at least, all of one session.
+        """
+        change = changes[-1]
+        working = self._working.get((change.group, change.session))
+        tokens = sum(added.turn.token_count for added in changes)
+        if working is None or not self.limits.are_passed(working.entries + len(changes), working.tokens + tokens):
+            return ()
+        document = with_turns(working.base, [*working.behind, *(added.turn for added in changes)])
+        compacted = compact(document, now, self.limits)
+        log.info(
+            "session.compacted",
+            group=change.group,
+            session=change.session,
+            summarised=compacted.summarised,
+            tokens_before=document.tokens,
+            tokens=compacted.document.tokens,
+        )
+        return (self.write(change.group, change.session, compacted.document),)
+
+    def remove(self, group: str, session: str, sender: str, now: datetime) -> tuple[Whole, ...]:
+        """Return the changes that delete a document, so that no turn of before comes back; empty: there is nothing."""
+        working = self._working[group, session]
+        if working.data is None and not working.behind:
+            return ()
+        turns = self.view(group, session).document.turns
+        forgotten = {"session_id": session, "turns": turns, "deleted_at": _stamp(now), "by": sender}
+        file = deleted_file(group, session)
+        self._decided[file] = (working, None, SessionDocument(session, turns=turns))
+        data, upon = orjson.dumps(forgotten, option=_READABLE), turns_file(group, session)
+        tombstone = FileWritten(group, "session", file, data, working.tombstone, upon)
+        if working.data is None:
+            return (tombstone,)
+        return tombstone, FileRemoved(group, "session", session_file(group, session), working.data)
+
+    def foresee(self, change: TurnAdded | Whole) -> None:
+        """Take in a change that was decided and is not written yet; those of other rooms are passed over."""
+        if isinstance(change, TurnAdded):
+            held = self._working.get((change.group, change.session))
+            if held is not None:
+                held.behind.append(change.turn)
+                held.entries += 1
+                held.tokens += change.turn.token_count
+                held.whole = None
+        elif (decided := self._decided.pop(change.file, None)) is not None:
+            working, data, document = decided
+            if data is None:
+                working.tombstone = change.data
+            working.base, working.data, working.behind = document, data, []
+            working.entries, working.tokens = len(document.recent_history), document.tokens
+            working.is_changed, working.whole = True, document
+
+    def settle(self) -> None:
+        """End a slice."""
+        now = self._clock()
+        with self._lock:
+            for key, working in self._working.items():
+                if working.is_changed:
+                    # read again with the next use, not parsed again if it is what was decided
+                    self._generations[key] = Generation(working.data, working.base, _NEVER_SEEN)
+                if working.behind:
+                    self._lagging[key] = now
+                    self._lagging.move_to_end(key)
+                else:
+                    self._lagging.pop(key, None)
+        self._working.clear()
+        self._decided.clear()
+
+    def write_out(self) -> bool:
+        """Bring the file up to date that lags behind its log the longest, if its session is quiet; return whether.
+
+        Not through the journal, which has the turns already. It is durable at once: a change that replaces it must find
+        it after a power cut.
+        """
+        key = next(iter(self._lagging), None)
+        if key is None or self._clock() - self._lagging[key] < self._write_out_seconds:
+            return False
+        return self._write_out(key)
+
+    def write_out_all(self) -> None:
+        """Bring the files up to date, as the last thing before the end, for a few seconds; the logs have the rest."""
+        until = self._clock() + _LAST_WRITES_SECONDS
+        for key in list(self._lagging):
+            if self._clock() > until:
+                log.warning("session.write_failed", waiting=len(self._lagging), error="no time left")
+                return
+            self._write_out(key)
+
+    def _write_out(self, key: tuple[str, str]) -> bool:
+        del self._lagging[key]
+        file = session_file(*key)
+        path = self._home / file
+        try:
+            generation = self._generation(*key)
+            base, behind = self._behind(*key, generation.document)
+            if not behind or generation.complaint is not None or self._is_behind(file):
+                return False
+            document = self._folded(base, behind)
+            data = dump_document(document)
+            is_first = not path.parent.exists()
+            files.make_folders(path.parent)
+            if read_whole(path) != generation.data:
+                return False  # somebody saves it just now
+            files.replace(path, data)
+            if is_first:  # the names of new folders, too
+                files.sync_folder(path.parent.parent)
+                files.sync_folder(path.parent.parent.parent)
+        except (OSError, WorldFailed) as error:
+            log.warning("session.write_failed", file=file, error=str(error), now_what="the log has every turn")
+            return False
+        with self._lock:
+            self._keep(key, Generation(data, document, _NEVER_SEEN))
+        return True
+
+    # ------------------------------------------------------------------------------------------------------ generations
+
+    def _generation(self, group: str, session: str) -> Generation:
+        """Return what the file holds, set right when it cannot be read. Raises WorldFailed."""
+        key = (group, session)
+        file = session_file(group, session)
+        path = self._home / file
+        with self._lock:
+            if self._is_behind(file):  # what was acknowledged counts, not what a full disk left there
+                return self._journaled(group, session)
+            held = self._generations.get(key)
+            seen_at = self._wall_seconds()
+            signature = _signature_of(path)
+            if held is not None and held.signature == signature:
+                self._generations.move_to_end(key)
+                return held
+            data = read_whole(path)
+            if data is None:
+                generation = Generation(None, self._empty(group, session), None)
+            elif held is not None and held.data == data:
+                generation = Generation(data, held.document, _trusted(signature, seen_at))
+            else:
+                try:
+                    document = parse_document(data, session)
+                except ValueError as error:
+                    return self._restored(key, path, data, str(error), held)
+                if document.turns is None and not document.recent_history:
+                    document = replace(document, turns=self._empty(group, session).turns)
+                generation = Generation(data, document, _trusted(signature, seen_at))
+            self._keep(key, generation)
+            return generation
+
+    def _journaled(self, group: str, session: str) -> Generation:
+        """Return what the journal gave a file last."""
+        data = self._last_written(session_file(group, session))
+        if data is not None:
+            return Generation(data, parse_document(data, session), _NEVER_SEEN)
+        tombstone = self._last_written(deleted_file(group, session))
+        turns = 0 if tombstone is None else _turns_in(tombstone)
+        return Generation(None, SessionDocument(session, turns=turns or 0), _NEVER_SEEN)
+
+    def _keep(self, key: tuple[str, str], generation: Generation) -> None:
+        self._generations[key] = generation
+        self._generations.move_to_end(key)
+        while len(self._generations) > self._max_sessions:
+            self._generations.popitem(last=False)
+
+    def _restored(
+        self, key: tuple[str, str], path: Path, broken: bytes, why: str, held: Generation | None
+    ) -> Generation:
+        """Return the last good generation in place of a file that cannot be read, which is set aside with the reason.
+
+        A file that was saved a moment ago stays where it is: an editor may not have finished.
+        """
+        good: bytes | None = None
+        source = "nothing: no good generation is known"
+        if held is not None and held.data is not None and held.signature != _NEVER_SEEN:
+            good, source = held.data, "what the host had in memory"
+        elif (last := self._last_written(session_file(*key))) is not None:
+            good, source = last, "the journal"
+        document = self._empty(*key) if good is None else parse_document(good, key[1])
+        try:
+            if abs(self._wall_seconds() - path.stat().st_mtime) < _BEING_SAVED_SECONDS:
+                return Generation(broken, document, _NEVER_SEEN, complaint=f"cannot be read ({why})")
+            aside = _set_aside(path, broken, why, source, good, self._wall_seconds())
+        except OSError as error:
+            raise WorldFailed(f"{path} cannot be read ({why}) and cannot be set aside: {error.strerror}") from error
+        log.warning("session.set_aside", file=session_file(*key), to=aside, why=why, restored_from=source)
+        generation = Generation(good, document, _NEVER_SEEN)
+        self._keep(key, generation)
+        return generation
+
+    def _empty(self, group: str, session: str) -> SessionDocument:
+        """Return the document of a session that has no file; after a deletion it begins behind what was forgotten."""
+        data = read_whole(self._home / deleted_file(group, session))
+        if data is None:
+            return SessionDocument(session)
+        turns = _turns_in(data)
+        if turns is None:
+            turns = _turns_in(self._last_written(deleted_file(group, session)) or b"")
+        if turns is None:
+            log.warning("session.mark_lost", file=deleted_file(group, session))
+        return SessionDocument(session, turns=turns or 0)
+
+    # ------------------------------------------------------------------------------------------------------------ turns
+
+    def _behind(self, group: str, session: str, document: SessionDocument) -> tuple[SessionDocument, list[Turn]]:
+        """Return the document with a mark that fits the log, and the turns that come after it."""
+        window = self._conversations.load(group, session)
+        covered = _covered(document, window)
+        base = document if document.turns == covered else replace(document, turns=covered)
+        missing = window.last_number - covered
+        if missing <= 0:
+            return base, []
+        turns: Sequence[Turn] = window.turns
+        if missing > len(turns):
+            with contextlib.suppress(OSError):  # the window was read from it a moment ago
+                turns = read_window(self._home / turns_file(group, session), min(missing, _MOST_BEHIND)).turns
+        behind = [turn for turn in turns if turn.number > covered]
+        return with_left_out(base, missing - len(behind), self.limits) if missing > _MOST_BEHIND else base, behind
+
+    def _folded(self, base: SessionDocument, behind: Sequence[Turn]) -> SessionDocument:
+        """Return both together; compacted when the turns alone are too many, as in a log older than its document."""
+        document = with_turns(base, behind)
+        if len(behind) > self.limits.max_entries:
+            now = datetime.fromtimestamp(self._wall_seconds(), UTC)
+            document = compact(document, now, self.limits).document
+        return document
+
+
+def _turns_in(tombstone: bytes) -> int | None:
+    """Return up to which turn a deleted document is forgotten, None when that cannot be read."""
+    try:
+        turns = orjson.loads(tombstone)["turns"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return turns if type(turns) is int else None
+
+
+def _covered(document: SessionDocument, window: Window) -> int:
+    """Return up to which turn of its log a document goes.
+
+    When the file does not say, because a person wrote it, or says more than the log has, because the log was deleted,
+    the time of its newest message tells.
+    """
+    if document.turns is not None and document.turns <= window.last_number:
+        return document.turns
+    if not document.recent_history:
+        return 0
+    newest = document.recent_history[-1].timestamp
+    later = [turn.number for turn in window.turns if int(turn.at.timestamp()) > newest]
+    return min(later) - 1 if later else window.last_number
+
+
+def _trusted(signature: Signature | None, seen_at: float) -> Signature | None:
+    """Return a signature under which a later save would show, else one that never matches."""
+    if signature is None or seen_at - max(signature.mtime_ns, signature.ctime_ns) / 1e9 >= _GRAIN_SECONDS:
+        return signature
+    return _NEVER_SEEN
+
+
+def _signature_of(path: Path) -> Signature | None:
+    try:
+        return Signature.of(os.stat(path, follow_symlinks=False))
+    except OSError:
+        return None
+
+
+def _set_aside(path: Path, broken: bytes, why: str, source: str, good: bytes | None, now: float) -> str:
+    """Move a broken file beside its place, with a reason, and put the good generation there; return the new name.
+
+    Raises OSError. A crash at any moment leaves the broken file or the good one in the place.
+    """
+    at = datetime.fromtimestamp(now, UTC)
+    name = f"{path.name}.corrupt-{at:%Y%m%dT%H%M%SZ}"
+    aside = path.with_name(name)
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{name}-{number}")
+    reason = {
+        "file": path.name,
+        "why": why,
+        "set_aside_at": _stamp(at),
+        "restored_from": source,
+        "now_what": f"mend {aside.name} and move it back to {path.name}, or delete it",
+    }
+    files.replace(aside.with_name(f"{aside.name}.reason"), orjson.dumps(reason, option=_READABLE))
+    files.replace(aside, broken)
+    if good is None:
+        path.unlink()
+        files.sync_folder(path.parent)
+    else:
+        files.replace(path, good)
+    return aside.name
+
+
+def _files_in(folder: Path, end: str) -> Iterator[tuple[str, float]]:
+    """Yield (name without end, seconds since the epoch of its last change) of the plain files of a folder."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name.removesuffix(end)
+            if name != entry.name and SESSION.fullmatch(name) and entry.is_file(follow_symlinks=False):
+                yield name, entry.stat(follow_symlinks=False).st_mtime
+
+
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,277 @@
+"""Conversations: the log of every session, and the window over its newest turns (AM1, AB5).
+
+The log `data/sessions/<group>/<session>.jsonl` is kept whole; the window is read from its end, so a long log costs no
+more than a short one. A line that is torn or no turn is skipped, counted and never hides the others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import structlog
+
+from honeybadger_host.domain import Turn, TurnAdded
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.files import Signature, kind_of
+
+log = structlog.get_logger()
+
+_BLOCK: Final = 64 * 1024
+_LONGEST_TAIL: Final = 32 * 1024 * 1024
+"""How far back a window is looked for: past that much garbage it is as good as empty."""
+_IN_USE_SECONDS: Final = 10.0
+"""A session used so recently stays, whatever the limits: a request between its loading and its decision needs it."""
+_NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
+
+
+def turns_file(group: str, session: str) -> str:
+    """Return the log of a session, below the home folder."""
+    return f"data/sessions/{group}/{session}.jsonl"
+
+
+def dump_turn(turn: Turn, request_id: str) -> bytes:
+    """Return the turn as one line of the log."""
+    line: dict[str, Any] = {
+        "turn": turn.number,
+        "at": turn.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "role": turn.role,
+        "sender": turn.sender,
+        "by": turn.by,
+        "content": turn.content,
+        "token_count": turn.token_count,
+    }
+    if turn.tools_used:
+        line["tools_used"] = turn.tools_used
+    if turn.input_tokens is not None:
+        line["input_tokens"] = turn.input_tokens
+    if turn.output_tokens is not None:
+        line["output_tokens"] = turn.output_tokens
+    line["request"] = request_id
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def parse_turn(line: bytes) -> Turn:
+    """Return the turn of one line; a time without a zone is UTC. Raises ValueError when it is no turn."""
+    try:
+        value = orjson.loads(line)
+        at = datetime.fromisoformat(value["at"])
+        turn = Turn(
+            number=value["turn"],
+            at=at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC),
+            role=value["role"],
+            sender=value["sender"],
+            by=value["by"],
+            content=value["content"],
+            token_count=value["token_count"],
+            tools_used=tuple(value.get("tools_used", ())),
+            input_tokens=value.get("input_tokens"),
+            output_tokens=value.get("output_tokens"),
+        )
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"no turn: {error}") from None
+    if not (
+        type(turn.number) is int
+        and isinstance(turn.sender, str)
+        and isinstance(turn.content, str)
+        and turn.role in ("user", "assistant", "system", "tool")
+    ):
+        raise ValueError("no turn: a member has the wrong type")
+    return turn
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The newest turns of a session.
+
+    Args:
+        turns: oldest first.
+        last_number: number of the newest turn of the log; 0 when it has none.
+        skipped: lines among those looked at that are no turns.
+        signature: of the log when it was read; None when there is none.
+    """
+
+    turns: tuple[Turn, ...]
+    last_number: int
+    skipped: int
+    signature: Signature | None
+
+
+def read_window(path: Path, size: int) -> Window:
+    """Return the newest `size` turns of a log; an unknown session is empty. Raises OSError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return Window((), 0, 0, None)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, f"it is {kind_of(status.st_mode)}")
+        turns: list[Turn] = []
+        skipped = 0
+        start = status.st_size
+        rest: list[bytes] = []  # of a line that begins in a block before, last part first
+        while start > 0 and len(turns) < size and status.st_size - start < _LONGEST_TAIL:
+            length = min(_BLOCK, start)
+            start -= length
+            block = os.pread(fd, length, start)
+            if start > 0 and b"\n" not in block:
+                rest.append(block)
+                continue
+            lines = (block + b"".join(reversed(rest))).split(b"\n")
+            rest = [lines.pop(0)] if start > 0 else []
+            for line in reversed(lines):
+                if len(turns) == size:
+                    break
+                if not line.strip():
+                    continue
+                try:
+                    turns.append(parse_turn(line))
+                except ValueError:
+                    skipped += 1
+    finally:
+        os.close(fd)
+    turns.reverse()
+    last = max((turn.number for turn in turns), default=0)
+    return Window(tuple(turns), last, skipped, Signature.of(status))
+
+
+@dataclass(slots=True)
+class _Session:
+    window: Window
+    used: float
+    ahead: int = 0
+    """Turns decided in the batch that is not committed yet."""
+
+
+class Conversations:
+    """The sessions in memory.
+
+    `load` and `window` may run on any thread; `next_number`, `foresee`, `settle` belong to the event loop.
+
+    Args:
+        window_turns: turns kept of each session.
+        idle_seconds: a session not used for so long leaves memory; its log stays.
+        max_sessions: beyond it the least recently used leave.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, home: Path, *, window_turns: int, idle_seconds: float, max_sessions: int, clock: Callable[[], float]
+    ) -> None:
+        self._home = home
+        self._window_turns = window_turns
+        self._idle_seconds = idle_seconds
+        self._max_sessions = max_sessions
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def load(self, group: str, session: str) -> Window:
+        """Return the window, reading the log when it is not in memory or changed behind the host's back.
+
+        Raises WorldFailed: something that is no file is in its place.
+        """
+        key = (group, session)
+        path = self._home / turns_file(group, session)
+        with self._lock:
+            held = self._sessions.get(key)
+            if held is not None and held.window.signature == _signature_of(path):
+                self._use(key, held)
+                return held.window
+            try:
+                window = read_window(path, self._window_turns)
+            except OSError as error:
+                raise WorldFailed(
+                    f"{path} cannot be read ({error.strerror}): the host needs a plain file there"
+                ) from error
+            if window.skipped:
+                log.warning("conversation.skipped", file=turns_file(group, session), lines=window.skipped)
+            if held is None:
+                self._sessions[key] = held = _Session(window, 0.0)
+            held.window = window
+            self._use(key, held)
+            if len(self._sessions) > self._max_sessions:
+                self._evict()
+            return window
+
+    def _use(self, key: tuple[str, str], held: _Session) -> None:
+        held.used = self._clock()
+        self._sessions.move_to_end(key)
+
+    def next_number(self, group: str, session: str) -> int:
+        """Return the number of the next turn. The session must be loaded."""
+        held = self._sessions[group, session]
+        return held.window.last_number + held.ahead + 1
+
+    def is_loaded(self, group: str, session: str) -> bool:
+        return (group, session) in self._sessions
+
+    def foresee(self, change: TurnAdded) -> None:
+        """Count a turn that was decided and is not committed yet."""
+        self._sessions[change.group, change.session].ahead += 1
+
+    def settle(self, foreseen: Iterable[TurnAdded], written: Iterable[TurnAdded]) -> None:
+        """End a batch: forget what was foreseen, take in what was written."""
+        with self._lock:
+            for change in foreseen:
+                self._sessions[change.group, change.session].ahead -= 1
+            by_session: dict[tuple[str, str], list[TurnAdded]] = {}
+            for change in written:
+                by_session.setdefault((change.group, change.session), []).append(change)
+            for key, changes in by_session.items():
+                held = self._sessions[key]
+                held.window = self._grown(held.window, changes)
+                self._use(key, held)
+
+    def _grown(self, window: Window, changes: Sequence[TurnAdded]) -> Window:
+        """Return the window with turns that were just appended to its log."""
+        turns = [change.turn for change in changes]
+        if window.last_number >= turns[0].number:  # a query has read the log since they were written to it
+            there = {(turn.number, turn.sender, turn.content) for turn in window.turns}
+            turns = [turn for turn in turns if (turn.number, turn.sender, turn.content) not in there]
+        last_number = max(window.last_number, changes[-1].turn.number)
+        signature = _signature_of(self._home / changes[0].file)
+        if signature is not None and window.signature is not None:
+            expected = window.signature.size + sum(len(change.data) for change in changes)
+            if signature.inode != window.signature.inode or signature.size > expected:
+                signature = _NEVER_SEEN  # somebody else changed it, too: the next `load` reads it
+        return Window((*window.turns, *turns)[-self._window_turns :], last_number, window.skipped, signature)
+
+    def evict(self) -> int:
+        """Drop sessions that were idle too long, and the least recently used ones over the limit; return how many."""
+        with self._lock:
+            return self._evict()
+
+    def _evict(self) -> int:
+        now = self._clock()
+        over = len(self._sessions) - self._max_sessions
+        gone: list[tuple[str, str]] = []
+        for key, held in self._sessions.items():  # the least recently used first
+            unused = now - held.used
+            if unused < _IN_USE_SECONDS or (unused <= self._idle_seconds and len(gone) >= over):
+                break
+            if not held.ahead:
+                gone.append(key)
+        for key in gone:
+            del self._sessions[key]
+        return len(gone)
+
+
+def _signature_of(path: Path) -> Signature | None:
+    try:
+        return Signature.of(os.stat(path, follow_symlinks=False))
+    except OSError:
+        return None

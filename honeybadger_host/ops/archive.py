@@ -1,0 +1,172 @@
+"""The file of a backup: a gzipped tar that ends with a manifest, and a reading that believes none of it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Final
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.observe import STATUS_FILE
+from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+PARTS: Final = ("data", "groups", "AGENT.md", "config")
+"""What of a home folder is Honeybadger's, in the order of copying; a project may live in the same folder."""
+NOT_COPIED: Final = {
+    LOCK_FILE,
+    STATUS_FILE,
+    *(f"data/{name}{end}" for name in ("journal.db", "index.db") for end in ("", "-wal", "-shm", "-journal")),
+}
+"""Made anew by the next host, but for the journal, which is copied by itself."""
+BROKEN: Final = (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error)
+"""What reading a damaged archive raises."""
+
+
+class ArchiveDamaged(HostError):
+    """An archive is not what it was when it was made, or was never made by us."""
+
+    def __init__(self, archive: Path, what: str) -> None:
+        super().__init__(f"{archive} is damaged, or no backup ({what}); nothing was changed")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Place(_Model):
+    """A name in a home, and whose it is.
+
+    Args:
+        name: below the home folder, with slashes; "." is the home folder.
+    """
+
+    name: str
+    mode: int = Field(ge=0, le=0o777)
+    uid: int = Field(ge=0)
+    gid: int = Field(ge=0)
+
+
+class StoredFile(Place):
+    """A file with what is in it."""
+
+    size: int = Field(ge=0)
+    sha256: str
+    mtime_ns: int
+
+
+class StoredJournal(_Model):
+    """Which journal it is, and its last change."""
+
+    identity: str
+    seq: int
+
+
+class Manifest(_Model):
+    """What an archive says of itself, in its last member.
+
+    Args:
+        version: of the host that made it.
+        made_at: UTC, RFC 3339.
+        home: its owner is who the host ran as.
+        journal: None when the home had none yet.
+        folders: parents first.
+    """
+
+    format: int
+    version: str
+    made_at: str
+    home: Place
+    journal: StoredJournal | None
+    folders: tuple[Place, ...]
+    files: tuple[StoredFile, ...]
+
+
+def read_archive(archive: Path) -> Manifest:
+    """Return what is in an archive, after every byte of it was compared with that. Raises NotFound, HostError."""
+    seen: dict[str, tuple[int, str] | None] = {}
+    data = b""
+    try:
+        for name, content in members(archive):
+            if name in seen or MANIFEST in seen:
+                raise ArchiveDamaged(archive, f"{shown(name)} is in it twice, or comes after the end")
+            if name == MANIFEST:
+                data = b"" if content is None else content.read()
+                seen[name] = None
+            else:
+                seen[name] = None if content is None else digest(content)
+    except FileNotFoundError:
+        raise NotFound(f"there is no {archive}") from None
+    except BROKEN as error:
+        raise ArchiveDamaged(archive, str(error)) from None
+    except OSError as error:
+        raise HostError(f"cannot read {archive}: {error.strerror}") from None
+    if MANIFEST not in seen:
+        raise ArchiveDamaged(archive, f"it has no {MANIFEST} at its end")
+    try:
+        manifest = Manifest.model_validate(orjson.loads(data))
+    except (orjson.JSONDecodeError, ValidationError):
+        raise ArchiveDamaged(archive, f"its {MANIFEST} cannot be read, or is of a later version") from None
+    if manifest.format != FORMAT:
+        raise HostError(
+            f"{archive} has format {manifest.format}, this version reads {FORMAT}: use version {manifest.version}"
+        )
+    _check_names(archive, manifest)
+    expected: dict[str, tuple[int, str] | None] = {MANIFEST: None}
+    expected |= {folder.name: None for folder in manifest.folders}
+    expected |= {file.name: (file.size, file.sha256) for file in manifest.files}
+    for name in sorted(expected.keys() | seen.keys()):
+        if name not in seen or name not in expected or seen[name] != expected[name]:
+            raise ArchiveDamaged(archive, f"{shown(name)} is not what its {MANIFEST} says")
+    if manifest.journal is not None and JOURNAL_FILE not in seen:
+        raise ArchiveDamaged(archive, f"{JOURNAL_FILE} is missing")
+    return manifest
+
+
+def members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Yield each member with its content, None for a folder. Raises HostError, OSError, what is in `BROKEN`."""
+    with gzip.open(archive) as unzipped:
+        with tarfile.open(fileobj=unzipped, mode="r|") as tar:
+            for member in tar:
+                if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
+                    raise ArchiveDamaged(archive, f"{shown(member.name)} is neither a file nor a folder")
+                yield member.name, tar.extractfile(member)
+        while unzipped.read(1 << 20):
+            pass  # the checksum of all stands behind it
+
+
+def _check_names(archive: Path, manifest: Manifest) -> None:
+    """Refuse names that lead out of a home, or are none a backup has."""
+    folders = {"."}
+    for place in (*manifest.folders, *manifest.files):
+        parts = place.name.split("/")
+        parent = "/".join(parts[:-1]) or "."
+        is_inside = parts[0] in PARTS and not any(part in ("", ".", "..") or "\0" in part for part in parts)
+        if not is_inside or parent not in folders or (place.name in NOT_COPIED and place.name != JOURNAL_FILE):
+            raise ArchiveDamaged(archive, f"{shown(place.name)} is not a name of a home")
+        if not isinstance(place, StoredFile):
+            folders.add(place.name)
+
+
+def digest(content: IO[bytes], write: Callable[[bytes], object] = lambda data: None) -> tuple[int, str]:
+    """Return the size and the SHA-256 of what can be read, handing it on."""
+    digest = hashlib.sha256()
+    size = 0
+    while data := content.read(1 << 20):
+        digest.update(data)
+        size += len(data)
+        write(data)
+    return size, digest.hexdigest()
+
+
+def shown(name: str) -> str:
+    """Return a file name as a terminal may have it."""
+    return ascii(name)[1:-1]

@@ -1,0 +1,276 @@
+"""A backup of a home, which may be served meanwhile: one archive.
+
+The order makes it consistent (docs/decisions/011-backup.md): what waits in the boxes is copied first, the files next,
+the journal last; and the copied journal claims no more of the files than it did before the first of them was read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import stat
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Final
+
+import orjson
+
+from honeybadger_agent.mailbox import FOLDERS, NAME, REPLIES, TMP
+from honeybadger_host import __version__
+from honeybadger_host.errors import HomeError, HostError, JournalError, WorldFailed
+from honeybadger_host.ops.archive import (
+    FORMAT,
+    MANIFEST,
+    NOT_COPIED,
+    PARTS,
+    Manifest,
+    Place,
+    StoredFile,
+    StoredJournal,
+    shown,
+)
+from honeybadger_host.storage.files import kind_of, open_folder, sync_folder
+from honeybadger_host.storage.home import JOURNAL_FILE, read_holder
+from honeybadger_host.storage.journal_reader import copy_journal, glance
+from honeybadger_host.storage.journal_schema import Marks
+
+_IPC: Final = "data/ipc"
+_LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024
+"""Whatever the settings say; what is larger would be answered with an error."""
+_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
+_DEEPEST: Final = 64
+_COMPRESSION: Final = 4
+_ARCHIVE: Final = "archive"
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A backup that was made.
+
+    Args:
+        left_out: what was no plain file or folder, or not an agent's to hide; each with the reason.
+    """
+
+    manifest: Manifest
+    left_out: tuple[str, ...]
+
+
+def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
+    """Pack a home, which may be served meanwhile, into a new file (0600): all of it, or there is no file.
+
+    Every request dropped before the call is in it: done, waiting, or a dead letter.
+
+    Raises:
+        HomeError: it is no home.
+        JournalError: the journal is missing or damaged.
+        HostError: something cannot be read, or the archive cannot be written.
+    """
+    if not any((home / part).is_dir() for part in PARTS):
+        raise HomeError(f"{home} is no Honeybadger home: choose another with --home")
+    if os.path.lexists(target):
+        raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")
+    for part in PARTS:
+        if target.resolve().is_relative_to((home / part).resolve()):
+            raise HostError(f"{target} would lie in what it is a backup of: choose a place outside of {part}/")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+            packed = _pack(home, Path(scratch), now)
+            os.rename(Path(scratch) / _ARCHIVE, target)
+        sync_folder(target.parent)
+    except (OSError, WorldFailed) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise HostError(f"cannot write {target}: {why}; there is no backup") from None
+    return packed
+
+
+def _pack(home: Path, scratch: Path, now: datetime) -> Packed:
+    has_journal = (home / JOURNAL_FILE).exists()
+    if not has_journal and read_holder(home).journal is not None:
+        raise JournalError(
+            f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be none"
+        )
+    marks = glance(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
+    with open(os.open(scratch / _ARCHIVE, _WRITE_NEW, 0o600), "wb") as file:
+        with (
+            gzip.GzipFile("", "wb", _COMPRESSION, file) as zipped,
+            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            packer = _Packer(tar, scratch)
+            packer.add_home(home)
+            journal = None
+            if has_journal:
+                held = copy_journal(home / JOURNAL_FILE, scratch / "journal.db", marks=marks)
+                journal = StoredJournal(identity=held.identity, seq=held.committed_seq)
+                packer.add_copy(JOURNAL_FILE, scratch / "journal.db", (home / JOURNAL_FILE).stat())
+            manifest = Manifest(
+                format=FORMAT,
+                version=__version__,
+                made_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+                home=_place(".", home.stat()),
+                journal=journal,
+                folders=tuple(packer.folders),
+                files=tuple(packer.files),
+            )
+            packer.add_manifest(manifest)
+        file.flush()
+        os.fsync(file.fileno())
+    return Packed(manifest, tuple(packer.left_out))
+
+
+class _Unreadable(HostError):
+    def __init__(self, name: str, error: OSError) -> None:
+        super().__init__(f"cannot read {name}: {error.strerror}; there is no backup without it")
+
+
+@dataclass(slots=True)
+class _Packer:
+    """Puts files into an archive and keeps account of them.
+
+    Args:
+        scratch: folder for what is too large for memory.
+    """
+
+    tar: tarfile.TarFile
+    scratch: Path
+    folders: list[Place] = field(default_factory=list)
+    files: list[StoredFile] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def add_home(self, home: Path) -> None:
+        """Add all that is Honeybadger's, but the journal."""
+        parent = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in PARTS:
+                try:
+                    fd = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)  # may be a link
+                except FileNotFoundError:
+                    continue
+                except NotADirectoryError:
+                    self._add(part, part, parent)
+                    continue
+                except OSError as error:
+                    raise _Unreadable(part, error) from None
+                try:
+                    self._add_folder(part, fd)
+                finally:
+                    os.close(fd)
+        finally:
+            os.close(parent)
+
+    def add_copy(self, name: str, copy: Path, status: os.stat_result) -> None:
+        """Add a file under another name, as if it had this status."""
+        fd = os.open(copy, _READ)
+        try:
+            self._add_bytes_of(fd, name, status)
+        finally:
+            os.close(fd)
+
+    def add_manifest(self, manifest: Manifest) -> None:
+        data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        self._put(Place(name=MANIFEST, mode=0o600, uid=0, gid=0), 0, len(data), io.BytesIO(data))
+
+    def _add_folder(self, name: str, fd: int) -> None:
+        """Add a folder with all in it."""
+        status = os.fstat(fd)
+        self.folders.append(_place(name, status))
+        self._put(self.folders[-1], status.st_mtime)
+        if name.count("/") >= _DEEPEST:
+            self.left_out.append(f"{name}/*: too deep")
+            return
+        for entry in sorted(os.listdir(fd), key=lambda entry: (f"{name}/{entry}" != _IPC, entry)):
+            child = f"{name}/{entry}"
+            is_temporary = entry.startswith(".") and entry.endswith(".tmp")
+            if child not in NOT_COPIED and not is_temporary and _is_used(child):
+                self._add(child, entry, fd)
+
+    def _add(self, name: str, entry: str, folder: int) -> None:
+        """Add what a folder holds, whatever it is. In the boxes nothing an agent does there can stop the backup."""
+        try:
+            name.encode()
+            mode = os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                fd = open_folder(entry, within=folder)
+            elif stat.S_ISREG(mode):
+                fd = os.open(entry, _READ, dir_fd=folder)
+            else:
+                self.left_out.append(f"{shown(name)}: {kind_of(mode)}")
+                return
+        except UnicodeEncodeError:
+            self.left_out.append(f"{shown(name)}: its name is no UTF-8")
+            return
+        except FileNotFoundError:
+            return  # taken from its box, so the journal has it; or removed by a person
+        except OSError as error:
+            if not name.startswith(f"{_IPC}/"):
+                raise _Unreadable(name, error) from None
+            self.left_out.append(f"{shown(name)}: {error.strerror}")
+            return
+        try:
+            if stat.S_ISDIR(mode):
+                self._add_folder(name, fd)
+                return
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                self.left_out.append(f"{shown(name)}: {kind_of(status.st_mode)}")
+            elif name.startswith(f"{_IPC}/") and status.st_size > _LARGEST_REQUEST_BYTES:
+                self.left_out.append(f"{shown(name)}: too large for a request")
+            else:
+                self._add_bytes_of(fd, name, status)
+        finally:
+            os.close(fd)
+
+    def _add_bytes_of(self, fd: int, name: str, status: os.stat_result) -> None:
+        """Add what an open file holds: no more than it had at first, as it may be growing."""
+        digest = hashlib.sha256()
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=str(self.scratch)) as spooled:
+            left = os.fstat(fd).st_size
+            while left > 0:
+                try:
+                    data = os.read(fd, min(left, 1 << 20))
+                except OSError as error:
+                    raise _Unreadable(name, error) from None
+                if not data:
+                    break  # somebody made it shorter meanwhile
+                digest.update(data)
+                spooled.write(data)
+                left -= len(data)
+            size = spooled.tell()
+            spooled.seek(0)
+            place = _place(name, status)
+            self._put(place, status.st_mtime, size, spooled)
+        self.files.append(
+            StoredFile(**place.model_dump(), size=size, sha256=digest.hexdigest(), mtime_ns=status.st_mtime_ns)
+        )
+
+    def _put(self, place: Place, mtime: float, size: int = 0, content: IO[bytes] | None = None) -> None:
+        info = tarfile.TarInfo(place.name)
+        info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+        info.size, info.mode, info.uid, info.gid, info.mtime = size, place.mode, place.uid, place.gid, int(mtime)
+        self.tar.addfile(info, content)
+
+
+def _is_used(name: str) -> bool:
+    """Return whether a name in the boxes is the protocol's, and worth keeping; outside of them every name is.
+
+    A missing reply is given again when the agent asks again, and what is in `tmp/` was never sent.
+    """
+    match name.split("/")[2:] if name.startswith(f"{_IPC}/") else []:
+        case [_, _, folder]:
+            return folder in FOLDERS
+        case [_, _, folder, entry]:
+            return folder not in (REPLIES, TMP) and entry.endswith(".json") and not entry.startswith(".")
+        case [_, _, _, _, *_]:
+            return False
+        case names:
+            return all(map(NAME.fullmatch, names))
+
+
+def _place(name: str, status: os.stat_result) -> Place:
+    return Place(name=name, mode=stat.S_IMODE(status.st_mode) & 0o777, uid=status.st_uid, gid=status.st_gid)

@@ -1,0 +1,63 @@
+"""The parts of a running host, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from honeybadger_host.agents import Agents
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations
+from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.models import Models
+from honeybadger_host.observe import Counters
+from honeybadger_host.ops.clock import Ages
+from honeybadger_host.search.index import Index
+from honeybadger_host.settings import Settings
+from honeybadger_host.spool.pipeline import Door
+from honeybadger_host.spool.replies import ReplyRoom
+from honeybadger_host.spool.senders import SenderList
+from honeybadger_host.spool.spool import Spool
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.home import HomeLock
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.projections import Projections
+
+if TYPE_CHECKING:  # needs an extra
+    from honeybadger_host.ops.metrics import Metrics
+
+
+@dataclass(slots=True)
+class Host:
+    """A host: `daemon.build` makes it, `daemon.run` gives it a life, `close` ends it."""
+
+    home: Path
+    settings: Settings
+    lock: HomeLock
+    journal: Journal
+    projections: Projections
+    files: GroupFiles
+    conversations: Conversations
+    whole_files: WholeFiles
+    shelves: Shelves
+    sessions: Sessions
+    index: Index
+    spool: Spool
+    replies: ReplyRoom
+    door: Door
+    counters: Counters
+    senders: SenderList | None
+    agents: Agents
+    models: Models
+    metrics: Metrics | None
+    ages: Ages
+    started: float
+
+    def close(self) -> None:
+        if self.metrics is not None:
+            self.metrics.close()
+        self.index.close()
+        self.journal.close()
+        self.lock.release()

@@ -1,0 +1,215 @@
+"""What the host does beside the road, at regular moments: index, make durable, remove what expired."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import structlog
+from anyio.abc import TaskGroup
+
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.ops.clock import WallClock
+from honeybadger_host.ops.host import Host
+from honeybadger_host.search.index import INDEX_FILE
+from honeybadger_host.storage.projections import Settled
+
+log = structlog.get_logger()
+
+CHECKPOINT_SECONDS = 1.0
+EMBED_SECONDS = 1.0
+INDEX_SECONDS = 1.0
+HOUSEKEEPING_SECONDS = 60.0
+_TRIM_EVERY_SECONDS: Final = 1.0
+_COMPARE_PAUSE: Final = 20
+"""So many times as long as a comparison took, the next one waits: a million files take 10 s of a core."""
+_KEEP_AGES_SECONDS: Final = 600.0
+"""How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
+_SWEPT_AT_ONCE: Final = 64
+_SETTLED_AT_ONCE: Final = 512
+"""Changes: about 1 ms, for which the road waits."""
+
+
+def keep_house(host: Host, tasks: TaskGroup) -> None:
+    """Start all of it, until the tasks are cancelled."""
+    tasks.start_soon(_checkpoint, host)
+    tasks.start_soon(_index, host)
+    if host.settings.recall.vectors != "off":
+        tasks.start_soon(_embed, host)
+    tasks.start_soon(_remove_expired, host)
+    tasks.start_soon(_trim, host)
+
+
+async def _index(host: Host) -> None:
+    """Read in the background what the search does not know yet; look for changes nobody told of."""
+    limiter = anyio.CapacityLimiter(1)
+    has_failed = is_warm = False
+    all_at = told_at = 0.0
+    while True:
+        begun = time.monotonic()
+        is_all, is_told = begun >= all_at, begun >= told_at
+        if is_warm and not is_all and host.index.is_idle:  # else two threads a second are woken for nothing
+            await anyio.sleep(INDEX_SECONDS)
+            continue
+        try:
+            count = 0
+            if is_all:
+                count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
+                ended = time.monotonic()
+                all_at = max(begun + host.settings.recall.compare_seconds, ended + _COMPARE_PAUSE * (ended - begun))
+            elif is_told:  # a folder came, or is watched only now: no search is to wait for that
+                count = await anyio.to_thread.run_sync(host.index.compare_told, limiter=limiter)
+                told_at = time.monotonic() + _COMPARE_PAUSE * (time.monotonic() - begun)
+            if count:
+                log.info("index.begun", files=count)
+            # what is said is embedded soon after; without vectors the next search, or comparison, reads it early enough
+            is_bulk = not is_all and host.settings.recall.vectors == "off"
+            while await anyio.to_thread.run_sync(partial(host.index.work, is_bulk=is_bulk), limiter=limiter):
+                await anyio.lowlevel.checkpoint()
+            if count:
+                log.info("index.finished", files=count)
+            while not is_warm:  # once: what leaves memory later makes room for what is searched
+                is_warm = not await anyio.to_thread.run_sync(host.index.warm, limiter=limiter)
+            has_failed = False
+        except WorldFailed as error:
+            _note_failed(host, error, is_known=has_failed)
+            has_failed = True
+        except Exception as error:
+            host.counters.note_error(f"index: {type(error).__name__}")
+            if not has_failed:
+                has_failed = True
+                log.error("index.failed", file=INDEX_FILE, now_what="report it; the road goes on", exc_info=error)
+        await anyio.sleep(INDEX_SECONDS)
+
+
+async def _embed(host: Host) -> None:
+    """Give what was indexed its vectors, a few at a time."""
+    limiter = anyio.CapacityLimiter(1)
+    has_failed = False
+    while True:
+        try:
+            begun, count = time.monotonic(), host.index.unembedded
+            while await anyio.to_thread.run_sync(host.index.embed, limiter=limiter):
+                await anyio.lowlevel.checkpoint()
+            if count and not host.index.unembedded:
+                log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
+            has_failed = False
+        except WorldFailed as error:
+            _note_failed(host, error, is_known=has_failed)
+            has_failed = True
+        await anyio.sleep(EMBED_SECONDS)
+
+
+def _note_failed(host: Host, error: WorldFailed, *, is_known: bool) -> None:
+    """Say that the index cannot be used, once while that lasts."""
+    host.counters.note_error(str(error))
+    if not is_known:
+        log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
+
+
+async def _checkpoint(host: Host) -> None:
+    """Make projected files durable and let the journal forget that they were not."""
+    journal = host.journal
+    seen = -1
+    is_waiting = is_unmarked = False
+    while True:
+        await anyio.sleep(CHECKPOINT_SECONDS)
+        if seen == journal.committed_seq == journal.projected_seq:
+            continue
+        seen = journal.committed_seq
+        try:
+            # `settle` and `mark_projected` share the writer's place, which they take for a moment only; the fsync
+            # between them and the checkpoint behind them keep nobody waiting
+            has_more = True
+            while has_more:
+                (paths, unsettled), last, has_more = await anyio.to_thread.run_sync(
+                    _settle, host, limiter=host.door.writer_slot
+                )
+            if paths:
+                is_unmarked = True
+                await anyio.to_thread.run_sync(host.projections.sync, paths)
+            if is_unmarked:
+                await anyio.to_thread.run_sync(journal.mark_projected, last, unsettled, limiter=host.door.writer_slot)
+                is_unmarked = False
+            if await anyio.to_thread.run_sync(journal.checkpoint):
+                await anyio.to_thread.run_sync(journal.begin_wal, limiter=host.door.writer_slot)
+            is_waiting = False
+        except WorldFailed as error:  # a full disk: the next round tries again, and recovery would, too
+            host.counters.note_error(str(error))
+            if not is_waiting:
+                is_waiting = True
+                log.error("journal.waiting", error=str(error))
+
+
+def _settle(host: Host) -> tuple[Settled, int, bool]:
+    """Return what is settled of all changes up to a seq, that seq, and whether more is due."""
+    now = time.monotonic()
+    settled = host.projections.settle(now, most=_SETTLED_AT_ONCE)
+    return settled, host.journal.committed_seq, host.projections.is_due(now)
+
+
+async def _trim(host: Host) -> None:
+    """Remove replies of senders who let too many lie."""
+    while True:
+        await anyio.sleep(_TRIM_EVERY_SECONDS)
+        if host.replies.is_too_full():
+            await anyio.to_thread.run_sync(host.replies.trim)
+
+
+async def _remove_expired(host: Host) -> None:
+    """Remove what expired."""
+    wall = WallClock()
+    then = kept_at = time.monotonic()
+    kept = list(host.ages.moments)
+    while True:
+        await anyio.sleep(HOUSEKEEPING_SECONDS)
+        host.conversations.evict()
+        if jump := wall.look():
+            log.warning("clock.jumped", seconds=round(jump), now_what="no reply is removed for its age for a while")
+        expired = 0
+        ttl_seconds = host.settings.ipc.reply_ttl_seconds
+        if wall.is_steady_for(ttl_seconds):
+            expired = await anyio.to_thread.run_sync(host.replies.expire, ttl_seconds, wall.seen)
+        await anyio.to_thread.run_sync(host.spool.retry_stuck)
+        now = time.monotonic()
+        over = host.ages.pass_time(now - then, host.journal.committed_seq)
+        then = now
+        swept = await _sweep_shelves(host, wall)
+        pruned = 0
+        try:
+            while over and (
+                count := await anyio.to_thread.run_sync(
+                    host.journal.prune_receipts, over, limiter=host.door.writer_slot
+                )
+            ):
+                pruned += count
+            if host.ages.moments != kept or (kept and now - kept_at >= _KEEP_AGES_SECONDS):
+                await anyio.to_thread.run_sync(host.journal.keep_ages, host.ages.dump(), limiter=host.door.writer_slot)
+                kept, kept_at = list(host.ages.moments), now
+        except WorldFailed as error:
+            log.error("journal.waiting", error=str(error))
+        if expired or pruned or swept:
+            log.info("house.kept", replies_expired=expired, receipts_pruned=pruned, working_expired=swept)
+
+
+async def _sweep_shelves(host: Host, wall: WallClock) -> int:
+    """Remove expired entries of working memory; return how many. The road waits for a few at a time only."""
+    now = datetime.fromtimestamp(wall.seen, UTC)
+    files = await anyio.to_thread.run_sync(host.shelves.expired, now, wall.was_watched_for)
+    swept = 0
+    for start in range(0, len(files), _SWEPT_AT_ONCE):
+        some = files[start : start + _SWEPT_AT_ONCE]
+        swept += await anyio.to_thread.run_sync(
+            _sweep_some, host, some, now, wall.was_watched_for, limiter=host.door.writer_slot
+        )
+    return swept
+
+
+def _sweep_some(host: Host, files: list[str], now: datetime, was_watched_for: Callable[[float], bool]) -> int:
+    return host.shelves.sweep(files, host.whole_files, host.projections.behind, now, was_watched_for)

@@ -1,0 +1,51 @@
+"""What the operator's commands ask of the host, over the same road as everybody: the box of the sender `operator`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
+from honeybadger_agent.wire import Reply, Wire, dump_request
+from honeybadger_host.errors import HomeError, HomeLocked, HostError
+from honeybadger_host.storage.home import is_served
+
+_WAIT_SECONDS: Final = 30.0
+
+
+def ask(home: Path, group: str, type_name: str, payload: Wire, *, serve: Callable[[Path], None]) -> Reply:
+    """Return the reply to a request of the operator, by the host that serves the home or, when none does, by `serve`.
+
+    Args:
+        serve: serves the box it is given once. Raises HomeLocked when somebody else came first.
+    Raises HostError: the box cannot be used, or nobody answered.
+    """
+    owner = os.stat(home / "data").st_uid
+    if owner != os.geteuid():
+        raise HomeError(f"{home / 'data'} belongs to uid {owner}: run this as that user")
+    mailbox = Mailbox.of(home, group, OPERATOR)
+    request_id = new_id()
+    try:
+        mailbox.create()
+        mailbox.publish(request_id, dump_request(request_id, type_name, payload))
+    except OSError as error:
+        raise HomeError(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        if (data := mailbox.reply(request_id)) is not None:
+            mailbox.discard_reply(request_id)
+            return Reply.model_validate(orjson.loads(data))
+        if time.monotonic() > deadline:
+            raise HostError(f"no answer to {request_id} in {_WAIT_SECONDS:g} s; it stays in {mailbox.root}/requests")
+        if is_served(home):
+            time.sleep(0.02)
+            continue
+        try:
+            serve(mailbox.root)
+        except HomeLocked:
+            continue  # a host was started just now: it answers

@@ -1,0 +1,193 @@
+"""A home made from a backup: checked first, unpacked beside, exchanged in one go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.errors import HomeError, HostError
+from honeybadger_host.ops.archive import (
+    BROKEN,
+    MANIFEST,
+    PARTS,
+    ArchiveDamaged,
+    Manifest,
+    Place,
+    digest,
+    members,
+    read_archive,
+)
+from honeybadger_host.storage.files import open_folder, sync_folder
+from honeybadger_host.storage.home import LOCK_FILE, HomeLock, holder_bytes
+
+_WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A home that was made from a backup.
+
+    Args:
+        aside: where the home's earlier files are now; None when there were none.
+        foreign_uids: owners the files had and could not be given, as that needs root.
+    """
+
+    manifest: Manifest
+    aside: Path | None
+    foreign_uids: tuple[int, ...]
+
+
+def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False) -> Restored:
+    """Make a home from a backup, after every byte of it was checked. It keeps the identity of its journal.
+
+    Args:
+        home: made when missing; must have none of the files of a home.
+        is_forced: move the files it has into a folder beside them.
+    Raises:
+        NotFound: there is no such archive.
+        HomeError: the home has files; nothing was changed.
+        HomeLocked: the home is served; nothing was changed.
+        HostError: the archive is damaged or none, or the disk is full; nothing was changed.
+    """
+    manifest = read_archive(archive)
+    taken = [part for part in PARTS if _holds_files(home / part)]
+    if taken and not is_forced:
+        raise HomeError(
+            f"{home} has {', '.join(taken)}: restore into another home, or say --force to have that moved aside"
+        )
+    aside = home / f"before-restore-{now:%Y%m%dT%H%M%SZ}" if taken else None
+    with contextlib.ExitStack() as stack:
+        try:
+            if not home.exists():
+                _make_home(home, manifest.home)
+                stack.callback(_remove_if_empty, home)
+            if taken and (home / "data").is_dir():
+                stack.callback(HomeLock(home).release)
+            staging = home / f".restore-{os.getpid()}"
+            staging.mkdir(mode=0o700)
+            stack.callback(shutil.rmtree, staging, ignore_errors=True)
+            status = home.stat()
+            foreign = _unpack(archive, manifest, staging, _Owners(manifest.home.uid, status.st_uid, status.st_gid))
+            _exchange(home, staging, aside)
+            sync_folder(home)
+        except OSError as error:
+            raise HostError(
+                f"cannot restore to {home}: {error.filename or 'writing'}: {error.strerror}; nothing was changed"
+            ) from None
+    return Restored(manifest, aside, foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Who gets what: what belonged to the user of the host does so again, also where that has another number.
+
+    Args:
+        then: uid of the host when the backup was made.
+        uid, gid: of the host that will serve the home.
+    """
+
+    then: int
+    uid: int
+    gid: int
+
+    def give(self, fd: int, place: Place) -> None:
+        """Set owner and mode; only root can give away. Raises OSError."""
+        if os.geteuid() == 0:
+            is_host = place.uid == self.then
+            os.fchown(fd, self.uid if is_host else place.uid, self.gid if is_host else place.gid)
+        os.fchmod(fd, place.mode)
+
+
+def _make_home(home: Path, place: Place) -> None:
+    home.mkdir(parents=True)
+    if os.geteuid() == 0:
+        os.chown(home, place.uid, place.gid)
+    home.chmod(place.mode)
+
+
+def _unpack(archive: Path, manifest: Manifest, to: Path, owners: _Owners) -> tuple[int, ...]:
+    """Write the files of a checked archive into an empty folder, durably; return owners they could not be given."""
+    for folder in manifest.folders:
+        os.mkdir(to / folder.name, 0o700)
+    files = {file.name: file for file in manifest.files}
+    try:
+        for name, content in members(archive):
+            if content is None or name == MANIFEST:
+                continue
+            file = files.pop(name, None)
+            if file is None:
+                raise ArchiveDamaged(archive, "it changed while it was read")
+            with open(os.open(to / name, _WRITE_NEW, 0o600), "wb") as out:
+                if digest(content, out.write) != (file.size, file.sha256):
+                    raise ArchiveDamaged(archive, "it changed while it was read")
+                out.flush()
+                owners.give(out.fileno(), file)
+                os.utime(out.fileno(), ns=(file.mtime_ns, file.mtime_ns))
+                os.fsync(out.fileno())
+    except BROKEN as error:
+        raise ArchiveDamaged(archive, str(error)) from None
+    if files:
+        raise ArchiveDamaged(archive, "it changed while it was read")
+    if manifest.journal is not None:
+        with open(os.open(to / LOCK_FILE, _WRITE_NEW, 0o600), "wb") as out:
+            out.write(holder_bytes(manifest.journal.identity))
+            out.flush()
+            owners.give(out.fileno(), manifest.home.model_copy(update={"mode": 0o600}))
+            os.fsync(out.fileno())
+    for folder in reversed(manifest.folders):
+        fd = open_folder(to / folder.name)
+        try:
+            owners.give(fd, folder)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    if os.geteuid() == 0:
+        return ()
+    return tuple(sorted({place.uid for place in (*manifest.folders, *manifest.files)} - {owners.then}))
+
+
+def _exchange(home: Path, staging: Path, aside: Path | None) -> None:
+    """Move the old parts aside and the new ones into their place; on an error all is as before. Raises OSError."""
+    with contextlib.ExitStack() as undo:
+
+        def move(source: Path, target: Path) -> None:
+            os.rename(source, target)
+            undo.callback(os.rename, target, source)
+
+        if aside is not None:
+            aside.mkdir(mode=0o700)
+            undo.callback(aside.rmdir)
+        for part in PARTS:
+            if aside is not None and _holds_files(home / part):
+                move(home / part, aside / part)
+            elif (home / part).is_dir():
+                _remove_empty(home / part)
+        for part in PARTS:
+            if (staging / part).exists():
+                move(staging / part, home / part)
+        undo.pop_all()
+
+
+def _holds_files(path: Path) -> bool:
+    """Return whether there is anything but empty folders."""
+    if not path.is_dir() or path.is_symlink():
+        return os.path.lexists(path)
+    return any(
+        names or any(os.path.islink(f"{root}/{name}") for name in folders) for root, folders, names in os.walk(path)
+    )
+
+
+def _remove_empty(path: Path) -> None:
+    """Remove a folder that holds nothing but empty folders."""
+    for root, _, _ in os.walk(path, topdown=False):
+        _remove_if_empty(Path(root))
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)

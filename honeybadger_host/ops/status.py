@@ -1,0 +1,167 @@
+"""What the host says of itself: the status file, and the numbers of which metrics are made."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from honeybadger_host import __version__
+from honeybadger_host.observe import Throttle, resident_bytes, write_status
+from honeybadger_host.ops.host import Host
+from honeybadger_host.spool.inbox import Box
+from honeybadger_host.spool.watcher import Watcher
+
+if TYPE_CHECKING:  # needs an extra
+    from honeybadger_host.ops.metrics import Numbers
+
+log = structlog.get_logger()
+
+_NEAR: Final = 0.8
+"""Of a share: who has used so much of it is named."""
+_MOST_SHOWN: Final = 20
+_SAY_AGAIN_SECONDS: Final = 60.0
+
+
+async def report(host: Host, watcher: Watcher) -> None:
+    """Write the status file for `honeybadger-host status`."""
+    throttle = Throttle(_SAY_AGAIN_SECONDS)
+    while True:
+        try:
+            await anyio.to_thread.run_sync(write_status, host.home, _status(host, watcher))
+        except OSError as error:
+            if throttle.passes("status", error.errno) is not None:
+                log.warning("status.failed", error=str(error))
+        if host.metrics is not None:
+            try:
+                await anyio.to_thread.run_sync(host.metrics.publish, _numbers(host, watcher))
+            except OSError as error:
+                if throttle.passes("metrics", error.errno) is not None:
+                    log.warning("metrics.failed", error=str(error))
+        await anyio.sleep(host.settings.life.status_seconds)
+
+
+def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
+    """Return what the host says of itself; no text of anybody's is in it."""
+    counters = host.counters
+    boxes = list(host.spool.boxes.values())  # the road's threads add and remove meanwhile
+    now = time.monotonic()
+    outcomes: dict[str, int] = {}
+    types: dict[str, int] = {}
+    for (type_, outcome), count in counters.requests.copy().items():
+        outcomes[outcome] = outcomes.get(outcome, 0) + count
+        types[type_] = types.get(type_, 0) + count
+    return {
+        "version": __version__,
+        "pid": os.getpid(),
+        "uptime_seconds": round(now - host.started, 1),
+        "written_at": time.time(),
+        "mode": "closed" if host.settings.ipc.closed else "open",
+        "boxes": len(boxes),
+        "boxes_refused": [
+            f"{box.group}/{box.sender}: {one.complaint}" for box in boxes for one in box.both if one.complaint
+        ],
+        "pending": host.spool.pending,
+        "stuck": sum(len(one.stuck) for box in boxes for one in box.both),
+        "turns": {
+            "running": host.door.lanes.running,
+            "waiting": sum(one.pending for box in boxes for one in box.both[1:]),
+        },
+        "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
+        "requests": {"total": counters.total, "by_outcome": outcomes, "by_type": types},
+        "requests_per_second": round(counters.rate(now), 2),
+        "latency": counters.latency(),
+        "journal": {
+            "seq": host.journal.committed_seq,
+            "projected_seq": host.journal.projected_seq,
+            "commits": counters.commits,
+        },
+        "limits": _limits(host, boxes, now),
+        "files_behind": host.projections.behind,
+        "sessions_in_memory": len(host.conversations),
+        "index": {
+            "documents": host.index.documents,
+            "waiting": host.index.waiting,
+            "without_vector": host.index.unembedded,
+            "resident_bytes": host.index.resident_bytes,
+            "rebuilds": host.index.rebuilds,
+        },
+        "sweeps": host.door.sweeps,
+        "watcher": {
+            "is_alive": watcher.is_alive(),
+            "rebuilds": watcher.rebuilds,
+            "folders_without_events": watcher.unwatched,
+        },
+        "last_error": counters.last_error,
+        "last_error_at": counters.last_error_at,
+        "resident_bytes": resident_bytes(),
+    }
+
+
+def _limits(host: Host, boxes: Sequence[Box], now: float) -> dict[str, Any]:
+    """Return the shares, how often they were reached, and who is near one or was over one within ten minutes."""
+    limiter, shares = host.door.limiter, host.door.limiter.shares
+    today = datetime.now(UTC)
+    near: list[tuple[float, str]] = []
+    for box in boxes:
+        name = f"{box.group}/{box.sender}"
+        for used, share, what in (
+            (box.pending, shares.pending_files, "requests wait"),
+            (box.replies, shares.kept_replies, "replies lie"),
+            (box.reply_bytes, shares.kept_reply_bytes, "bytes of replies lie"),
+            (limiter.notes.used((box.group, box.sender), today), shares.notes_per_day, "notes and entries today"),
+        ):
+            if share and used >= _NEAR * share:
+                near.append((used / share, f"{name}: {used} of {share} {what}"))
+    lately = [f"{group}/{sender}: {limit}" for group, sender, limit in limiter.lately(now)]
+    near.sort(reverse=True)
+    return {
+        "shares": asdict(shares),
+        "refused": dict(limiter.hits),
+        "replies_trimmed": host.replies.trimmed,
+        "near": [text for _, text in near[:_MOST_SHOWN]],
+        "near_total": len(near),
+        "reached_lately": lately[:_MOST_SHOWN],
+        "reached_lately_total": len(lately),
+    }
+
+
+def _numbers(host: Host, watcher: Watcher) -> Numbers:
+    """Return what metrics are made of."""
+    from honeybadger_host.ops.metrics import Numbers
+
+    boxes = list(host.spool.boxes.values())
+    counters = host.counters
+    return Numbers(
+        taken_at=time.time(),
+        started_at=counters.started_at,
+        requests=counters.requests.copy(),
+        seconds=tuple(counters.seconds),
+        seconds_sum=counters.seconds_sum,
+        commits=counters.commits,
+        vanished=counters.vanished,
+        limited=dict(host.door.limiter.hits),
+        replies_trimmed=host.replies.trimmed,
+        journal_seq=host.journal.committed_seq,
+        projected_seq=host.journal.projected_seq,
+        files_behind=len(host.projections.behind),
+        boxes=len(boxes),
+        boxes_refused=sum(one.complaint is not None for box in boxes for one in box.both),
+        pending=host.spool.pending,
+        stuck=sum(len(one.stuck) for box in boxes for one in box.both),
+        sessions=len(host.conversations),
+        cache_bytes=host.files.cached_bytes,
+        sweeps=host.door.sweeps,
+        swept_at=counters.swept_at,
+        watcher_is_alive=watcher.is_alive(),
+        watcher_rebuilds=watcher.rebuilds,
+        folders_without_events=watcher.unwatched,
+        resident_bytes=resident_bytes(),
+    )

@@ -1,0 +1,200 @@
+"""The host as a systemd service: what is written and run, decided without doing it, and done in one place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.errors import HostError
+from honeybadger_host.storage.files import replace
+
+UNIT: Final = "honeybadger-host.service"
+USER: Final = "honeybadger"
+SYSTEM_HOME: Final = Path("/var/lib/honeybadger")
+SYSTEM_COMMAND: Final = Path("/usr/local/bin/honeybadger-host")
+SYSTEM_UNIT: Final = Path("/etc/systemd/system") / UNIT
+_DROP_IN: Final = SYSTEM_UNIT.with_name(f"{UNIT}.d") / "closed.conf"
+_HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
+"""What ProtectHome= and PrivateTmp= hide from the service."""
+_PLAIN: Final = re.compile(r"/[\w./@:+-]*", re.ASCII)
+"""Paths that need no quoting in a unit."""
+_EXEC: Final = re.compile(r"^ExecStart=(\S+) run --home (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What makes a service.
+
+    Args:
+        files: path and text, in the order of writing; readable by all.
+        commands: to run when the files are there.
+        hint: what the operator may want to do besides.
+    """
+
+    files: tuple[tuple[Path, str], ...]
+    commands: tuple[tuple[str, ...], ...]
+    hint: str = ""
+
+
+def plan_system(home: Path, command: Path, *, is_closed: bool = False) -> Plan:
+    """Return the service of the whole machine, as the user `honeybadger`. Raises HostError: a path cannot serve."""
+    for path in (home, command):
+        _check_plain(path)
+        check_visible(path)
+    is_state = home == SYSTEM_HOME
+    mode = "0711" if is_closed else "0700"
+    values = {
+        "HOME": str(home),
+        "COMMAND": str(command),
+        "MODE": mode,
+        "WRITABLE": "StateDirectory=honeybadger\nStateDirectoryMode=0700" if is_state else f"ReadWritePaths={home}",
+        "PASSABLE": "StateDirectoryMode=0711" if is_state else f"# {home} is 0711, see tmpfiles.d",
+    }
+    tmpfiles, sysusers = Path("/etc/tmpfiles.d/honeybadger.conf"), Path("/etc/sysusers.d/honeybadger.conf")
+    files = [
+        (SYSTEM_UNIT, _render("system.service", values)),
+        (tmpfiles, _render("tmpfiles.conf", values)),
+        (sysusers, _render("sysusers.conf", values)),
+    ]
+    if is_closed:
+        files.append((_DROP_IN, _render("closed.conf", values)))
+    return Plan(
+        tuple(files),
+        (
+            ("systemd-sysusers", str(sysusers)),
+            ("systemd-tmpfiles", "--create", str(tmpfiles)),
+            ("runuser", "-u", USER, "--", str(command), "init", str(home)),
+            ("systemctl", "daemon-reload"),
+            ("systemctl", "enable", UNIT),
+            ("systemctl", "restart", UNIT),
+        ),
+        "what you change belongs into a drop-in: systemctl edit honeybadger-host",
+    )
+
+
+def plan_user(home: Path, command: Path, user_home: Path, config_home: Path) -> Plan:
+    """Return the service of one user. Raises HostError: a path cannot serve."""
+    for path in (home, command, user_home):
+        _check_plain(path)
+    values = {"HOME": _from_home(home, user_home), "COMMAND": _from_home(command, user_home)}
+    return Plan(
+        ((user_unit(config_home), _render("user.service", values)),),
+        (
+            (str(command), "init", str(home)),
+            ("systemctl", "--user", "daemon-reload"),
+            ("systemctl", "--user", "enable", UNIT),
+            ("systemctl", "--user", "restart", UNIT),
+        ),
+        "to have it run when you are not logged in: loginctl enable-linger",
+    )
+
+
+def user_unit(config_home: Path) -> Path:
+    """Return where a user's own service is kept."""
+    return config_home / "systemd" / "user" / UNIT
+
+
+def find_program() -> Path:
+    """Return the program a unit starts, from the same environment as this one. Raises HostError."""
+    found = Path(sys.executable).with_name("honeybadger-host")
+    if not os.access(found, os.X_OK):
+        raise HostError(f"there is no {found}: name the program with --command")
+    return found
+
+
+def default_user_home(user_home: Path) -> Path:
+    """Return the home folder of a user's own service."""
+    return user_home / ".local/share/honeybadger"
+
+
+def show(plan: Plan) -> str:
+    """Return everything a plan writes and runs, as a person reads it."""
+    parts = [f"# {path}\n{text}" for path, text in plan.files]
+    parts.append("".join(f"$ {shlex.join(command)}\n" for command in plan.commands))
+    return "\n".join(parts)
+
+
+def write(plan: Plan, root: Path = Path("/")) -> list[Path]:
+    """Write the files of a plan below `root`; return those that were not the same already.
+
+    A file that was there and is another is kept beside as `<name>.old`. Raises HostError.
+    """
+    written: list[Path] = []
+    for path, text in plan.files:
+        target = root / path.relative_to("/")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                if target.read_text() == text:
+                    continue
+                replace(target.with_name(f"{target.name}.old"), target.read_bytes(), mode=0o644)
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            replace(target, text.encode(), mode=0o644)
+        except OSError as error:
+            raise HostError(
+                f"cannot write {target}: {error.strerror}; run it as root, or make a service of your own with --user"
+            ) from None
+        written.append(target)
+    return written
+
+
+def run(commands: Sequence[Sequence[str]]) -> None:
+    """Run commands one after another. Raises HostError: one failed; those behind it were not run."""
+    for command in commands:
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)  # noqa: S603  ours
+        except OSError as error:
+            raise HostError(f"cannot run {shlex.join(command)}: {error.strerror}") from None
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+            raise HostError(f"{shlex.join(command)}: {said}")
+
+
+def is_booted() -> bool:
+    """Return whether systemd runs this machine (sd_booted)."""
+    return os.path.isdir("/run/systemd/system")
+
+
+def serves(unit: Path, home: Path, user_home: Path) -> str | None:
+    """Return the command with which a unit file of ours serves this home; None: it does not, or is not there."""
+    try:
+        found = _EXEC.search(unit.read_text())
+    except (OSError, UnicodeDecodeError):
+        return None
+    if found is None or Path(found[2].replace("%h", str(user_home))) != home:
+        return None
+    return found[1].replace("%h", str(user_home))
+
+
+def check_visible(path: Path) -> None:
+    """Raise HostError when the service of the machine cannot see a path."""
+    hidden = next((folder for folder in _HIDDEN if path.is_relative_to(folder)), None)
+    if hidden is not None:
+        raise HostError(
+            f"{path}: the service cannot see {hidden} (ProtectHome=, PrivateTmp=); use /var/lib for the home, and /opt "
+            f"or /usr for the program and its Python, as `/usr/bin/python3 -m venv /opt/honeybadger`, or --user"
+        )
+
+
+def _from_home(path: Path, user_home: Path) -> str:
+    return f"%h/{path.relative_to(user_home)}" if path.is_relative_to(user_home) else str(path)
+
+
+def _check_plain(path: Path) -> None:
+    if not _PLAIN.fullmatch(str(path)):
+        raise HostError(f"{path}: a path in a unit must be absolute, of letters, digits and ._/@:+- only")
+
+
+def _render(name: str, values: dict[str, str]) -> str:
+    text = (resources.files("honeybadger_host") / "templates" / "systemd" / name).read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text

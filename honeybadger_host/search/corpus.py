@@ -1,0 +1,525 @@
+"""One group's documents in memory, ready to be ranked: postings, and what stands around every turn.
+
+Nothing here reads a file: `index.db` is the derived truth, a corpus is loaded from it once and told of every later
+document. What was loaded lies in one array, sorted by term; what came since in a small array of its own for each term.
+Adding costs microseconds and is seen by the next search. Not thread-safe: its owner lets one thread in at a time.
+
+Sources: docs/decisions/017-recall.md.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from honeybadger_host.search.documents import KINDS, Document
+from honeybadger_host.search.language.analyzer import QUESTION_MARK, is_number, time_terms
+from honeybadger_host.search.vectors import Vectors
+
+ENTRY: Final = KINDS.index("entry")
+TURN: Final = KINDS.index("turn")
+Ints: TypeAlias = npt.NDArray[np.int32]
+Floats: TypeAlias = npt.NDArray[np.float32]
+
+AROUND_WORDS: Final = 50
+"""Words on each side of a turn that count as the text around it; a fixed number of turns hurts where turns are long."""
+AROUND_TURNS: Final = 4
+"""At most this many turns on each side; the nearest one always counts, however long it is."""
+TF_BITS: Final = 6
+TF_MASK: Final = (1 << TF_BITS) - 1
+"""A posting is `row << TF_BITS | frequency`; a frequency of 63 stands for more."""
+SAYS_TIME: Final = 1
+SAYS_NUMBER: Final = 2
+ASKS: Final = 4
+_TAIL_PAIRS: Final = (
+    16_384  # later neighbours; a new layout of 100,000 turns takes 20 ms, so about 3 us for each of them
+)
+_BULK: Final = 1_000
+_SLICE: Final = 2_000
+"""Documents sorted at once: 5 ms, for which nobody else runs."""
+_NO_ROWS: Final = array("I")
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class Names:
+    """Strings as small numbers, in the order in which they were first seen."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self.names: list[str] = []
+
+    def number(self, name: str) -> int:
+        """Return the number of a name, a new one for a name not seen before."""
+        found = self.numbers.get(name)
+        if found is None:
+            found = self.numbers[name] = len(self.names)
+            self.names.append(name)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Turns in the order in which they were said: sessions one after another, then those that came since.
+
+    A *place* is a turn's position in that order. What is said around a turn is a stretch of places; one turn lies in
+    the stretch of another when that one lies in its own. Turns that came since have a stretch of themselves alone, and
+    pairs of neighbours beside it, see `Corpus.sources`.
+
+    Args:
+        rows: row of every place.
+        sessions: session of every place.
+        first, behind: the stretch around each, itself included; `behind` is not part of it.
+    """
+
+    rows: Ints
+    sessions: Ints
+    first: Ints
+    behind: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Documents by column, to be loaded; the members are those of `Document`.
+
+    Args:
+        kinds: places in `KINDS`.
+        terms: of all documents, one after another, as numbers of whoever made them.
+        counts: how many terms each document has.
+    """
+
+    numbers: Sequence[int]
+    kinds: Sequence[int]
+    keys: Sequence[str]
+    terms: npt.NDArray[np.uint32]
+    counts: Sequence[int]
+    lengths: Sequence[int]
+    sessions: Sequence[str]
+    authors: Sequence[str]
+    roles: Sequence[str]
+    at: Sequence[float]
+    categories: Sequence[str]
+    tags: Sequence[tuple[str, ...]]
+
+
+class _Counted(NamedTuple):
+    """A slice's postings: sorted by term, then by row.
+
+    Args:
+        terms: each once, rising.
+        frequencies: how many postings each has.
+        packed: the postings.
+    """
+
+    terms: npt.NDArray[np.int64]
+    frequencies: npt.NDArray[np.int64]
+    packed: npt.NDArray[np.uint32]
+
+
+class Corpus:
+    """The documents of one group.
+
+    A *row* is a document's place in every column; rows are never reused. Columns are arrays that grow in place; a
+    search looks at them through numpy without copying, so nobody keeps such a view while documents are added.
+    """
+
+    def __init__(self) -> None:
+        self.sessions, self.authors, self.roles, self.categories = Names(), Names(), Names(), Names()
+        self.numbers = array("q")
+        self.at = array("d")
+        self.kinds = array("b")
+        self.session_of = array("i")
+        self.author_of = array("i")
+        self.role_of = array("i")
+        self.category_of = array("i")
+        self.lengths = array("f")
+        self.says = array("b")  # SAYS_TIME, SAYS_NUMBER, ASKS
+        self.is_alive = array("b")
+        self.place_of = array("i")  # of a turn, see `Layout`; -1 for others and for what was removed
+        self.session_lengths = array("f")
+        self.turns_by_author = array("i")
+        self.tagged: dict[str, array[int]] = {}
+        self.vocabulary: dict[str, int] = {}
+        self.sources, self.targets = array("i"), array("i")  # places of neighbours that came since the layout
+        self.around_lengths = array("f")  # by place: words of a turn with what stands around it
+        self.around_total = 0.0
+        self.vectors: Vectors | None = None
+        """By row, when texts are embedded."""
+        self.has_dead = False
+        self._says_by_term = array("b")
+        self._keys = bytearray()
+        self._key_start = array("Q", [0])
+        self._loaded = 0  # rows that were loaded; their numbers rise
+        self._later_row: dict[int, int] = {}  # of the other rows, by number
+        self._postings: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)  # of loaded rows, by term, then by row
+        self._postings_start: npt.NDArray[np.int64] = np.zeros(1, np.int64)
+        self._later_postings: dict[int, array[int]] = {}  # of the other rows
+        self._session_rows: list[array[int]] = []
+        self._layout: Layout | None = None
+        self._later_rows = array("i")
+        self._words_by_kind = [0.0] * len(KINDS)
+        self._count_by_kind = [0] * len(KINDS)
+
+    def __len__(self) -> int:
+        """Return how many documents live."""
+        return sum(self._count_by_kind)
+
+    @property
+    def size(self) -> int:
+        """How many rows there are, dead ones included."""
+        return len(self.numbers)
+
+    @property
+    def turns(self) -> int:
+        """How many turns live."""
+        return self._count_by_kind[TURN]
+
+    @property
+    def entries(self) -> int:
+        """How many entries live."""
+        return self._count_by_kind[ENTRY]
+
+    @property
+    def average_lengths(self) -> Floats:
+        """Words of a document, by kind; at least 1."""
+        pairs = zip(self._words_by_kind, self._count_by_kind, strict=True)
+        return np.array([max(1.0, words / max(1, count)) for words, count in pairs], np.float32)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Estimate of what the corpus holds, in bytes."""
+        columns: tuple[array[Any], ...] = (
+            *(self.numbers, self.at, self.kinds, self.session_of, self.author_of, self.role_of, self.category_of),
+            *(self.lengths, self.says, self.is_alive, self.place_of, self.around_lengths, self.sources, self.targets),
+            self._key_start,
+        )
+        return (
+            sum(column.itemsize * len(column) for column in columns)
+            + len(self._keys)
+            + int(self._postings.nbytes)
+            + sum(4 * len(rows) + 200 for rows in self._later_postings.values())
+            + 170 * len(self.vocabulary)  # a string, its number, its slot
+            + 16 * self.turns  # in its session, and its place in a layout
+            + 150 * len(self._later_row)
+            + (self.vectors.memory_bytes if self.vectors is not None else 0)
+        )
+
+    def row_of(self, number: int) -> int | None:
+        """Return the row of a living document."""
+        row = self._later_row.get(number)
+        if row is None:
+            row = bisect_left(self.numbers, number, 0, self._loaded)
+            if row == self._loaded or self.numbers[row] != number:
+                return None
+        return row if self.is_alive[row] else None
+
+    def key(self, row: int) -> str:
+        """Return what the group calls the document of a row."""
+        return self._keys[self._key_start[row] : self._key_start[row + 1]].decode()
+
+    def postings(self, term: int) -> npt.NDArray[np.uint32]:
+        """Return the postings of a term, rows rising, those of dead rows among them."""
+        later = self._later_postings.get(term)
+        if term + 1 >= len(self._postings_start):
+            return view(later or _NO_ROWS, np.uint32)
+        loaded = self._postings[self._postings_start[term] : self._postings_start[term + 1]]
+        return loaded if later is None else np.concatenate((loaded, view(later, np.uint32)))
+
+    def add(self, documents: Iterable[Document]) -> None:
+        """Add documents; one whose number is there already takes its place."""
+        if not self.size:
+            documents = list(documents)
+            if len(documents) > _BULK:
+                last = {document.number: document for document in documents}
+                self._load_documents([last[number] for number in sorted(last)])
+                return
+        for document in documents:
+            self.remove([document.number])
+            row = self.size
+            self._later_row[document.number] = row
+            self._append(document)
+            self._index(document.terms, row)
+            if document.kind == "turn":
+                self._append_turn(document, row)
+            else:
+                self.session_of.append(-1)
+                self.place_of.append(-1)
+        if self.vectors is not None:
+            self.vectors.resize(self.size)
+
+    def load(self, slices: Iterable[Columns], words: Callable[[npt.NDArray[np.int64]], Sequence[str]]) -> None:
+        """Take the first documents.
+
+        Args:
+            slices: some thousand documents each; their numbers rise, also from one to the next.
+            words: gives the terms of rising numbers.
+        """
+        assert not self.size, "an empty corpus is loaded"  # noqa: S101  its owner's mistake
+        counted = []
+        for columns in slices:
+            counted.append(_counted(columns, self.size))
+            self._append_columns(columns)
+        self._loaded = self.size
+        self.place_of = array("i", bytes(4 * self.size))
+        self._place_postings(counted, words)
+        if self.vectors is not None:
+            self.vectors.resize(self.size)
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Remove documents; numbers that are not there are ignored."""
+        for number in numbers:
+            row = self.row_of(number)
+            if row is None:
+                continue
+            self._later_row.pop(number, None)
+            if self.vectors is not None:
+                self.vectors.drop(row)
+            self.is_alive[row] = 0
+            self.has_dead = True
+            self._count_by_kind[self.kinds[row]] -= 1
+            self._words_by_kind[self.kinds[row]] -= self.lengths[row]
+            session = self.session_of[row]
+            if session >= 0:
+                self._session_rows[session].remove(row)
+                self.session_lengths[session] -= self.lengths[row]
+                self.turns_by_author[self.author_of[row]] -= 1
+                self.place_of[row] = -1
+                self._layout = None
+
+    def layout(self) -> Layout:
+        """Return the order of the turns, brought up to date."""
+        layout = self._layout
+        if layout is None or len(self.sources) > _TAIL_PAIRS:
+            layout = self._layout = self._laid_out()
+        if self._later_rows:
+            alone = np.arange(len(layout.rows), len(layout.rows) + len(self._later_rows), dtype=np.int32)
+            later = view(self._later_rows, np.int32)
+            return Layout(
+                np.concatenate((layout.rows, later)),
+                np.concatenate((layout.sessions, view(self.session_of, np.int32)[later])),
+                np.concatenate((layout.first, alone)),
+                np.concatenate((layout.behind, alone + np.int32(1))),
+            )
+        return layout
+
+    def _append(self, document: Document) -> None:
+        """Enter what a row of its own says of a document."""
+        kind = KINDS.index(document.kind)
+        length = float(max(1, document.length))
+        self._append_key(document.key)
+        self.numbers.append(document.number)
+        self.at.append(document.at)
+        self.kinds.append(kind)
+        author = self.authors.number(document.author)
+        if author == len(self.turns_by_author):
+            self.turns_by_author.append(0)
+        self.author_of.append(author)
+        self.role_of.append(self.roles.number(document.role))
+        self.category_of.append(self.categories.number(document.category))
+        self.lengths.append(length)
+        self.is_alive.append(1)
+        self._count_by_kind[kind] += 1
+        self._words_by_kind[kind] += length
+        for tag in document.tags:
+            self.tagged.setdefault(tag, array("i")).append(self.size - 1)
+
+    def _append_key(self, key: str) -> None:
+        self._keys += key.encode()
+        self._key_start.append(len(self._keys))
+
+    def _append_columns(self, columns: Columns) -> None:
+        """Enter many documents as `_append` and `_append_turn` do one by one."""
+        first = self.size
+        for key in columns.keys:
+            self._append_key(key)
+        self.numbers.extend(columns.numbers)
+        self.at.extend(columns.at)
+        self.kinds.extend(columns.kinds)
+        self.author_of.extend(map(self.authors.number, columns.authors))
+        self.role_of.extend(map(self.roles.number, columns.roles))
+        self.category_of.extend(map(self.categories.number, columns.categories))
+        self.lengths.extend(max(1.0, float(length)) for length in columns.lengths)
+        self.is_alive.frombytes(b"\1" * len(columns.numbers))
+        self.turns_by_author.frombytes(bytes(4 * (len(self.authors.names) - len(self.turns_by_author))))
+        for row, (kind, session, tags) in enumerate(
+            zip(columns.kinds, columns.sessions, columns.tags, strict=True), first
+        ):
+            self._count_by_kind[kind] += 1
+            self._words_by_kind[kind] += self.lengths[row]
+            for tag in tags:
+                self.tagged.setdefault(tag, array("i")).append(row)
+            if kind == TURN:
+                self._rows_of(session).append(row)
+                number = self.sessions.numbers[session]
+                self.session_of.append(number)
+                self.session_lengths[number] += self.lengths[row]
+                self.turns_by_author[self.author_of[row]] += 1
+            else:
+                self.session_of.append(-1)
+
+    def _place_postings(
+        self, counted: Sequence[_Counted], words: Callable[[npt.NDArray[np.int64]], Sequence[str]]
+    ) -> None:
+        """Put the postings of all slices where they belong, and give every term its number."""
+        size = max((int(each.terms[-1]) + 1 for each in counted if len(each.terms)), default=0)
+        frequency = np.zeros(size, np.int64)
+        for each in counted:
+            frequency[each.terms] += each.frequencies
+        given = np.flatnonzero(frequency)
+        self.vocabulary = {word: number for number, word in enumerate(words(given))}
+        self._says_by_term = array("b", map(_says, self.vocabulary))
+        says_by_term = view(self._says_by_term, np.int8)
+        number_of = np.zeros(size, np.int64)
+        number_of[given] = np.arange(len(given))
+        self._postings_start = np.concatenate(([0], np.cumsum(frequency[given])))
+        self._postings = np.empty(self._postings_start[-1], np.uint32)
+        cursor = self._postings_start[:-1].copy()
+        says = np.zeros(self.size, np.int8)
+        for each in counted:
+            numbers = number_of[each.terms]
+            begin = np.cumsum(each.frequencies) - each.frequencies
+            places = np.repeat(cursor[numbers] - begin, each.frequencies) + np.arange(len(each.packed))
+            self._postings[places] = each.packed
+            cursor[numbers] += each.frequencies
+            said = np.repeat(says_by_term[numbers], each.frequencies)
+            has = np.flatnonzero(said)
+            np.bitwise_or.at(says, each.packed[has] >> np.uint32(TF_BITS), said[has])
+        self.says = array("b", says.tobytes())
+
+    def _load_documents(self, documents: Sequence[Document]) -> None:
+        """Load documents whose numbers rise."""
+        terms = Names()
+
+        def slices() -> Iterator[Columns]:
+            waiting = iter(documents)
+            while some := list(islice(waiting, _SLICE)):
+                said = array("I")
+                for document in some:
+                    said.extend(map(terms.number, document.terms))
+                yield Columns(
+                    numbers=[document.number for document in some],
+                    kinds=[KINDS.index(document.kind) for document in some],
+                    keys=[document.key for document in some],
+                    terms=view(said, np.uint32),
+                    counts=[len(document.terms) for document in some],
+                    lengths=[document.length for document in some],
+                    sessions=[document.session for document in some],
+                    authors=[document.author for document in some],
+                    roles=[document.role for document in some],
+                    at=[document.at for document in some],
+                    categories=[document.category for document in some],
+                    tags=[document.tags for document in some],
+                )
+
+        self.load(slices(), lambda numbers: [terms.names[number] for number in numbers.tolist()])
+
+    def _index(self, terms: Sequence[str], row: int) -> None:
+        """Enter the terms of the row that comes next into the postings."""
+        says, packed_row = 0, row << TF_BITS
+        vocabulary, postings = self.vocabulary, self._later_postings
+        for term, count in Counter(terms).items():
+            number = vocabulary.get(term)
+            if number is None:
+                number = vocabulary[term] = len(vocabulary)
+                self._says_by_term.append(_says(term))
+            rows = postings.get(number)
+            if rows is None:
+                rows = postings[number] = array("I")
+            rows.append(packed_row | min(count, TF_MASK))
+            says |= self._says_by_term[number]
+        self.says.append(says)
+
+    def _append_turn(self, document: Document, row: int) -> None:
+        rows = self._rows_of(document.session)
+        session = self.sessions.numbers[document.session]
+        length = self.lengths[row]
+        self.session_of.append(session)
+        self.session_lengths[session] += length
+        self.turns_by_author[self.author_of[row]] += 1
+        if rows and self.numbers[rows[-1]] > document.number:  # an earlier turn that came late
+            rows.insert(bisect_left(rows, document.number, key=self.numbers.__getitem__), row)
+            self._layout = None
+        else:
+            rows.append(row)
+        if self._layout is None:
+            self.place_of.append(-1)
+            return
+        place = len(self.around_lengths)
+        self.place_of.append(place)
+        self._later_rows.append(row)
+        self.around_lengths.append(length)
+        self.around_total += length
+        between = 0.0
+        for other in rows[-2 : -2 - AROUND_TURNS : -1]:
+            if between >= AROUND_WORDS:
+                break
+            there, words = self.place_of[other], self.lengths[other]
+            self.sources.extend((place, there))
+            self.targets.extend((there, place))
+            self.around_lengths[place] += words
+            self.around_lengths[there] += length
+            self.around_total += length + words
+            between += words
+
+    def _rows_of(self, session: str) -> array[int]:
+        number = self.sessions.number(session)
+        if number == len(self._session_rows):
+            self._session_rows.append(array("i"))
+            self.session_lengths.append(0.0)
+        return self._session_rows[number]
+
+    def _laid_out(self) -> Layout:
+        """Put all living turns in order and measure what stands around each."""
+        counts = [len(rows) for rows in self._session_rows]
+        rows: Ints = np.concatenate([np.zeros(0, np.int32), *(view(each, np.int32) for each in self._session_rows)])
+        end: npt.NDArray[np.int64] = np.repeat(np.cumsum(np.array(counts, np.int64)), counts)
+        start = end - np.repeat(np.array(counts, np.int64), counts)
+        words = view(self.lengths, np.float32)[rows].astype(np.float64)
+        before = np.concatenate(([0.0], np.cumsum(words)))  # words before every place
+        places = np.arange(len(rows))
+        first, behind = places.copy(), places + 1
+        for step in range(1, AROUND_TURNS + 1):
+            back, ahead = places - step, places + step
+            between_back = before[places] - before[np.maximum(back + 1, 0)]
+            between_ahead = before[np.minimum(ahead, len(rows))] - before[places + 1]
+            first[(back >= start) & (between_back < AROUND_WORDS)] -= 1
+            behind[(ahead < end) & (between_ahead < AROUND_WORDS)] += 1
+        around = before[behind] - before[first]
+        place_of = np.full(self.size, -1, np.int32)
+        place_of[rows] = places
+        self.place_of = array("i", place_of.tobytes())
+        self.around_lengths = array("f", around.astype(np.float32).tobytes())
+        self.around_total = float(around.sum())
+        self.sources, self.targets, self._later_rows = array("i"), array("i"), array("i")
+        sessions = view(self.session_of, np.int32)[rows]
+        return Layout(rows.copy(), sessions, first.astype(np.int32), behind.astype(np.int32))
+
+
+def _says(term: str) -> int:
+    return SAYS_TIME * (term in time_terms()) | SAYS_NUMBER * is_number(term) | ASKS * (term == QUESTION_MARK)
+
+
+def _counted(columns: Columns, first_row: int) -> _Counted:
+    """Return the postings of a slice of documents that get the rows from `first_row` on."""
+    many = len(columns.counts)
+    rows = np.repeat(np.arange(many), columns.counts)
+    pairs, counts = np.unique(columns.terms.astype(np.int64) * many + rows, return_counts=True)
+    terms, rows = pairs // max(1, many), pairs % max(1, many)
+    begins = np.flatnonzero(np.diff(terms, prepend=-1))
+    return _Counted(
+        terms[begins],
+        np.diff(begins, append=len(terms)),
+        ((rows + first_row) << TF_BITS | np.minimum(counts, TF_MASK)).astype(np.uint32),
+    )
+
+
+def view(column: array[Any], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
+    """Return a column as numpy sees it, not copied."""
+    return np.frombuffer(column, dtype=dtype) if len(column) else np.zeros(0, dtype)

@@ -1,0 +1,339 @@
+"""`data/index.db`: opened, made anew whenever it cannot be used, and the numbers by which it knows things.
+
+A document's number, and that of a file, begin with the group's: all that belongs to a group stands together in a table
+and is read in one go, without an index on it. Terms are kept as numbers, 4 bytes each, so that a group is loaded
+without looking at words. No number is given twice while a host runs, not even by a file made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import structlog
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
+from honeybadger_host.search.numbering import Glossary
+from honeybadger_host.storage.files import FILE_MODE
+
+log = structlog.get_logger()
+ResultT = TypeVar("ResultT")
+Table: TypeAlias = Literal["docs", "sources"]
+
+INDEX_FILE: Final = "data/index.db"
+_SCHEMA_VERSION: Final = 5
+VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
+_GROUP_SHIFT: Final = 40
+_SCHEMA: Final = """
+CREATE TABLE groups (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE sources (
+    number INTEGER PRIMARY KEY,   -- the group's number << 40, and one more for every file
+    file TEXT NOT NULL UNIQUE,    -- below the home folder; says kind, group and session
+    inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    mark INTEGER NOT NULL,        -- bytes of a log that are indexed
+    problem TEXT NOT NULL         -- why it cannot be searched, or empty
+);
+CREATE TABLE terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
+CREATE TABLE docs (
+    number INTEGER PRIMARY KEY,   -- as of a source
+    source INTEGER NOT NULL, kind INTEGER NOT NULL, key TEXT NOT NULL,
+    author TEXT NOT NULL, role TEXT NOT NULL, at REAL, category TEXT NOT NULL,
+    tags TEXT NOT NULL,           -- JSON, or empty
+    length INTEGER NOT NULL,
+    terms BLOB NOT NULL,          -- their numbers, 32 bits each as this machine writes them, in order
+    known_by INTEGER,             -- 64 bits of what its text says, normalised
+    digest BLOB NOT NULL,         -- of all that the file says of it
+    name TEXT NOT NULL, title TEXT NOT NULL,  -- of an entry
+    names TEXT NOT NULL,          -- words it is found by beside its text, one on each line
+    bytes INTEGER NOT NULL,       -- size of an entry's text
+    text TEXT NOT NULL
+);
+CREATE INDEX docs_source ON docs (source);
+CREATE INDEX docs_entry ON docs (key, kind) WHERE kind = 0;  -- `kind`: entries are counted without reading them
+CREATE INDEX docs_listed ON docs (number >> 40, category, name, key, bytes, kind) WHERE kind = 0;  -- as above
+CREATE INDEX docs_known ON docs (known_by) WHERE known_by IS NOT NULL;
+CREATE TABLE vectors (
+    doc INTEGER PRIMARY KEY, model TEXT NOT NULL,
+    data BLOB NOT NULL            -- 16-bit floats, little end first
+);
+CREATE INDEX vectors_model ON vectors (model);  -- to count them without reading them
+CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN DELETE FROM vectors WHERE doc = old.number; END;
+CREATE TABLE recalled (
+    grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
+    PRIMARY KEY (grp, session, entry)
+) WITHOUT ROWID;
+"""
+_TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "recalled")
+_REMEMBERED_TERMS: Final = 100_000
+"""Terms whose number is kept in memory: about 15 MiB."""
+_IN_ONE_QUERY: Final = 500
+
+
+class IndexFile:
+    """The database of an index. Any thread.
+
+    Args:
+        path: of its file; None keeps it in memory.
+        emptied: called after it was made anew.
+    """
+
+    def __init__(self, path: Path | None, emptied: Callable[[], None]) -> None:
+        self._path = path
+        self._emptied: Callable[[], None] = lambda: None  # while it is opened nobody knows anything of it
+        self._lock = threading.RLock()
+        self._inode = 0
+        self._groups: dict[str, int] = {}
+        self._names: dict[int, str] = {}
+        self._last: dict[tuple[Table, int], int] = {}
+        """The last number given, by table and group."""
+        self._terms: dict[str, int] = {}
+        self._last_term: int | None = None
+        self._epoch = 0
+        """Raised whenever numbers of terms may not stand any more."""
+        self.rebuilds = 0
+        self.generation = 0
+        """Raised whenever it was made anew: what was read from it before stands nowhere."""
+        self._db = self._open()
+        self._look_up_groups()
+        self._emptied = emptied
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, sqlite3.Error):
+            self._db.close()  # whoever made one for a moment, as a command does, need not think of it
+
+    def copy_from(self, path: Path) -> None:
+        """Begin with what another one holds, if that can be used."""
+        try:
+            with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
+                if source.execute("PRAGMA user_version").fetchone()[0] == VERSION:
+                    source.backup(self._db)
+        except sqlite3.Error as error:
+            log.debug("index.not_copied", error=str(error))  # all files are read, then
+        self._look_up_groups()
+
+    # -- what is in it ----------------------------------------------------------------------------------------------
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the rows of a query. Raises WorldFailed."""
+        return self.guarded(lambda: self._db.execute(query, values).fetchall())
+
+    def rows_in(self, query: str, values: Sequence[Any]) -> Iterator[Any]:
+        """Yield the rows of a query that ends with `IN`, for any number of values. Raises WorldFailed."""
+        for start in range(0, len(values), _IN_ONE_QUERY):
+            some = values[start : start + _IN_ONE_QUERY]
+            yield from self.rows(f"{query} ({','.join('?' * len(some))})", some)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Give the database to one thread; what it wrote is kept when it ends well. Raises sqlite3.Error."""
+        with self._lock:
+            self._db.execute("BEGIN")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._forget_terms()  # some may have been new
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def guarded(self, act: Callable[[], ResultT]) -> ResultT:
+        """Do something with the database; when that is damaged, once more with a new one. Raises WorldFailed."""
+        with self._lock:
+            for is_last in (False, True):
+                try:
+                    return act()
+                except sqlite3.Error as error:
+                    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+                    if is_last or code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY):
+                        raise WorldFailed(f"the search index cannot be used ({error})") from error
+                    self.make_anew(f"it is damaged ({error})")
+            raise AssertionError  # the loop returns or raises
+
+    # -- numbers ----------------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that have a number."""
+        return list(self._groups)
+
+    def group(self, name: str) -> int:
+        """Return the number of a group, a new one for a new group. Raises WorldFailed."""
+        number = self._groups.get(name)
+        if number is None:
+            number = self.guarded(lambda: self._new_group(name))
+        return number
+
+    def _new_group(self, name: str) -> int:
+        number = self._groups.get(name)
+        if number is None:
+            number = len(self._groups)
+            self._db.execute("INSERT INTO groups VALUES (?, ?)", (number, name))
+            self._groups[name], self._names[number] = number, name
+        return number
+
+    def group_of(self, number: int) -> str:
+        """Return the group that a document or a file belongs to."""
+        return self._names.get(number >> _GROUP_SHIFT, "")
+
+    @staticmethod
+    def span(group: int) -> tuple[int, int]:
+        """Return the least and the greatest number of anything in a group."""
+        return group << _GROUP_SHIFT, ((group + 1) << _GROUP_SHIFT) - 1
+
+    def take_number(self, table: Table, group: int) -> int:
+        """Return the next number of a document or a file. The group's lock is held. Raises WorldFailed."""
+        last = self._last.get((table, group))
+        if last is None:
+            query = f"SELECT max(number) FROM {table} WHERE number BETWEEN ? AND ?"  # noqa: S608  one of two names
+            last = self.rows(query, self.span(group))[0][0] or self.span(group)[0]
+        self._last[table, group] = last + 1
+        return last + 1
+
+    def packed(self, db: sqlite3.Connection, texts: Sequence[Sequence[str]]) -> list[bytes]:
+        """Return the terms of texts as the table has them, new ones with a new number; in a transaction."""
+        if len(self._terms) > _REMEMBERED_TERMS:
+            self._terms = {}
+        packed: list[bytes] = []
+        for text in texts:
+            try:
+                numbers = array("I", map(self._terms.__getitem__, text))
+            except KeyError:
+                self._note_terms(db, texts[len(packed) :])
+                numbers = array("I", map(self._terms.__getitem__, text))
+            packed.append(numbers.tobytes())
+        return packed
+
+    def renumbered(self, db: sqlite3.Connection, glossary: Glossary, texts: Sequence[bytes]) -> list[bytes]:
+        """Return what `packed` would of the terms that have these numbers in `glossary`; in a transaction."""
+        if len(self._terms) > _REMEMBERED_TERMS:
+            self._terms = {}
+        if glossary.epoch != self._epoch:
+            glossary.epoch, glossary.numbers = self._epoch, []
+        if new := glossary.words[len(glossary.numbers) :]:
+            self._note_terms(db, [new])
+            glossary.numbers += map(self._terms.__getitem__, new)
+        number_of = glossary.numbers.__getitem__
+        return [array("I", map(number_of, memoryview(text).cast("I"))).tobytes() for text in texts]
+
+    def _note_terms(self, db: sqlite3.Connection, texts: Iterable[Sequence[str]]) -> None:
+        """Look up the numbers of all terms of some texts; give one to those that have none."""
+        new = list(set(chain.from_iterable(texts)).difference(self._terms))
+        for start in range(0, len(new), _IN_ONE_QUERY):
+            some = new[start : start + _IN_ONE_QUERY]
+            marks = ",".join("?" * len(some))
+            self._terms.update(db.execute(f"SELECT term, number FROM terms WHERE term IN ({marks})", some))  # noqa: S608  only question marks
+        missing = [term for term in new if term not in self._terms]
+        if not missing:
+            return
+        if self._last_term is None:
+            self._last_term = db.execute("SELECT coalesce(max(number), 0) FROM terms").fetchone()[0]
+        numbered = list(enumerate(missing, self._last_term + 1))
+        self._last_term += len(missing)
+        db.executemany("INSERT INTO terms VALUES (?, ?)", numbered)
+        self._terms.update((term, number) for number, term in numbered)
+
+    def _forget_terms(self) -> None:
+        self._terms = {}
+        self._last_term = None
+        self._epoch += 1
+
+    def _look_up_groups(self) -> None:
+        with self._lock:
+            self._names = dict(self.rows("SELECT number, name FROM groups"))
+            self._groups = {name: number for number, name in self._names.items()}
+            self._forget_terms()
+
+    # -- the file ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its file was removed, or another put in its place."""
+        return self._path is not None and self._inode != _inode_of(self._path)
+
+    def make_anew(self, why: str) -> None:
+        """Begin again with nothing in it."""
+        with self._lock:
+            self._db.close()
+            self._db = self._made_anew(why) if self._path is not None else self._open()
+            self.generation += 1
+            self._look_up_groups()
+        self._emptied()
+
+    def _open(self) -> sqlite3.Connection:
+        """Open the database; one that is damaged, or of another version, is made anew."""
+        if self._path is None:
+            return _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+        db: sqlite3.Connection | None = None
+        try:
+            db = _connect(self._path)
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == VERSION:
+                for table in _TABLES:
+                    db.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall()  # noqa: S608  one of these names
+                self._inode = _inode_of(self._path)
+                return db
+            why = "it is new" if version == 0 else f"it has version {version}, this host makes {VERSION}"
+        except sqlite3.Error as error:
+            why = f"it is damaged ({error})"
+        if db is not None:
+            db.close()
+        return self._made_anew(why)
+
+    def _made_anew(self, why: str) -> sqlite3.Connection:
+        assert self._path is not None  # noqa: S101  only a file can be damaged
+        try:
+            for end in ("", "-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{self._path}{end}")
+            db = _prepared(_connect(self._path))
+            self._inode = _inode_of(self._path)
+        except (OSError, sqlite3.Error) as error:
+            log.error(
+                "index.failed", file=INDEX_FILE, error=str(error), now_what="it is kept in memory until a restart"
+            )
+            db = _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+            self._path = None
+        self.rebuilds += 1
+        log.info("index.rebuilt", why=why)
+        return db
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
+    db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = OFF")  # after a power cut it may be damaged, and is built anew
+        db.execute("PRAGMA cache_size = -16000")
+        db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: one is written often while files are read in bulk
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _prepared(db: sqlite3.Connection) -> sqlite3.Connection:
+    db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+    db.execute("INSERT INTO groups VALUES (0, ?)", (GLOBAL_GROUP,))  # first, as in every corpus
+    return db
+
+
+def _inode_of(path: Path) -> int:
+    try:
+        return os.stat(path, follow_symlinks=False).st_ino
+    except OSError:
+        return 0

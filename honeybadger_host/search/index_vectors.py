@@ -1,0 +1,162 @@
+"""The vectors of what is indexed: texts are embedded a few at a time, and kept beside their documents."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.search.documents import KINDS
+from honeybadger_host.search.index_db import IndexFile
+
+if TYPE_CHECKING:
+    from honeybadger_host.search.corpus import Corpus
+    from honeybadger_host.search.embeddings import Embedder, Floats
+    from honeybadger_host.search.vectors import Vectors
+
+log = structlog.get_logger()
+
+_EMBEDDED_AT_ONCE: Final = 32
+"""Texts embedded between two looks at what else is to be done: about 0.2 s on one core."""
+
+
+class IndexVectors:
+    """Vectors by one embedder. Any thread.
+
+    Args:
+        tell: is given a group and (number, vector) of what has been embedded in it.
+    """
+
+    def __init__(
+        self, db: IndexFile, embedder: Embedder, tell: Callable[[str, Sequence[tuple[int, bytes]]], None]
+    ) -> None:
+        self._db = db
+        self._embedder = embedder
+        self._tell = tell
+        self._has_failed = False
+        self._without: dict[int, None] = {}
+        """Numbers of documents that have none yet."""
+
+    def find(self) -> None:
+        """Note which documents have no vector of the embedder; those of another model go."""
+        model = self._embedder.name
+
+        def find() -> list[Any]:
+            with self._db.transaction() as db:
+                db.execute("DELETE FROM vectors WHERE doc IN (SELECT doc FROM vectors WHERE model <> ?)", (model,))
+                return db.execute(
+                    "SELECT number FROM docs WHERE number NOT IN (SELECT doc FROM vectors) ORDER BY number"
+                ).fetchall()
+
+        self._without = {row[0]: None for row in self._db.guarded(find)}
+
+    def forget(self) -> None:
+        """Begin again with an empty database."""
+        self._without = {}
+
+    def note(self, added: Iterable[int], removed: Iterable[int]) -> None:
+        """Note which documents came and went."""
+        for number in removed:
+            self._without.pop(number, None)
+        self._without.update(dict.fromkeys(added))
+
+    @property
+    def waiting(self) -> int:
+        """Documents that have no vector yet."""
+        return len(self._without)
+
+    def embed(self) -> bool:
+        """Embed a few of the texts that have no vector yet; return whether it is worth to go on. Raises WorldFailed."""
+        if not self._without:
+            return False
+        numbers = list(itertools.islice(reversed(self._without), _EMBEDDED_AT_ONCE))  # the newest are asked for most
+        query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
+        rows = self._db.rows_in(query, numbers)
+        texts = {row[0]: (row[4], embedded_text(KINDS[row[1]], row[2], row[4], row[3].splitlines())) for row in rows}
+        if texts:
+            try:
+                vectors = self._embedder.embed_documents([embedded for _, embedded in texts.values()])
+            except WorldFailed as error:
+                self._note(error)
+                return False
+            self._note(None)
+            blobs = [vector.astype("<f2").tobytes() for vector in vectors]
+            whole = [(number, text) for number, (text, _) in texts.items()]
+            self._keep(list(zip(whole, blobs, strict=True)))
+        for number in numbers:
+            self._without.pop(number, None)
+        return True
+
+    def vector_of(self, question: str) -> Floats | None:
+        """Return a question's vector; None when the embedder fails: then words alone are searched."""
+        try:
+            vector = self._embedder.embed_query(question)
+        except WorldFailed as error:
+            self._note(error)
+            return None
+        self._note(None)
+        return vector
+
+    def empty(self) -> Vectors:
+        """Return room for the vectors of a corpus, before it has any documents."""
+        from honeybadger_host.search.vectors import Vectors  # with numpy
+
+        return Vectors(self._embedder.dimensions, self._embedder.unrelated)
+
+    def load(self, groups: Iterable[int], corpus: Corpus) -> None:
+        """Give the documents of these groups in a corpus their vectors, as far as there are any. Raises WorldFailed.
+
+        Args:
+            groups: their numbers.
+        """
+        query = "SELECT doc, data FROM vectors WHERE doc > ? AND doc <= ? AND model = ? ORDER BY doc LIMIT 1000"
+        for group in groups:
+            least, most = self._db.span(group)
+            while rows := self._db.rows(query, (least, most, self._embedder.name)):
+                put_vectors(corpus, rows)
+                least = rows[-1][0]
+
+    def _keep(self, embedded: Sequence[tuple[tuple[int, str], bytes]]) -> None:
+        """Write vectors of documents that still are what was embedded, and tell their groups' corpora."""
+        model = self._embedder.name
+        kept: dict[str, list[tuple[int, bytes]]] = {}
+
+        def write() -> None:
+            kept.clear()
+            with self._db.transaction() as db:
+                for (number, text), data in embedded:
+                    if db.execute("SELECT 1 FROM docs WHERE number = ? AND text = ?", (number, text)).fetchone():
+                        db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", (number, model, data))
+                        kept.setdefault(self._db.group_of(number), []).append((number, data))
+
+        self._db.guarded(write)
+        for group, some in kept.items():
+            self._tell(group, some)
+
+    def _note(self, error: WorldFailed | None) -> None:
+        """Say once that the embedder fails."""
+        if error is not None and not self._has_failed:
+            log.error("vectors.failed", error=str(error), now_what="words alone are searched; see recall.vectors")
+        self._has_failed = error is not None
+
+
+def embedded_text(kind: str, author: str, text: str, names: Sequence[str] = ()) -> str:
+    """Return what is embedded of a document: a turn says whose it is, as a question does, an entry its names."""
+    if kind == "turn":
+        return f"{author}: {text}" if author else text
+    return f"{', '.join(names)}: {text}" if names else text
+
+
+def put_vectors(corpus: Corpus, embedded: Iterable[tuple[int, bytes]]) -> None:
+    """Give the documents that are there their vectors."""
+    if corpus.vectors is None:
+        return
+    import numpy as np
+
+    for number, data in embedded:
+        row = corpus.row_of(number)
+        if row is not None:
+            corpus.vectors.put(row, np.frombuffer(data, "<f2").astype(np.float32))

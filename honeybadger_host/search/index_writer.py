@@ -1,0 +1,181 @@
+"""Files into the index: what they say now beside what was indexed of them, and the difference written in one go."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.search.index_db import IndexFile
+from honeybadger_host.search.indexer import COLUMNS, Added, Changes, Grown, Known, Reader, task_of
+from honeybadger_host.search.numbering import Glossary
+from honeybadger_host.search.parser import Reading, Task
+from honeybadger_host.search.sources import source_of
+
+_BYTES_AT_ONCE: Final = 1 << 18
+_INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
+_MOST_GROWN: Final = 32
+"""Large files of notes of which it is remembered how they were read: about 1 MiB each."""
+
+
+class IndexWriter:
+    """Writes what files say. For one group by one thread at a time.
+
+    Args:
+        max_note_bytes: of MEMORY.md and HISTORY.md; a larger one is not searched.
+    """
+
+    def __init__(self, home: Path, db: IndexFile, max_note_bytes: int, wall_ns: Callable[[], int]) -> None:
+        self._home = home
+        self._db = db
+        self._max_note_bytes = max_note_bytes
+        self._wall_ns = wall_ns
+        self._grown: dict[str, tuple[int, Grown]] = {}
+        """Large file of notes -> how it was read, and for which generation of the database."""
+        self.documents: Counter[int] = Counter()
+        """By number of the group."""
+        self.entries: Counter[int] = Counter()
+
+    def count(self) -> None:
+        """Count what is in the database."""
+        count = "SELECT number >> 40, count(*) FROM docs GROUP BY 1"
+        entries = "SELECT number >> 40, count(*) FROM docs INDEXED BY docs_entry WHERE kind = 0 GROUP BY 1"
+        self.documents = Counter(dict(self._db.rows(count)))
+        self.entries = Counter(dict(self._db.rows(entries)))
+
+    def forget(self) -> None:
+        """Begin again with an empty database."""
+        self.documents.clear()
+        self.entries.clear()
+        self._grown.clear()
+
+    def take(
+        self,
+        group: int,
+        files: Sequence[str],
+        readings: Mapping[str, tuple[Task, Reading]],
+        glossary: Glossary | None = None,
+    ) -> tuple[Changes, Sequence[str]]:
+        """Index files of a group; return what that changed, and which are to be read again.
+
+        Args:
+            readings: what was read of all of them, and as what; empty: they are read now.
+            glossary: of the terms of `readings`.
+        """
+        generation = self._db.generation
+        changes, left = self._look(group, files, generation, readings)
+        changes.glossary = glossary
+        if not self._write(group, changes, generation):
+            return Changes(), files
+        for file in files:
+            self._grown.pop(file, None)
+        self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
+        for file in list(self._grown)[:-_MOST_GROWN]:
+            self._grown.pop(file, None)
+        return changes, left
+
+    def _look(
+        self, group: int, files: Sequence[str], generation: int, readings: Mapping[str, tuple[Task, Reading]]
+    ) -> tuple[Changes, list[str]]:
+        """Read files of a group that were not read yet; return what they change, and which of them are not done."""
+        known = self.known(files)
+        grown = {file: self._grown_of(file, generation) for file in files}
+        whole = [each.number for file, each in known.items() if grown[file] is None and not file.endswith(".jsonl")]
+        there = self._there(whole)
+        reader = Reader(
+            self._home,
+            self._max_note_bytes,
+            lambda: self._db.take_number("sources", group),
+            lambda: self._db.take_number("docs", group),
+            self._wall_ns,
+        )
+        changes = Changes()
+        left: list[str] = []
+        size = 0
+        for place, file in enumerate(files):
+            if size >= _BYTES_AT_ONCE:
+                left += files[place:]
+                break
+            before = known.get(file)
+            source = readings[file][0].source if file in readings else source_of(file)
+            if source is None:
+                continue
+            indexed = partial(self._indexed, before, there)
+            if source.kind in ("note", "history"):
+                size += reader.read_notes(source, before, indexed, changes, None if before is None else grown[file])
+                continue
+            task = task_of(source, before)
+            if file not in readings:
+                reading = reader.read(task)
+                size += reading.size
+            else:
+                asked, reading = readings[file]
+                if asked != task:
+                    left.append(file)  # it was read on meanwhile
+                    continue
+            if source.kind == "entry":
+                reader.take_entry(source, reading, before, indexed, changes)
+            else:
+                reader.take_turns(source, reading, before, partial(self._said, before), changes)
+                if not reading.is_whole:
+                    left.append(file)  # a long log goes on
+        return changes, left
+
+    def known(self, files: Sequence[str]) -> dict[str, Known]:
+        """Return how files were indexed, those that were."""
+        query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
+        return {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
+
+    def _grown_of(self, file: str, generation: int) -> Grown | None:
+        """Return how a large file of notes was read, if that is what the database still has."""
+        read_for, grown = self._grown.get(file, (-1, None))
+        return grown if read_for == generation else None
+
+    def _there(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:
+        """Return number of a file -> (key, digest) -> number of a document of it; not of logs of turns."""
+        there: dict[int, dict[tuple[str, bytes], int]] = {number: {} for number in files}
+        query = "SELECT source, key, digest, number FROM docs WHERE kind <> 3 AND source IN"
+        for file, key, digest, number in self._db.rows_in(query, files):
+            there[file][key, digest] = number
+        return there
+
+    def _indexed(
+        self, file: Known | None, there: Mapping[int, dict[tuple[str, bytes], int]]
+    ) -> dict[tuple[str, bytes], int]:
+        """Return what is indexed of a file, from `there` if it was asked for already."""
+        if file is None:
+            return {}
+        return there[file.number] if file.number in there else self._there([file.number])[file.number]
+
+    def _said(self, log_file: Known | None) -> list[int]:
+        """Return the numbers of the turns of a log."""
+        query = "SELECT number FROM docs WHERE source IN"
+        return [row[0] for row in self._db.rows_in(query, [] if log_file is None else [log_file.number])]
+
+    def _write(self, group: int, changes: Changes, generation: int) -> bool:
+        """Write what was read; return False when the database is not the one it was read for."""
+
+        def write() -> bool:
+            if self._db.generation != generation:
+                return False
+            with self._db.transaction() as db:
+                packed = self._packed(db, changes)
+                db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
+                db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
+                db.executemany(_INSERT, map(Added.row, changes.added, packed))
+                db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", changes.sources)
+            self.documents[group] += len(changes.added) - len(changes.removed)
+            self.entries[group] += changes.entries
+            return True
+
+        return self._db.guarded(write)
+
+    def _packed(self, db: sqlite3.Connection, changes: Changes) -> list[bytes]:
+        """Return the terms of what is added as the database has them; in a transaction."""
+        if changes.glossary is None:
+            return self._db.packed(db, [each.terms for each in changes.added if not isinstance(each.terms, bytes)])
+        numbers = [each.terms for each in changes.added if isinstance(each.terms, bytes)]
+        return self._db.renumbered(db, changes.glossary, numbers)

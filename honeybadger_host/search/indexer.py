@@ -1,0 +1,312 @@
+"""What reading some files changes in the index: documents that come, documents that go, how far each file was read.
+
+Nothing is written here: a slice of files is read and analysed first, then written in one go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import orjson
+import structlog
+
+from honeybadger_host.search.documents import Document
+from honeybadger_host.search.numbering import Glossary
+from honeybadger_host.search.parser import (
+    SAID,
+    Reading,
+    Said,
+    Task,
+    Terms,
+    analysed,
+    digest_of,
+    is_young,
+    read,
+    signature_of,
+)
+from honeybadger_host.search.sources import Piece, Source, Unsearchable, hash_of, last_note, pieces_of, read_source
+from honeybadger_host.storage.files import Signature
+
+if TYPE_CHECKING:
+    from honeybadger_host.search.corpus import Columns
+
+log = structlog.get_logger()
+
+COLUMNS: Final = f"number, source, terms, {SAID}"
+LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
+"""Columns of which a corpus is made, see `columns_of`."""
+LoadedRow: TypeAlias = tuple[int, int, str, int, str, str, float | None, str, str, int, bytes]
+_LARGE_NOTES: Final = 1 << 15
+"""Bytes of a MEMORY.md from which on it pays to remember how it was read."""
+
+
+class Known(NamedTuple):
+    """A file as it was indexed.
+
+    Args:
+        mark: bytes of a log that were read.
+    """
+
+    number: int
+    inode: int
+    mark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A MEMORY.md as it was indexed last: as long as its beginning stays, only what comes behind it is read.
+
+    A note appended to 1 MiB of them took 90 ms before its group could be searched, and takes 2 ms so.
+
+    Args:
+        size, digest: of the bytes before its last note.
+        seen: hash of a note -> how often it stands in these.
+        last: (key, digest) -> number of the document of the last note.
+    """
+
+    size: int
+    digest: bytes
+    seen: Counter[str]
+    last: Mapping[tuple[str, bytes], int]
+
+
+class Added(NamedTuple):
+    """A document that is new.
+
+    Args:
+        source_number: of its file.
+        session: of the log it stands in, or empty.
+        terms: words, or their numbers in `Changes.glossary`.
+    """
+
+    number: int
+    source_number: int
+    session: str
+    said: Said
+    terms: Terms
+
+    def row(self, terms: bytes) -> tuple[object, ...]:
+        """Return the values of `COLUMNS`."""
+        return (self.number, self.source_number, terms, *self.said)
+
+    def document(self, glossary: Glossary | None) -> Document:
+        """Return it as the ranking takes it."""
+        if not isinstance(self.terms, bytes):
+            return self.said.document(self.number, self.session, self.terms)
+        assert glossary is not None, "terms are numbers in one"  # noqa: S101  its owner's mistake
+        return self.said.document(self.number, self.session, glossary.terms(self.terms))
+
+
+@dataclass(slots=True)
+class Changes:
+    """What reading a slice of files changes.
+
+    Args:
+        removed: numbers of documents that go.
+        entries: how many entries there are more.
+        sources: rows of files that were read.
+        gone: numbers of files that are not there any more.
+        grown: file of notes -> what is to be known of it when it is read again.
+        glossary: of the terms of what is added, when these are numbers.
+    """
+
+    added: list[Added] = field(default_factory=list)
+    removed: list[int] = field(default_factory=list)
+    entries: int = 0
+    sources: list[tuple[object, ...]] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    grown: dict[str, Grown] = field(default_factory=dict)
+    glossary: Glossary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the files of one group, and takes what was read of them.
+
+    Args:
+        take_source, take_document: give the next number.
+        wall_ns: a file as young as that may be written again within the same time stamp.
+    """
+
+    home: Path
+    max_note_bytes: int
+    take_source: Callable[[], int]
+    take_document: Callable[[], int]
+    wall_ns: Callable[[], int]
+
+    def read(self, task: Task) -> Reading:
+        """Read an entry or a log."""
+        return read(str(self.home), task, self.wall_ns)
+
+    def read_notes(
+        self,
+        source: Source,
+        known: Known | None,
+        there: Callable[[], Mapping[tuple[str, bytes], int]],
+        changes: Changes,
+        grown: Grown | None = None,
+    ) -> int:
+        """Read a MEMORY.md or HISTORY.md; return how many bytes.
+
+        Args:
+            there: gives (key, digest) -> number of what is indexed of it.
+            grown: what is known of a file of notes.
+        """
+        problem = ""
+        pieces: Sequence[Piece] = ()
+        signature: Signature | None = None
+        data = b""
+        try:
+            found = read_source(self.home, source.file, most_bytes=self.max_note_bytes)
+            if found is not None:
+                data, signature = found
+                if grown is not None and not _begins(data, grown):
+                    grown = None
+                behind, seen = (0, Counter[str]()) if grown is None else (grown.size, grown.seen)
+                pieces = pieces_of(source, data[behind:], signature, seen)
+        except Unsearchable as error:
+            problem = str(error)
+            signature = signature or signature_of(f"{self.home}/{source.file}")
+        except OSError as error:
+            _note_failed(source, error.strerror)
+            return 0
+        number = self._note(source, known, signature, is_young(signature, self.wall_ns), 0, problem, changes)
+        left = dict(there() if grown is None or not pieces else grown.last)
+        last: dict[tuple[str, bytes], int] = {}
+        for piece in pieces:
+            digest = digest_of(piece)
+            if (standing := left.pop((piece.key, digest), None)) is None:
+                standing = self._add(number, source, *analysed(source.kind, piece, digest), changes)
+            last = {(piece.key, digest): standing}
+        changes.removed.extend(left.values())
+        if source.kind == "note" and len(data) >= _LARGE_NOTES and (end := last_note(data)) and pieces:
+            seen = Counter[str]() if grown is None else grown.seen.copy()
+            seen.update(hash_of(piece.key) for piece in pieces[:-1])
+            changes.grown[source.file] = Grown(end, hashlib.sha256(data[:end]).digest(), seen, last)
+        return len(data)
+
+    def take_entry(
+        self,
+        source: Source,
+        reading: Reading,
+        known: Known | None,
+        there: Callable[[], Mapping[tuple[str, bytes], int]],
+        changes: Changes,
+    ) -> None:
+        """Take what was read of an entry.
+
+        Args:
+            there: as of `read_notes`.
+        """
+        if reading.error:
+            _note_failed(source, reading.error)
+            return
+        number = self._note(source, known, reading.signature, reading.is_young, 0, reading.problem, changes)
+        left = dict(there())
+        for said, terms in reading.found:
+            if left.pop((said.key, said.digest), None) is None:
+                self._add(number, source, said, terms, changes)
+                changes.entries += 1
+        changes.removed.extend(left.values())
+        changes.entries -= len(left)
+
+    def take_turns(
+        self,
+        source: Source,
+        reading: Reading,
+        known: Known | None,
+        there: Callable[[], Iterable[int]],
+        changes: Changes,
+    ) -> None:
+        """Take what was read of a log.
+
+        Args:
+            there: gives the numbers of what is indexed of it.
+        """
+        if reading.error:
+            _note_failed(source, reading.error)
+            return
+        if known is not None and reading.is_anew:
+            changes.removed.extend(there())
+        if reading.skipped:
+            log.warning("index.skipped", file=source.file, lines=reading.skipped, why="they are no turns")
+        number = self._note(source, known, reading.signature, reading.is_young, reading.mark, reading.problem, changes)
+        for said, terms in reading.found:
+            self._add(number, source, said, terms, changes)
+
+    def _add(self, number: int, source: Source, said: Said, terms: Terms, changes: Changes) -> int:
+        """Add a document of the file of that number; return its own."""
+        document = self.take_document()
+        changes.added.append(Added(document, number, source.session, said, terms))
+        return document
+
+    def _note(
+        self,
+        source: Source,
+        known: Known | None,
+        signature: Signature | None,
+        is_young: bool,
+        mark: int,
+        problem: str,
+        changes: Changes,
+    ) -> int:
+        """Note how a file was read; return its number."""
+        if signature is None:
+            if known is not None:
+                changes.gone.append(known.number)
+            return 0
+        if problem:
+            log.warning("index.refused", file=source.file, why=problem)
+        number = known.number if known is not None else self.take_source()
+        size = -1 if is_young else signature.size
+        changes.sources.append(
+            (number, source.file, signature.inode, size, signature.mtime_ns, signature.ctime_ns, mark, problem)
+        )
+        return number
+
+
+def task_of(source: Source, known: Known | None) -> Task:
+    """Return what is to be read of a file, which was indexed as `known` says."""
+    return Task(source) if source.kind != "turn" or known is None else Task(source, known.inode, known.mark)
+
+
+def columns_of(rows: Sequence[LoadedRow], sessions: Mapping[int, str]) -> Columns:
+    """Return rows of `LOADED` as a corpus takes them.
+
+    Args:
+        sessions: session of every log, by the number of its file.
+    """
+    import numpy as np
+
+    from honeybadger_host.search.corpus import Columns
+
+    numbers, kinds, keys, files, authors, roles, times, categories, tags, lengths, terms = zip(*rows, strict=True)
+    return Columns(
+        numbers=numbers,
+        kinds=kinds,
+        keys=keys,
+        terms=np.frombuffer(b"".join(terms), np.uint32),
+        counts=[len(each) // array("I").itemsize for each in terms],
+        lengths=lengths,
+        sessions=[sessions.get(file, "") for file in files],
+        authors=authors,
+        roles=roles,
+        at=[float("nan") if at is None else at for at in times],
+        categories=categories,
+        tags=[tuple(orjson.loads(each)) if each else () for each in tags],
+    )
+
+
+def _begins(data: bytes, grown: Grown) -> bool:
+    return len(data) > grown.size and hashlib.sha256(data[: grown.size]).digest() == grown.digest
+
+
+def _note_failed(source: Source, error: str | None) -> None:
+    """Say that a file could not be read just now; the next comparison finds it."""
+    log.error("index.failed", file=source.file, error=error, now_what="it is read again later")

@@ -1,0 +1,514 @@
+"""What a text is found by: one function from text to terms, for documents and for questions. Pure.
+
+The same rules serve both sides, so what was written is found however it is written next time: width, case, accents,
+plurals and irregular forms, identifiers (`time-zone`, `TimeZone`, `time_zone`; `C#`, `.NET`, `node.js`), numbers, and
+Chinese, Japanese and Korean as pairs of characters. Stop words stay in documents and leave questions only.
+
+Sources: RB3, docs/decisions/017-recall.md.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import chain
+from typing import Final
+
+import Stemmer
+
+from honeybadger_host.search.language import question
+from honeybadger_host.search.language.lexicon import (
+    CATEGORY_STOP,
+    CJK_TIME,
+    IRREGULAR,
+    NUMBER_WORDS,
+    NUMBERS,
+    TIME_WORDS,
+)
+from honeybadger_host.search.language.stopwords import AMBIGUOUS, CJK_STOP, SCRIPTS, STOP
+
+ANALYZER_VERSION: Final = 3
+"""Raised whenever the terms of any text change: an index of another version is built anew."""
+
+QUESTION_MARK: Final = "?"
+"""The term of a text that ends with a question."""
+
+_CJK: Final = (
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: no spaces either
+)
+_MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05c1-\u05c2\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u0900-\u0903"
+    "\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u0a01-\u0a03\u0a3c-\u0a4d\u0a81-\u0a83\u0abc-\u0acd"
+    "\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bcd\u0c00-\u0c04\u0c3e-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03"
+    "\u0d3b-\u0d4d\u0dca-\u0ddf\u200c\u200d"
+)
+"""Signs on a letter, which Python does not count as part of a word: vowels in India, points in Arabic and Hebrew."""
+_LETTER: Final = f"(?:[^\\W_{_CJK}][{_MARKS}]*)"
+_WORD: Final = (
+    "(?:(?<![^\\s(\\[\"'`,;:])\\.(?=[A-Za-z]{2}))?"  # .NET, .env; not the full stop of "end.Then"
+    "_*LETTER+(?:(?:[-_.'\u2019]|(?<=\\d)[:,/](?=\\d))_*LETTER+)*(?:\\+\\+|#)?"
+)
+_TOKEN: Final = re.compile(f"(?P<cjk>[{_CJK}]+)|{_WORD.replace('LETTER', _LETTER)}")
+_ASCII_TOKEN: Final = re.compile(_WORD.replace("LETTER", "[A-Za-z0-9]"))
+_CJK_RUN: Final = re.compile(f"[{_CJK}]")
+_JOINT: Final = re.compile("[-_.:/]+")
+_CAMEL: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ELISION: Final = re.compile(
+    "(?:l|d|j|qu|n|s|c(?!'mon)|m|t|jusqu|lorsqu|puisqu|dell|all|nell|dall|sull|un)'(?=..)", re.IGNORECASE
+)
+_CONTRACTION: Final = re.compile("'(?:s|d|m|ll|re|ve)?$")
+_ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th|er|ère|º|ª)$")
+_UMLAUT: Final = {ord("ä"): "ae", ord("ö"): "oe", ord("ü"): "ue", ord("å"): "aa", ord("ø"): "oe", ord("æ"): "ae"}
+_PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
+_QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
+
+MAX_TERM: Final = 64
+"""Characters; a longer word is found by its beginning (base64, minified code)."""
+_CACHE_WORDS: Final = 50_000
+"""About 12 MiB, of English, of all other languages together, and of words that stand in a text which is not ASCII."""
+_chunks: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+"""Language -> what stands between white space in ASCII -> terms."""
+_telling_words: dict[
+    str, tuple[str, ...]
+] = {}  # such a chunk -> the words in it that tell a language, if there are any
+_foreign_chunks: set[str] = set()  # those of them with a word that English does not have
+_cache: dict[str, tuple[str, ...]] = {}  # written word -> terms; words repeat: 40 times faster than stemming again
+_stemmers: dict[str, Stemmer.Stemmer] = {}
+_STEMMED: Final = frozenset(Stemmer.algorithms())
+_LANGUAGES: Final = tuple(STOP)
+_STOPS_IN: Final = {
+    word: tuple(language for language in _LANGUAGES if word in STOP[language])
+    for word in frozenset().union(*STOP.values())
+}
+"""Stop word -> the languages it is one of."""
+_FOREIGN: Final = frozenset(_STOPS_IN) - STOP["english"]
+_SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
+_STOP_IN_SCRIPTS: Final = frozenset(word for word in _STOPS_IN if any(letters.match(word) for _, letters in _SCRIPTS))
+_ASKED_IN: Final = {language: STOP["english"] | words | _STOP_IN_SCRIPTS for language, words in STOP.items()}
+"""Language of a question -> what it leaves out."""
+_FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_LOOKED_AT: Final = 2_000
+"""Characters of a text by which its language is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """One thing a question asks for.
+
+    Args:
+        word: as it was written, casefolded; for explanations.
+        forms: terms that all mean it; at least one, the first is the usual one.
+        weight: 1 unless it says little.
+        is_optional: never counted as missing (a joint of two words, `fast api` as `fastapi`).
+    """
+
+    word: str
+    forms: tuple[str, ...]
+    weight: float = 1.0
+    is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question, analysed.
+
+    Args:
+        text: as it was asked.
+        terms: without stop words, each once, in order of appearance; empty when nothing is asked for.
+        words: all words, casefolded and without accents: who is named is decided by who is in the corpus.
+        is_first_person: asks about the asker ("I", "my").
+        is_second_person: asks what the other side said ("you told me").
+        asks_time: when, how long ago.
+        asks_number: how many, how much.
+        language: that it is in, by Snowball's name; English when in doubt.
+    """
+
+    text: str
+    terms: tuple[QueryTerm, ...]
+    words: frozenset[str]
+    is_first_person: bool
+    is_second_person: bool
+    asks_time: bool
+    asks_number: bool
+    language: str = "english"
+
+
+def document_terms(text: str) -> list[str]:
+    """Return the terms of a text in order, repeated as they are; empty for a text without letters and digits."""
+    if text.isascii():
+        return _ascii_terms(text)
+    text = unicodedata.normalize("NFKC", text)
+    language = _language(text)
+    terms: list[str] = []
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if match.lastgroup == "cjk":
+            terms.extend(token)
+            terms.extend(_pairs(token))
+        else:
+            terms.extend(_word_terms(token, language))
+    if _QUESTION_END.search(text):
+        terms.append(QUESTION_MARK)
+    return terms
+
+
+def _ascii_terms(text: str) -> list[str]:
+    """Return the terms of a text in ASCII: the same ones, in a tenth of the time.
+
+    No token reaches beyond white space, so what stands between it is looked up as a whole, with its punctuation.
+    """
+    chunks = text.split()
+    known = _chunks["english"]
+    try:
+        terms = list(chain.from_iterable(map(known.__getitem__, chunks)))
+        language = "english" if _foreign_chunks.isdisjoint(chunks) else _language_of_chunks(text, chunks)
+    except KeyError:  # something new
+        language = _language(text)
+        terms = []
+        if language == "english":
+            terms = [term for chunk in chunks for term in _chunk_terms(chunk, language)]
+    if language != "english":
+        terms = [term for chunk in chunks for term in _chunk_terms(chunk, language)]
+    if "?" in text and _QUESTION_END.search(text):
+        terms.append(QUESTION_MARK)
+    return terms
+
+
+def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
+    """Return the terms of what has no white space in it; kept for the next time unless it is long."""
+    chunks = _chunks[language]
+    if (known := chunks.get(chunk)) is not None:
+        return known
+    terms = tuple(term for token in _ASCII_TOKEN.findall(chunk) for term in _analyse(token, language))
+    if len(chunk) <= MAX_TERM:
+        others = [each for other, each in list(_chunks.items()) if other != "english"]
+        if sum(map(len, others)) >= _CACHE_WORDS:
+            for each in others:
+                each.clear()
+        if len(chunks) >= _CACHE_WORDS:
+            chunks.clear()
+        if language == "english":
+            words = _FUNCTION_WORD.findall(chunk.casefold())
+            telling = tuple(word for word in words if word in _STOPS_IN or _ELISION.match(word))
+            if telling:
+                _telling_words[chunk] = telling
+                if any(word not in STOP["english"] for word in telling):
+                    _foreign_chunks.add(chunk)
+        chunks[chunk] = terms
+    return terms
+
+
+def _language_of_chunks(text: str, chunks: Sequence[str]) -> str:
+    """Return what `_language` does, of a text in ASCII all chunks of which are known."""
+    if len(text) > _LOOKED_AT:
+        return _language(text)
+    return _language_told([word for chunk in chunks for word in _telling_words.get(chunk, ())])
+
+
+def length_in_words(terms: Sequence[str]) -> int:
+    """Return about how many words a text of these terms has; in Chinese and Japanese a word is about 1.6 characters."""
+    if "".join(terms).isascii():
+        return len(terms)
+    characters = sum(1 for term in terms if len(term) == 1 and is_cjk(term))
+    pairs = sum(1 for term in terms if len(term) == 2 and is_cjk(term)) if characters else 0
+    return len(terms) - characters - pairs + round(characters / 1.6)
+
+
+def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> list[str]:
+    """Return the terms of an entry: its content, its category with `/` and `-` as spaces, and its names.
+
+    Args:
+        names: title, tags and other names; written twice, because an entry is asked for by name.
+    Source: RB3.
+    """
+    terms = document_terms(content)
+    if category:
+        terms += category_terms(category)
+    for name in names:
+        named = _label_terms(name.replace("/", " "))
+        terms += named
+        terms += named
+    return terms
+
+
+def category_terms(category: str) -> tuple[str, ...]:
+    """Return the terms that an entry has by its category."""
+    return _label_terms(category.replace("/", " ").replace("-", " "))
+
+
+@lru_cache(maxsize=4096)
+def _label_terms(label: str) -> tuple[str, ...]:
+    """Return the terms of a category, a tag or a title; many entries have the same."""
+    return tuple(document_terms(label))
+
+
+def analyse_query(text: str) -> Query:
+    """Return what a question asks for; stop words are out, unless it has nothing else."""
+    normal = unicodedata.normalize("NFKC", text)
+    language = _language(normal)
+    stop = _ASKED_IN[language]
+    shouts = normal.isupper()
+    found: list[tuple[str, QueryTerm]] = []  # with the folded word, for joints
+    dropped: list[QueryTerm] = []
+    words: set[str] = set()
+    previous = ""
+    for match in _TOKEN.finditer(normal):
+        token = match.group()
+        if match.lastgroup == "cjk":
+            words.add(token)
+            found.extend(("", QueryTerm(pair, (pair,))) for pair in _asked_pairs(token))
+            previous = ""
+            continue
+        word = token.casefold().replace("\u2019", "'")
+        folded = _fold(word.removesuffix("'s"))
+        words.add(folded)
+        is_name = len(token) > 1 and token.isupper() and not shouts  # UI, IT, US
+        shown = word.removesuffix("'s")
+        terms = [QueryTerm(shown, _forms(token, term, language)) for term in _word_terms(token, language)]
+        if (word in stop or (language != "english" and _says_nothing(word, stop))) and not is_name:
+            dropped.extend(terms)
+            previous = ""
+            continue
+        if previous and folded.isalpha() and len(previous) + len(folded) <= MAX_TERM:
+            joint = _stem(previous + folded, "english")
+            found.append(("", QueryTerm(f"{previous}{folded}", (joint,), is_optional=True)))
+        found.extend((folded, term) for term in terms)
+        previous = folded if folded.isalpha() else ""
+    asked = _once(term for _, term in found) or _once(dropped)
+    lowered = f" {' '.join(normal.casefold().split())} "
+    return Query(
+        text=text,
+        terms=asked,
+        words=frozenset(words),
+        is_first_person=question.asks_of_oneself(lowered, language),
+        is_second_person=question.asks_of_the_other(lowered, language),
+        asks_time=question.asks_time(lowered, language),
+        asks_number=question.asks_number(lowered, language),
+        language=language,
+    )
+
+
+def _says_nothing(word: str, stop: frozenset[str]) -> bool:
+    """Return whether all parts of a joined word are stop words: `est-ce`, `qu'on`, `s'est-elle`."""
+    return all(part in stop or _ELISION.sub("", part) in stop for part in word.split("-") if part)
+
+
+def names_in(name: str) -> tuple[str, ...]:
+    """Return the words of a person's name as `Query.words` writes them."""
+    return tuple(
+        _fold(match.group().casefold()) if match.lastgroup != "cjk" else match.group()
+        for match in _TOKEN.finditer(unicodedata.normalize("NFKC", name))
+    )
+
+
+def name_terms(name: str, language: str) -> frozenset[str]:
+    """Return the terms by which a question in a language may name somebody: `Miriams`, `Ольги`.
+
+    English has no forms of a name but its `'s`, and many names that are words (`Mark`, `Rose`).
+    """
+    found: set[str] = set()
+    for word in names_in(name):
+        if len(word) < 2 or is_cjk(word):
+            continue
+        if _other_script(word) is not None:
+            found.update(_analyse(word, language))
+        elif language != "english":
+            found.add(_stem(word, language))
+    return frozenset(found)
+
+
+def is_cjk(word: str) -> bool:
+    """Return whether a word or a term begins with a Chinese, Japanese or Korean character."""
+    return _CJK_RUN.match(word) is not None
+
+
+def is_number(term: str) -> bool:
+    """Return whether a term says a number: digits, `drei`, `十`."""
+    return term[0].isdigit() or term in _written_numbers()
+
+
+def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
+    """Return every term once; one that is asked for wins over the same as a joint."""
+    kept: dict[str, QueryTerm] = {}
+    for term in terms:
+        if term.forms[0] != QUESTION_MARK and (term.forms[0] not in kept or not term.is_optional):
+            kept[term.forms[0]] = term
+    return tuple(kept.values())
+
+
+def _language(text: str) -> str:
+    """Return the language in Latin letters whose function words stand most often in a text; English when in doubt.
+
+    A word that is a name or an English word as well (`die`, `la`) counts half; one that English has too, not at all.
+    """
+    words = _FUNCTION_WORD.findall(text[:_LOOKED_AT].casefold().replace("\u2019", "'"))
+    return _language_told(words, has_turned_marks="\u00bf" in text or "\u00a1" in text)
+
+
+def _language_told(words: Sequence[str], *, has_turned_marks: bool = False) -> str:
+    """Return the language that words tell; those that tell none may be left out."""
+    counts: dict[str, float] = {}
+    english = 0
+    for word in words:
+        languages = _STOPS_IN.get(word)
+        if languages is None:
+            if "'" in word and _ELISION.match(word):
+                counts["french"] = counts.get("french", 0.0) + 1.0
+            continue
+        if word in STOP["english"]:
+            english += 1
+            continue
+        for language in languages:
+            counts[language] = counts.get(language, 0.0) + (0.5 if word in AMBIGUOUS else 1.0)
+    if has_turned_marks:
+        counts["spanish"] = counts.get("spanish", 0.0) + 2.0
+    if not counts:
+        return "english"
+    best = max(counts, key=counts.__getitem__)
+    if english:
+        english -= sum(1 for word in words if word in STOP["english"] and word in STOP[best])
+    return best if counts[best] > english + 0.5 else "english"
+
+
+def _word_terms(token: str, language: str) -> tuple[str, ...]:
+    """Return the terms of a written word: itself, and the parts of an identifier."""
+    key = token if language == "english" else f"{language} {token}"
+    if (known := _cache.get(key)) is not None:
+        return known
+    if len(_cache) >= _CACHE_WORDS:
+        _cache.clear()
+    terms = _cache[key] = tuple(filter(None, _analyse(token, language)))  # a lone Arabic tatweel leaves nothing
+    return terms
+
+
+def _analyse(token: str, language: str) -> list[str]:
+    word = token.replace("\u2019", "'").lstrip("_")
+    if word.startswith("."):
+        return [word.casefold()[:MAX_TERM], _stem(_fold(word[1:].casefold()), language)]
+    if word.endswith(("#", "++")):
+        return [word.casefold()[:MAX_TERM]]
+    word = _CONTRACTION.sub("", _ELISION.sub("", word)) if "'" in word else word
+    if word[:1].isdigit():
+        return _number_terms(word.casefold())
+    parts = [part for joined in _JOINT.split(word) for part in _CAMEL.split(joined) if part]
+    if not word.isascii() and (other := _other_script(word)) is not None:
+        return list(dict.fromkeys(_foreign_stem(part.casefold(), other) for part in ("".join(parts), *parts)))
+    whole = _fold("".join(parts).replace("'", "").casefold())
+    if len(parts) == 1:
+        return _with_variant(word.casefold(), whole, language)
+    terms = [_stem(whole, language)]
+    for part in parts:
+        terms.extend(_number_terms(part) if part[0].isdigit() else [_stem(_fold(part.casefold()), language)])
+    return terms
+
+
+def _with_variant(word: str, folded: str, language: str) -> list[str]:
+    """Return the stem, and for `über` also the stem of `ueber`."""
+    stem = _stem(folded, language)
+    if word.isascii() or not any(ord(letter) in _UMLAUT for letter in word):
+        return [stem]
+    variant = _stem(_fold(word.translate(_UMLAUT)), language)
+    return [stem, variant] if variant != stem else [stem]
+
+
+def _other_script(word: str) -> str | None:
+    """Return whose stemmer a word is given to that is not written in Latin letters."""
+    return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
+
+
+def _foreign_stem(word: str, language: str) -> str:
+    """Return the stem of a casefolded word in another script; accents leave it last: Russian stems end on some."""
+    return _fold(_stem(word, language))
+
+
+def _number_terms(word: str) -> list[str]:
+    """Return a number without separators of thousands; a version also as its first two parts."""
+    if match := _ORDINAL.match(word):
+        return [match.group(1)]
+    plain = re.sub(r"(?<=\d),(?=\d{3}(?:\D|$))", "", word)
+    parts = [part for part in re.split("[-_.:/,]+", plain) if part]
+    if len(parts) == 1:
+        return [plain[:MAX_TERM]]
+    if plain.count(".") >= 2:
+        return [plain[:MAX_TERM], ".".join(plain.split(".")[:2])]
+    if "." in plain and len(parts) == 2 and all(part.isdigit() for part in parts):
+        return [plain[:MAX_TERM]]
+    return [
+        plain[:MAX_TERM],
+        *(part.lstrip("0") or "0" if part.isdigit() else _stem(_fold(part), "english") for part in parts),
+    ]
+
+
+def _forms(token: str, term: str, language: str) -> tuple[str, ...]:
+    """Return the term, and what a text in English would have made of the same word."""
+    if language == "english" or not token.isalpha() or _other_script(token) is not None:
+        return (term,)
+    plain = _stem(_fold(token.casefold()), "english")
+    return (term, plain) if plain != term else (term,)
+
+
+def _fold(word: str) -> str:
+    """Return a casefolded word without accents."""
+    if word.isascii():
+        return word
+    plain = unicodedata.normalize("NFKD", word.translate(_PLAIN))
+    return "".join(letter for letter in plain if not unicodedata.combining(letter))
+
+
+def _stem(word: str, language: str) -> str:
+    word = word[:MAX_TERM]
+    if language == "english":
+        if (number := NUMBERS.get(word)) is not None:
+            return number
+        word = IRREGULAR.get(word, word)
+    if language not in _STEMMED:
+        return word
+    if language not in _stemmers:
+        _stemmers[language] = Stemmer.Stemmer(language)
+    stem: str = _stemmers[language].stemWord(word)
+    return stem or word  # Turkish `leri`, as in `URL'leri`, is all suffix
+
+
+def _pairs(run: str) -> Sequence[str]:
+    """Return the pairs of neighbours in a run; none in a run of one."""
+    return [run[start : start + 2] for start in range(len(run) - 1)]
+
+
+_CJK_CUT: Final = re.compile("|".join(sorted(map(re.escape, CJK_STOP), key=len, reverse=True)))
+
+
+def _asked_pairs(run: str) -> list[str]:
+    """Return the pairs of a question's run, without what only asks; all of them when nothing is left."""
+    pairs = [pair for part in _CJK_CUT.split(run) if part for pair in _pairs(part) or (part,)]
+    return pairs or list(_pairs(run) or (run,))
+
+
+CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term in document_terms(word))
+"""Terms of a category that say nothing of what is in it."""
+
+
+def _terms_of(words: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the terms of words by language, as a text in that language or one taken for English has them."""
+    return frozenset(
+        term
+        for language, listed in words.items()
+        for word in listed
+        for term in (*_analyse(word, language), *_analyse(word, "english"))
+        if term not in STOP["english"] and term not in STOP[language]
+    )
+
+
+@cache
+def time_terms() -> frozenset[str]:
+    """Return the terms that say when something was; made when they are asked for, which takes as long as an import."""
+    return _terms_of(TIME_WORDS) | frozenset(CJK_TIME)
+
+
+@cache
+def _written_numbers() -> frozenset[str]:
+    return _terms_of(NUMBER_WORDS) | frozenset("三四五六七八九十百千万萬億亿两兩")

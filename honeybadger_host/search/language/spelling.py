@@ -1,0 +1,78 @@
+"""What a word of a question may have meant, where the group has never heard it. Pure.
+
+One slip of the finger (`typsecript`, `mongod`), two words written as one (`timezone` for `time zone`), or a pair of
+Chinese characters that do not belong together (`猫叫`). Only words the group does not know are looked at, so what is
+spelt right costs nothing and is never read as something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from string import ascii_lowercase
+from typing import Final
+
+from honeybadger_host.search.language.analyzer import QueryTerm, document_terms, is_cjk
+from honeybadger_host.search.language.stopwords import STOP
+
+SHORTEST: Final = 6
+"""Letters; shorter words are one slip away from too many others (`model` from `mode`, `k8s` from `k9s`)."""
+LONGEST: Final = 32
+"""Letters; what is longer is no word (a key, base64), and has too many slips: 20,000 letters took minutes."""
+KEPT: Final = 2
+"""Letters at the beginning that are taken as right: `mango` is not `mongo`."""
+WEIGHT: Final = 0.7
+"""What a guess counts for."""
+PART: Final = 5
+"""Letters of a word that a longer one is made of."""
+PART_WEIGHT: Final = 0.5
+"""What such a part counts for."""
+CHARACTER_WEIGHT: Final = 0.3
+"""What one Chinese character counts for."""
+_FIRST_HAN: Final = "\u3400"  # below are kana, which say nothing alone
+
+
+def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
+    """Return what an unknown word may stand for among known ones, or nothing.
+
+    Characters are not the word: it stays beside them, as missing.
+    """
+    word = term.forms[0]
+    if len(word) == 2 and is_cjk(word):
+        characters = [letter for letter in word if letter >= _FIRST_HAN and letter in vocabulary]
+        return [term, *(QueryTerm(letter, (letter,), CHARACTER_WEIGHT, is_optional=True) for letter in characters)]
+    if not SHORTEST <= len(term.word) <= LONGEST or not (word.isascii() and word.isalpha()) or term.is_optional:
+        return []
+    near = tuple(sorted({slip for slip in _slips(word) if slip in vocabulary}))
+    if near:
+        return [QueryTerm(term.word, near, term.weight * WEIGHT)]
+    for cut in range(3, len(term.word) - 2):
+        halves = (term.word[:cut], term.word[cut:])
+        if any(half in STOP["english"] for half in halves):
+            continue
+        parts = [known for half in halves for known in document_terms(half)]
+        if len(parts) == 2 and all(part in vocabulary for part in parts):
+            return [QueryTerm(term.word, (part,), term.weight * WEIGHT) for part in parts]
+    return _parts(term, word, vocabulary)
+
+
+def _parts(term: QueryTerm, word: str, vocabulary: Container[str]) -> list[QueryTerm]:
+    """Return the longest known word that an unknown one begins or ends with: `Mittagspause`, `Fahrprüfung`."""
+    for size in range(len(word) - 2, PART - 1, -1):
+        known = tuple(dict.fromkeys(part for part in (word[:size], word[-size:]) if part in vocabulary))
+        if known:
+            return [term, QueryTerm(term.word, known, term.weight * PART_WEIGHT, is_optional=True)]
+    return []
+
+
+def _slips(word: str) -> Iterator[str]:
+    """Yield every word one letter away: left out, added, another one, two exchanged."""
+    for place in range(KEPT, len(word) + 1):
+        head, tail = word[:place], word[place:]
+        for letter in ascii_lowercase:
+            yield head + letter + tail
+            if tail:
+                yield head + letter + tail[1:]
+        if tail:
+            yield head + tail[1:]
+        if len(tail) > 1:
+            yield head + tail[1] + tail[0] + tail[2:]

@@ -1,0 +1,157 @@
+"""What the index says of documents without ranking them: shown, listed, known by their text or their name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import orjson
+import structlog
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.entry import normalise
+from honeybadger_host.search.documents import KINDS, Kind
+from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
+from honeybadger_host.search.parser import known_by
+from honeybadger_host.search.sources import source_of
+
+log = structlog.get_logger()
+
+
+class Found(NamedTuple):
+    """A document as it is kept, to be shown."""
+
+    number: int
+    group: str
+    kind: Kind
+    key: str
+    file: str
+    session: str
+    author: str
+    role: str
+    at: float | None
+    category: str
+    tags: tuple[str, ...]
+    text: str
+
+
+class Listed(NamedTuple):
+    """A row of an entry in a list."""
+
+    key: str
+    category: str
+    name: str
+    title: str
+    begins: str
+    bytes: int
+    at: float | None
+
+
+class Lookups:
+    """Questions to the database. Any thread; none of them reads a file."""
+
+    def __init__(self, db: IndexFile) -> None:
+        self._db = db
+
+    def show(self, numbers: Sequence[int]) -> dict[int, Found]:
+        """Return number -> document; those removed meanwhile are missing. Raises WorldFailed."""
+        query = (
+            "SELECT docs.number, kind, key, file, author, role, at, category, tags, text "
+            "FROM docs JOIN sources ON sources.number = source WHERE docs.number IN"
+        )
+        found = {}
+        for number, kind, key, file, author, role, at, category, tags, text in self._db.rows_in(query, numbers):
+            found[number] = Found(
+                number=number,
+                group=self._db.group_of(number),
+                kind=KINDS[kind],
+                key=key,
+                file=file,
+                session=session_of(file),
+                author=author,
+                role=role,
+                at=at,
+                category=category,
+                tags=tuple(orjson.loads(tags)) if tags else (),
+                text=text,
+            )
+        return found
+
+    def known(self, group: str, category: str, normalised: str) -> str | None:
+        """Return the id of an entry that says just this, as far as was indexed; see `entries.normalise`."""
+        query = "SELECT number, key, category, text FROM docs WHERE known_by = ?"
+        try:
+            rows = self._db.rows(query, (known_by(normalised),))
+        except WorldFailed as error:
+            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a text may be saved twice")
+            return None
+        for number, key, its_category, text in rows:
+            if (self._db.group_of(number), its_category, normalise(text)) == (group, category, normalised):
+                return str(key)
+        return None
+
+    def named(self, group: str, category: str, name: str) -> str | None:
+        """Return the id of an entry of this name, as far as was indexed."""
+        query = "SELECT key FROM docs WHERE kind = 0 AND number >> 40 = ? AND category = ? AND name = ? LIMIT 1"
+        try:
+            rows = self._db.rows(query, (self._db.group(group), category, name))
+        except WorldFailed as error:
+            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a name may be given twice")
+            return None
+        return str(rows[0][0]) if rows else None
+
+    def sizes(self, group: str) -> list[tuple[str, int, int]]:
+        """Return (category, entries just in it, bytes of their texts), sorted, as far as was indexed."""
+        query = (
+            "SELECT category, count(*), sum(bytes) FROM docs "
+            "WHERE kind = 0 AND number >> 40 = ? GROUP BY category ORDER BY category"
+        )
+        return self._db.rows(query, (self._db.group(group),))
+
+    def listed(self, group: str, categories: Sequence[str], limit: int, offset: int) -> list[Listed]:
+        """Return entries of these categories: by category, there by name, those without one last."""
+        marks = ",".join("?" * len(categories))
+        order = "ORDER BY category, name = '', name, key"
+        query = (
+            "SELECT key, category, name, title, substr(text, 1, 400), bytes, at FROM docs WHERE number IN ("  # noqa: S608  only marks
+            f"SELECT number FROM docs WHERE kind = 0 AND number >> 40 = ? AND category IN ({marks}) {order} "
+            f"LIMIT ? OFFSET ?) {order}"  # the inner one reads an index alone: the texts of all others stay unread
+        )
+        rows = self._db.rows(query, (self._db.group(group), *categories, limit, offset))
+        return [Listed._make(row) for row in rows]
+
+    def entries(self, group: str, keys: Iterable[str]) -> dict[str, int]:
+        """Return id -> number of those entries that a group may read and that are indexed."""
+        rows = self._db.rows_in("SELECT key, number FROM docs WHERE kind = 0 AND key IN", list(keys))
+        there = [(key, number) for key, number in rows if self._db.group_of(number) in (group, GLOBAL_GROUP)]
+        return dict(sorted(there, key=lambda row: row[1]))  # the group's own behind what all may read
+
+    def recalled(self, group: str, session: str) -> dict[str, int]:
+        """Return entry id -> number of the turn it was recalled for."""
+        query = "SELECT entry, turn FROM recalled WHERE grp = ? AND session = ?"
+        return dict(self._db.rows(query, (group, session)))
+
+    def note_recalled(self, group: str, session: str, entries: Iterable[str], turn: int, *, oldest: int) -> None:
+        """Keep for which turn entries were recalled; what was recalled for turns before `oldest` is forgotten."""
+
+        def write() -> None:
+            with self._db.transaction() as db:
+                db.execute("DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?", (group, session, oldest))
+                db.executemany(
+                    "INSERT OR REPLACE INTO recalled VALUES (?, ?, ?, ?)",
+                    [(group, session, entry, turn) for entry in entries],
+                )
+
+        self._db.guarded(write)
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Return (file, what is wrong) of files that cannot be searched, sorted."""
+        query = "SELECT file, problem FROM sources WHERE problem <> '' ORDER BY file"
+        return self._db.rows(query)
+
+
+def session_of(file: str) -> str:
+    """Return the session of a log of turns below the home folder; empty of any other file."""
+    source = source_of(file)
+    return "" if source is None else source.session

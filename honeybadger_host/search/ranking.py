@@ -1,0 +1,141 @@
+"""What a question brings back: every document of a group ranked in one list, and what each hit earned from what.
+
+Sources: RB2, RB3, AM2, docs/decisions/017-recall.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from honeybadger_host.search.corpus import Corpus, Floats, view
+from honeybadger_host.search.documents import KINDS, Kind
+from honeybadger_host.search.language.analyzer import Query, analyse_query
+from honeybadger_host.search.scoring import Hit, Parameters, Scoring
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What may be found at all; applied before ranking.
+
+    Args:
+        kinds: empty means all.
+        category: itself and what is below it: `a` lets `a` and `a/b` through, not `ab`. Empty means all.
+        tags: a document has all of them.
+        sessions: empty means all; others than turns have none.
+        since, until: seconds of the epoch, both inclusive; a document without a time passes neither.
+    Source: AM2.
+    """
+
+    kinds: Collection[Kind] = ()
+    category: str = ""
+    tags: Collection[str] = ()
+    sessions: Collection[str] = ()
+    since: float | None = None
+    until: float | None = None
+
+
+_ALL_OF_IT: Final = 0.8
+"""From this share of a message on it asks for nothing else, however common its words are in the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a hit must have in common with a message to be shown unasked.
+
+    One of its words must be rare in the group, or they are nearly all of the message; and together they must be a fair
+    part of it. Of a long message, about two rare words are enough.
+
+    Args:
+        rarity: of the rarest shared word, see `Hit`.
+        coverage: share of the message's words, weighed by rarity.
+        shared: rarities of all shared words, added up.
+    """
+
+    rarity: float = 0.5
+    coverage: float = 0.2
+    shared: float = 1.3
+
+    def objection(self, hit: Hit) -> str | None:
+        """Return why a hit stays out, or None."""
+        if not hit.terms:
+            return "shares no word with the message"
+        if hit.rarity < self.rarity and hit.coverage < _ALL_OF_IT:
+            return f"shares only common words ({', '.join(hit.terms)})"
+        if hit.coverage < self.coverage and hit.shared < self.shared:
+            return f"shares too little with the message ({', '.join(hit.terms)}: {hit.coverage:.0%} of it)"
+        return None
+
+
+def search(
+    corpus: Corpus,
+    question: str | Query,
+    *,
+    now: datetime,
+    limit: int,
+    asker: Collection[str] = (),
+    filters: Filters | None = None,
+    parameters: Parameters | None = None,
+    vector: Floats | None = None,
+    needs_word: bool = False,
+) -> list[Hit]:
+    """Return the best documents for a question, best first; equal scores newest first, then the higher number.
+
+    The order is that of scoring every document. The rarity of a word is that in the whole group, whatever the
+    filters; a document's length is compared with others of its kind. A question without any word known to the group
+    brings what its dates say, and what stands out by its vector; else nothing.
+
+    Args:
+        now: aware; what "last Friday" is counted from.
+        asker: names under which the asking user writes; without them "my" means every turn of role `user`.
+        vector: of the question; None ranks by words alone.
+        needs_word: nothing is found, or ranked higher, by its vector without sharing a word with the question.
+    """
+    if limit < 1 or not len(corpus):
+        return []
+    query = question if isinstance(question, Query) else analyse_query(question)
+    spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
+    scoring = Scoring(corpus, query, now, asker, parameters or Parameters(), spreads, needs_word=needs_word)
+    return scoring.hits(scoring.best(limit, _allowed(corpus, filters or Filters())))
+
+
+def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
+    """Return which rows may be found; None for all."""
+    masks: list[npt.NDArray[np.bool_]] = []
+    if filters.kinds and not set(filters.kinds).issuperset(KINDS):
+        kinds = view(corpus.kinds, np.int8)
+        masks.append(np.logical_or.reduce([kinds == KINDS.index(kind) for kind in filters.kinds]))
+    if filters.category:
+        below = filters.category + "/"
+        names = corpus.categories.names
+        wanted = [number for number, name in enumerate(names) if name == filters.category or name.startswith(below)]
+        masks.append(np.isin(view(corpus.category_of, np.int32), wanted))
+    if filters.sessions:
+        known = [corpus.sessions.numbers[name] for name in filters.sessions if name in corpus.sessions.numbers]
+        masks.append(np.isin(view(corpus.session_of, np.int32), known))
+    for tag in filters.tags:
+        tagged = np.zeros(corpus.size, np.bool_)
+        if tag in corpus.tagged:
+            tagged[view(corpus.tagged[tag], np.int32)] = True
+        masks.append(tagged)
+    at = view(corpus.at, np.float64)
+    if filters.since is not None:
+        masks.append(at >= filters.since)
+    if filters.until is not None:
+        masks.append(at <= filters.until)
+    return np.logical_and.reduce(masks) if masks else None
+
+
+def newest(corpus: Corpus, *, limit: int, filters: Filters | None = None) -> list[int]:
+    """Return the numbers of the newest documents, newest first; those without a time come last."""
+    allowed = _allowed(corpus, filters or Filters())
+    alive = view(corpus.is_alive, np.bool_)
+    rows = np.flatnonzero(alive if allowed is None else alive & allowed)
+    at = np.nan_to_num(view(corpus.at, np.float64)[rows], nan=-np.inf)
+    numbers = view(corpus.numbers, np.int64)[rows]
+    return [int(number) for number in numbers[np.lexsort((-numbers, -at))[:limit]]]

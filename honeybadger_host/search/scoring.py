@@ -1,0 +1,649 @@
+"""What every document of a corpus earns for one question, and from what.
+
+A document earns by its own words (BM25). A turn also earns by what a conversation gives: the text around it, its
+session, its author, the dates a question says, and whether it says a time or a number when that is asked. What is not
+text counts as a share of the best text score, and in full only where the text speaks for it too: a date or an author
+alone never outranks an answer.
+
+Sources: docs/decisions/017-recall.md.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from honeybadger_host.search.corpus import (
+    ASKS,
+    ENTRY,
+    SAYS_NUMBER,
+    SAYS_TIME,
+    TF_BITS,
+    TF_MASK,
+    TURN,
+    Corpus,
+    Floats,
+    Layout,
+    view,
+)
+from honeybadger_host.search.documents import KINDS, Kind
+from honeybadger_host.search.language.analyzer import (
+    CATEGORY_STOP_TERMS,
+    Query,
+    QueryTerm,
+    analyse_query,
+    category_terms,
+    document_terms,
+    is_cjk,
+    name_terms,
+    names_in,
+)
+from honeybadger_host.search.language.dates import dates_said
+from honeybadger_host.search.language.spelling import guesses
+
+Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "number", "statement", "vector"]
+TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
+REST: Final[tuple[Signal, ...]] = ("author", "date", "time", "number", "statement")
+WEIGHTS: Final[Mapping[Signal, float]] = {
+    "terms": 1.0,
+    "around": 1.2,
+    "session": 1.2,
+    "author": 0.36,
+    "date": 0.7,
+    "time": 0.36,
+    "number": 0.2,
+    "statement": 0.13,
+}
+"""What each signal counts for: the first three in BM25 points, the rest as a share of the best text score.
+
+Learnt on LoCoMo, tested over conversations that were left out (docs/decisions/017-recall.md).
+"""
+VECTOR_WEIGHT: Final = 0.5
+"""What a document earns for every spread its vector stands out by: this share of a word that nobody else has.
+
+A vector speaks in every question and knows no names: with more it outweighs the words (docs/decisions/020-vectors.md).
+"""
+ALONE: Final = 3.0
+"""Spreads by which a document stands out that is found by its vector alone."""
+SESSION_K1: Final = 1.2
+SESSION_B: Final = 0.75
+_DAY: Final = 86_400.0
+_MOST_GUESSED: Final = 64
+"""Unknown words of a question that are looked at for a slip, 0.3 ms each: a page that is pasted has thousands."""
+_Rows: TypeAlias = npt.NDArray[np.intp]
+_Mask: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """How a corpus is ranked; the same for every kind of conversation.
+
+    Args:
+        k1, b: BM25 of a document's own text.
+        around_k1, around_b: BM25 of a turn with the text around it.
+        weights: see `WEIGHTS`.
+        gate: a signal that is not text counts in full from this share of the best text score on.
+        grace_days: a turn this long after a date may still tell of it.
+        vector: see `VECTOR_WEIGHT`.
+    """
+
+    k1: float = 0.9
+    b: float = 0.4
+    around_k1: float = 1.2
+    around_b: float = 0.75
+    weights: Mapping[Signal, float] = field(default_factory=lambda: WEIGHTS)
+    gate: float = 0.3
+    grace_days: float = 7.0
+    vector: float = VECTOR_WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A document that was found.
+
+    Args:
+        score: the sum of `parts`.
+        parts: signal -> what it earned, in BM25 points; only what is not zero.
+        terms: word of the question -> what it earned within `parts["terms"]`.
+        coverage: share of what the question asks for, by rarity, that the document itself says; 0 to 1.
+        rarity: of the rarest word it shares with the question; 1 for a word nobody else has, near 0 for one in
+            every second document, less for a guess at a misspelt one. A word that an entry has by its category alone
+            counts among entries only, as few as they may be, and one like `user` or `notes` not at all.
+        shared: rarities of all words it shares with the question, added up.
+    """
+
+    number: int
+    key: str
+    kind: Kind
+    score: float
+    parts: Mapping[Signal, float]
+    terms: Mapping[str, float]
+    coverage: float
+    rarity: float
+    shared: float
+
+
+_SPARSE: Final = 3
+"""A word that stands around more than this part of all turns is summed over all of them: that is cheaper then."""
+_SURE: Final = 128
+"""So many of the best texts are scored in full first: what cannot reach the best of them is not looked at."""
+_FIRST_HAN: Final = "\u3400"  # kana stand before it
+_FEW: Final = 40
+"""In a group of fewer documents nothing can be said of how rare a word is: it counts as one of so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A term of the question that the corpus has: where, how often, how rare.
+
+    Args:
+        rarity: `idf`, in at least `_FEW` documents.
+    """
+
+    term: QueryTerm
+    rows: _Rows
+    counts: Floats
+    idf: float
+    rarity: float
+
+
+class Scoring:
+    """The scores of a corpus for one question.
+
+    Args:
+        vectors: by row, by how many spreads its vector stands out, see `vectors.standing_out`; None without vectors.
+        needs_word: what shares no word with the question earns nothing by its vector.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        query: Query,
+        now: datetime | None,
+        asker: Collection[str],
+        parameters: Parameters,
+        vectors: Floats | None = None,
+        *,
+        needs_word: bool = False,
+    ) -> None:
+        self._corpus, self._query, self._parameters = corpus, query, parameters
+        self._weights = parameters.weights
+        self._layout = corpus.layout()
+        self._place_of = view(corpus.place_of, np.int32)
+        self._kinds = view(corpus.kinds, np.int8)
+        self._lengths = view(corpus.lengths, np.float32)
+        self._averages = corpus.average_lengths
+        self._named = [
+            number
+            for number, name in enumerate(corpus.authors.names)
+            if corpus.turns_by_author[number] and _is_named(name, query)
+        ]
+        self._dates = dates_said(query.text, now)
+        self._meant_authors, self._meant_roles = self._who_is_meant(asker)
+        self._many = max(len(corpus), _FEW)
+        self._asked, self._missing = self._look_up()
+        self._own: Floats = np.zeros(corpus.size, np.float32)  # by row
+        self._around: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place
+        self._near: Floats = np.zeros(len(self._layout.rows), np.float32)  # by place, zero between two uses
+        self._session: Floats = np.zeros(len(corpus.session_lengths), np.float32)  # by session
+        self._score_text()
+        self._spreads, self._needs_word = vectors, needs_word
+        self._vector: Floats | None = None  # by row, what it earned
+        self._scale = 0.0
+
+    def best(self, limit: int, allowed: _Mask | None = None) -> list[int]:
+        """Return the rows with the highest scores above zero, in the order of `recall.search`."""
+        text = self._text(allowed)
+        self._scale = float(text.max(initial=0.0))
+        if self._spreads is not None:
+            self._vector = self._vector_points(self._spreads, text)
+            text = text + self._vector * self._mask(allowed)
+        if not self._scale:
+            scores = text + self._rest(np.arange(len(text)), text) * self._mask(allowed)
+            rows: _Rows = np.flatnonzero(scores > 0)
+            return self._ordered(rows, scores[rows], limit)
+        sure = self._top(text, max(_SURE, limit))
+        reached = text[sure] + self._rest(sure, text[sure])
+        last = len(sure) - limit
+        least = self._least(float(np.partition(reached, last)[last])) if last >= 0 else 0.0
+        rows = np.flatnonzero(text > least)
+        return self._ordered(rows, text[rows] + self._rest(rows, text[rows]), limit)
+
+    def _top(self, text: Floats, count: int) -> _Rows:
+        """Return about `count` rows with the highest text scores; fewer when few have any."""
+        for share in (0.6, 0.4, 0.2, 0.1, 0.0):
+            rows = np.flatnonzero(text > share * self._scale)
+            if len(rows) >= count:
+                break
+        if len(rows) > count:
+            rows = rows[np.argpartition(text[rows], len(rows) - count)[-count:]]
+        return rows
+
+    def hits(self, rows: Sequence[int]) -> list[Hit]:
+        """Return rows as hits; after `best`."""
+        corpus = self._corpus
+        chosen = np.array(rows, np.intp)
+        text, rest = self._text_parts(chosen), self._rest_parts(chosen)
+        total = sum((self._weights[signal] * scores for signal, scores in text.items()), np.zeros(len(chosen)))
+        near = np.zeros(len(chosen)) if self._vector is None else self._vector[chosen].astype(np.float64)
+        share = self._share(total + near)
+        earned: dict[Signal, list[float]] = {
+            **{signal: (self._weights[signal] * scores).tolist() for signal, scores in text.items()},
+            "vector": near.tolist(),
+            **{signal: (self._weights[signal] * scores * share).tolist() for signal, scores in rest.items()},
+        }
+        counts = [self._counts_at(asked, chosen) for asked in self._asked]
+        points = [
+            (self._points(asked, chosen, count) * np.float32(self._weights["terms"])).tolist()
+            for asked, count in zip(self._asked, counts, strict=True)
+        ]
+        rarities = [self._rarities(asked, count, rows) for asked, count in zip(self._asked, counts, strict=True)]
+        found = []
+        for place, row in enumerate(rows):
+            parts: dict[Signal, float] = {signal: scores[place] for signal, scores in earned.items() if scores[place]}
+            terms, coverage, rarity, shared = self._explained(
+                [each[place] for each in points], [each[place] for each in rarities]
+            )
+            found.append(
+                Hit(
+                    number=corpus.numbers[row],
+                    key=corpus.key(row),
+                    kind=KINDS[corpus.kinds[row]],
+                    score=sum(parts.values()),
+                    parts=parts,
+                    terms=terms,
+                    coverage=coverage,
+                    rarity=rarity,
+                    shared=shared,
+                )
+            )
+        return found
+
+    def signals(self) -> dict[Signal, npt.NDArray[np.float64]]:
+        """Return every signal of every row, to be weighed: what the evaluation learns from."""
+        rows = np.arange(self._corpus.size)
+        text = self._text(None)
+        self._scale = float(text.max(initial=0.0)) or 1.0
+        share = self._share(text)
+        parts = self._text_parts(rows)
+        for signal in TEXT:
+            parts[signal] = parts[signal] * self._mask(None)
+        rest = self._rest_parts(rows)
+        return {**parts, **{signal: rest[signal] * share if signal in rest else 0.0 * share for signal in REST}}
+
+    # -- the question -------------------------------------------------------------------------------------------
+
+    def _who_is_meant(self, asker: Collection[str]) -> tuple[set[int], set[int]]:
+        """Return authors and roles a question is about: who is named, the asker for "my", the other side for "you"."""
+        corpus, query = self._corpus, self._query
+        authors, roles = set(self._named), set()
+        if query.is_first_person:
+            known = {corpus.authors.numbers[name] for name in asker if name in corpus.authors.numbers}
+            if known:
+                authors |= known
+            elif "user" in corpus.roles.numbers:
+                roles.add(corpus.roles.numbers["user"])
+        if query.is_second_person and "assistant" in corpus.roles.numbers:
+            roles.add(corpus.roles.numbers["assistant"])
+        return authors, roles
+
+    def _look_up(self) -> tuple[list[_Asked], float]:
+        """Return the question's terms that the corpus has, and the weight of those it has not.
+
+        The name of somebody who speaks is not looked up in turns: it says whose turns are meant, and the turns that
+        say it are mostly those of the other side. A question of names alone finds their turns and where they are named.
+        """
+        corpus = self._corpus
+        alive = view(corpus.is_alive, np.bool_)
+        names = {
+            form
+            for number in self._named
+            for name in [corpus.authors.names[number]]
+            for form in (*name_terms(name, self._query.language), *_label_terms(name))
+        }
+        authors = view(corpus.author_of, np.int32)
+        asked, missing = [], 0.0
+        heard = self._heard()
+        is_name = [bool(names.intersection(term.forms)) for term in heard]
+        for term, names_somebody in zip(heard, is_name, strict=True):
+            rows, counts, frequency = self._found(term, alive)
+            if names_somebody and all(is_name):
+                rows = np.union1d(rows, np.flatnonzero(np.isin(authors, self._named) & alive & (self._kinds == TURN)))
+                counts, frequency = np.ones(len(rows), np.float32), len(rows)
+            elif names_somebody:
+                keep = self._kinds[rows] != TURN
+                rows, counts = rows[keep], counts[keep]
+            idf = term.weight * _idf(len(corpus), frequency)
+            if frequency:
+                asked.append(_Asked(term, rows, counts, idf, term.weight * _idf(self._many, frequency)))
+            elif not term.is_optional:
+                missing += term.weight * _idf(self._many, 0)
+        return asked, missing
+
+    def _found(self, term: QueryTerm, alive: _Mask) -> tuple[_Rows, Floats, int]:
+        """Return the living rows that have a term, how often, and how many documents have its usual form."""
+        corpus = self._corpus
+        known = [number for form in term.forms if (number := corpus.vocabulary.get(form)) is not None]
+        if not known:
+            return np.zeros(0, np.intp), np.zeros(0, np.float32), 0
+        postings = [corpus.postings(number) for number in known]
+        if corpus.has_dead:
+            postings = [packed[alive[packed >> np.uint32(TF_BITS)]] for packed in postings]
+        rows, counts = _merged(postings)
+        return rows, counts, max(map(len, postings))
+
+    def _heard(self) -> list[QueryTerm]:
+        """Return the question's terms, with a guess in place of a word that the group does not know."""
+        vocabulary = self._corpus.vocabulary
+        heard: dict[str, QueryTerm] = {}
+        left = _MOST_GUESSED
+        for term in self._without_names():
+            is_guessed = left > 0 and not term.is_optional and not any(form in vocabulary for form in term.forms)
+            left -= is_guessed
+            for each in (guesses(term, vocabulary) if is_guessed else ()) or [term]:
+                if each.forms[0] not in heard or not each.is_optional:
+                    heard[each.forms[0]] = each
+        return list(heard.values())
+
+    def _without_names(self) -> Sequence[QueryTerm]:
+        """Return the question's terms; where nobody writes spaces, without pairs of a name and what is beside it."""
+        text = unicodedata.normalize("NFKC", self._query.text)
+        names = [
+            part
+            for number in self._named
+            for part in names_in(self._corpus.authors.names[number])
+            if is_cjk(part) and len(part) > 1 and part in text
+        ]
+        if not names:
+            return self._query.terms
+        for name in names:
+            text = text.replace(name, " ")
+        pairs = {pair for name in names for pair in document_terms(name) if len(pair) == 2}
+        rest = analyse_query(text).terms
+        return [*(term for term in self._query.terms if term.forms[0] in pairs), *rest] or self._query.terms
+
+    # -- text ---------------------------------------------------------------------------------------------------
+
+    def _score_text(self) -> None:
+        """Fill the three text scores.
+
+        What is not a turn is its own surroundings and its own session: its text counts for all three, so that an entry
+        and a turn that say the same are on one scale.
+        """
+        corpus, parameters, layout = self._corpus, self._parameters, self._layout
+        around_norm = _norm(
+            view(corpus.around_lengths, np.float32),
+            corpus.around_total / max(1, corpus.turns),
+            parameters.around_k1,
+            parameters.around_b,
+        )
+        around_lift, session_lift = parameters.around_k1 + 1, SESSION_K1 + 1
+        session_lengths = view(corpus.session_lengths, np.float32)
+        living = int(np.count_nonzero(session_lengths))
+        session_norm = _norm(session_lengths, float(session_lengths.sum()) / max(1, living), SESSION_K1, SESSION_B)
+        session_of = view(corpus.session_of, np.int32)
+        for asked in self._asked:
+            self._own[asked.rows] += self._points(asked, asked.rows, asked.counts)
+            places: _Rows = self._place_of[asked.rows].astype(np.intp)
+            is_turn = places >= 0
+            if not is_turn.any():
+                continue
+            turns, counts = asked.rows, asked.counts
+            if not is_turn.all():
+                turns, counts, places = turns[is_turn], counts[is_turn], places[is_turn]
+            where, said = self._said_around(places, counts, layout)
+            said /= said + around_norm[where]
+            self._around[where] += said * np.float32(asked.idf * around_lift)
+            in_session = np.bincount(session_of[turns], counts, living and len(session_lengths)).astype(np.float32)
+            idf = asked.term.weight * _idf(living, int(np.count_nonzero(in_session)))
+            self._session += in_session / (in_session + session_norm) * np.float32(idf * session_lift)
+
+    def _said_around(self, places: _Rows, counts: Floats, layout: Layout) -> tuple[_Rows | slice, Floats]:
+        """Return places, some of them more than once, and how often a term stands in the turn there and around it.
+
+        A place that is not among them has nothing of it around. A rare word costs what lies around it, a common one a
+        running sum over all places.
+        """
+        corpus = self._corpus
+        first, behind = layout.first[places], layout.behind[places]
+        widths = behind - first
+        more: _Rows = np.zeros(0, np.intp)
+        if corpus.sources:
+            self._near[places] = counts
+            neighbours = self._near[view(corpus.sources, np.int32)]
+            self._near[places] = 0
+            has = np.flatnonzero(neighbours)
+            more, neighbours = view(corpus.targets, np.int32)[has].astype(np.intp), neighbours[has]
+        total = int(widths.sum())
+        if total * _SPARSE > len(self._near):
+            size = len(self._near) + 1
+            begun = np.bincount(first, counts, size)
+            begun -= np.bincount(behind, counts, size)
+            around = np.cumsum(begun)[:-1].astype(np.float32)
+            if len(more):
+                np.add.at(around, more, neighbours)
+            return slice(None), around
+        begins = np.cumsum(widths) - widths
+        where: _Rows = np.repeat(first - begins, widths) + np.arange(total)
+        np.add.at(self._near, where, np.repeat(counts, widths))
+        if len(more):
+            np.add.at(self._near, more, neighbours)
+            where = np.concatenate((where, more))
+        said = self._near[where]
+        self._near[where] = 0
+        return where, said
+
+    def _points(self, asked: _Asked, rows: _Rows, counts: Floats) -> Floats:
+        """Return the BM25 points of a term in documents that have it `counts` times."""
+        k1, b = self._parameters.k1, self._parameters.b
+        average = self._averages[self._kinds[rows]]
+        norm = np.float32(k1 * (1 - b)) + np.float32(k1 * b) * self._lengths[rows] / average
+        points: Floats = np.asarray(counts / (counts + norm) * np.float32(asked.idf * (k1 + 1)), np.float32)
+        return points
+
+    def _mask(self, allowed: _Mask | None) -> _Mask:
+        alive = view(self._corpus.is_alive, np.bool_)
+        return alive if allowed is None else alive & allowed
+
+    def _text(self, allowed: _Mask | None) -> Floats:
+        """Return the weighed text score of every row, 0 for what is not allowed."""
+        weights, layout = self._weights, self._layout
+        text: Floats = self._own * np.float32(sum(weights[signal] for signal in TEXT))
+        turns = np.take(self._own, layout.rows)
+        turns *= np.float32(weights["terms"])
+        turns += self._around * np.float32(weights["around"])
+        turns += np.take(self._session * np.float32(weights["session"]), layout.sessions)
+        text[layout.rows] = turns
+        if allowed is not None or self._corpus.has_dead:
+            text *= self._mask(allowed)
+        return text
+
+    def _text_parts(self, rows: _Rows) -> dict[Signal, npt.NDArray[np.float64]]:
+        own = self._own[rows].astype(np.float64)
+        places = self._place_of[rows]
+        is_turn = places >= 0
+        around, session = own.copy(), own.copy()
+        around[is_turn] = self._around[places[is_turn]]
+        session[is_turn] = self._session[view(self._corpus.session_of, np.int32)[rows[is_turn]]]
+        return {"terms": own, "around": around, "session": session}
+
+    def _vector_points(self, spreads: Floats, text: Floats) -> Floats:
+        """Return what every row earns by its vector; by that alone only what stands out far enough.
+
+        It counts like text: what means the same speaks for an author or a date as well as what says the same.
+        """
+        counts = self._own > 0 if self._needs_word else (text > 0) | (spreads >= ALONE)
+        points: Floats = spreads * np.float32(self._parameters.vector * _idf(self._many, 1)) * counts
+        return points
+
+    # -- the rest -----------------------------------------------------------------------------------------------
+
+    def _least(self, reached: float) -> float:
+        """Return a text score that every row exceeds whose score is `reached` or more, whatever else it earns."""
+        peak, gate = self._scale, self._parameters.gate
+        more = sum(self._weights[signal] for signal in self._active())
+        least = reached - peak * more
+        if least < gate * peak:
+            least = reached / (1 + more / gate)
+        return max(0.0, least * 0.999)  # rounding
+
+    def _active(self) -> list[Signal]:
+        """Return the signals beyond text that the question asks for."""
+        active: list[Signal] = ["statement"]
+        if self._meant_authors or self._meant_roles:
+            active.append("author")
+        if self._dates:
+            active.append("date")
+        if self._query.asks_time:
+            active.append("time")
+        if self._query.asks_number:
+            active.append("number")
+        return active
+
+    def _share(self, text: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+        """Return what a signal beyond text is worth: the best text score, less where the text says little."""
+        if not self._scale:
+            return np.ones(len(text))
+        return np.minimum(self._scale, np.asarray(text, np.float64) / self._parameters.gate)
+
+    def _rest(self, rows: _Rows, text: Floats) -> npt.NDArray[np.float64]:
+        earned = np.zeros(len(rows))
+        for signal, scores in self._rest_parts(rows).items():
+            earned += self._weights[signal] * scores
+        return earned * self._share(text)
+
+    def _rest_parts(self, rows: _Rows) -> dict[Signal, npt.NDArray[np.float64]]:
+        corpus = self._corpus
+        active = self._active()
+        says = view(corpus.says, np.int8)[rows]
+        parts: dict[Signal, npt.NDArray[np.float64]] = {}
+        if "author" in active:
+            meant = np.zeros(len(rows), np.bool_)
+            for author in self._meant_authors:
+                meant |= view(corpus.author_of, np.int32)[rows] == author
+            for role in self._meant_roles:
+                meant |= view(corpus.role_of, np.int32)[rows] == role
+            parts["author"] = (meant & (self._kinds[rows] == TURN)).astype(np.float64)
+        if "date" in active:
+            parts["date"] = self._date_scores(rows)
+        counts: npt.NDArray[np.bool_] = np.ones(len(rows), np.bool_)
+        if not self._scale:  # no word is known: who and when is all there is, the others tell those apart
+            counts = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(scores > 0 for scores in parts.values())])
+        parts["statement"] = ((says & ASKS == 0) & counts).astype(np.float64)
+        if "time" in active:
+            parts["time"] = ((says & SAYS_TIME != 0) & counts).astype(np.float64)
+        if "number" in active:
+            parts["number"] = ((says & SAYS_NUMBER != 0) & counts).astype(np.float64)
+        return parts
+
+    def _date_scores(self, rows: _Rows) -> npt.NDArray[np.float64]:
+        """Return 1 for what was said on a date of the question, less for what was said in the days after."""
+        at = view(self._corpus.at, np.float64)[rows]
+        scores = np.zeros(len(rows))
+        known = at[np.isfinite(at)]
+        if not self._dates or not len(known):
+            return scores
+        first, last = (datetime.fromtimestamp(float(moment), UTC).year for moment in (known.min(), known.max()))
+        for said in self._dates:
+            for span in said.spans(first, last):
+                days_late = (at - span.end) / _DAY
+                grace = 1 - (days_late + 1) / (self._parameters.grace_days + 1)
+                inside = (at >= span.start) & (days_late < 0)
+                np.maximum(scores, np.where(inside, 1.0, np.where(days_late >= 0, grace, 0.0)), out=scores)
+        return np.nan_to_num(scores)
+
+    # -- the best, and why --------------------------------------------------------------------------------------
+
+    def _ordered(self, rows: _Rows, scores: npt.NDArray[np.floating], limit: int) -> list[int]:
+        if len(rows) > limit:
+            least = np.partition(scores, len(rows) - limit)[len(rows) - limit]
+            rows, scores = rows[scores >= least], scores[scores >= least]
+        at = np.nan_to_num(view(self._corpus.at, np.float64)[rows], nan=-np.inf)
+        order = np.lexsort((-view(self._corpus.numbers, np.int64)[rows], -at, -scores))
+        return [int(row) for row in rows[order[:limit]]]
+
+    def _counts_at(self, asked: _Asked, rows: _Rows) -> Floats:
+        """Return how often a term stands in each of the rows."""
+        if not len(asked.rows):
+            return np.zeros(len(rows), np.float32)
+        near = np.minimum(np.searchsorted(asked.rows, rows), len(asked.rows) - 1)
+        return np.where(asked.rows[near] == rows, asked.counts[near], np.float32(0))
+
+    def _rarities(self, asked: _Asked, counts: Floats, rows: Sequence[int]) -> list[float]:
+        """Return the rarity of a term in each of the rows, in the unit of `_Asked.rarity`."""
+        rarities = [asked.rarity] * len(rows)
+        for place, row in enumerate(rows):
+            category = self._corpus.categories.names[self._corpus.category_of[row]]
+            if counts[place] and category:
+                by_category = sum(category_terms(category).count(form) for form in asked.term.forms)
+                if counts[place] <= by_category:
+                    rarities[place] = self._rarity_in_categories(asked)
+        return rarities
+
+    def _rarity_in_categories(self, asked: _Asked) -> float:
+        if CATEGORY_STOP_TERMS.intersection(asked.term.forms):
+            return 0.0
+        entries = self._corpus.entries
+        having = int(np.count_nonzero(self._kinds[asked.rows] == ENTRY))
+        return asked.term.weight * _idf(self._many, 1) * _idf(entries, having) / _idf(entries, 1)
+
+    def _explained(
+        self, points: Sequence[float], rarities: Sequence[float]
+    ) -> tuple[dict[str, float], float, float, float]:
+        """Return what each word earned, then coverage, rarity and shared of `Hit`."""
+        terms: dict[str, float] = {}
+        covered, asked_for, rarest = 0.0, self._missing, 0.0
+        for asked, earned, rarity in zip(self._asked, points, rarities, strict=True):
+            if earned:
+                terms[asked.term.word] = terms.get(asked.term.word, 0.0) + earned
+                covered += asked.rarity
+                rarest = max(rarest, rarity)
+            if earned or not asked.term.is_optional:
+                asked_for += asked.rarity
+        most = _idf(self._many, 1)
+        return terms, covered / asked_for if asked_for else 0.0, rarest / most, covered / most
+
+
+def _merged(postings: Sequence[npt.NDArray[np.uint32]]) -> tuple[_Rows, Floats]:
+    """Return the rows that stand in any of the postings, rising, and how often."""
+    if len(postings) == 1:
+        packed = postings[0]
+        return (packed >> np.uint32(TF_BITS)).astype(np.intp), (packed & np.uint32(TF_MASK)).astype(np.float32)
+    packed = np.concatenate(postings)
+    rows, places = np.unique(packed >> np.uint32(TF_BITS), return_inverse=True)
+    return rows.astype(np.intp), np.bincount(places, packed & np.uint32(TF_MASK)).astype(np.float32)
+
+
+def _norm(lengths: Floats, average: float, k1: float, b: float) -> Floats:
+    return np.float32(k1 * (1 - b)) + np.float32(k1 * b / max(1.0, average)) * lengths
+
+
+def _idf(documents: int, frequency: int) -> float:
+    return math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def _label_terms(name: str) -> list[str]:
+    return [term for word in names_in(name) for term in document_terms(word)]
+
+
+def _is_named(name: str, query: Query) -> bool:
+    """Return whether one word of a name is asked for.
+
+    Chinese has no space before what follows a name, and three characters are a family name and a given one.
+    """
+    for part in names_in(name):
+        if is_cjk(part):
+            given = part[1:] if len(part) == 3 and part[0] >= _FIRST_HAN else part
+            if len(part) > 1 and any(part in run or given in run for run in query.words):
+                return True
+        elif len(part) > 1 and part in query.words:
+            return True
+    terms = name_terms(name, query.language)
+    return bool(terms) and any(not terms.isdisjoint(term.forms) for term in query.terms)

@@ -1,0 +1,307 @@
+"""What of a home is searched: which files, and what each of them says.
+
+Entries, the notes of MEMORY.md, the paragraphs of HISTORY.md, the turns of every session. People may change all of
+them, so whatever is no entry, no note, no turn is named and leaves the others searchable.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from honeybadger_agent.mailbox import NAME
+from honeybadger_host.domain import MEMORY
+from honeybadger_host.memory.entry import normalise, parse_entry
+from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.turn_log import parse_turn
+from honeybadger_host.search.documents import Kind
+from honeybadger_host.storage.files import BOM, Signature, kind_of
+
+HISTORY: Final = "HISTORY.md"
+_SIGNED: Final = re.compile(r"## (?P<section>.*) \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")
+_DATED: Final = re.compile(r"\[(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\]")
+_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_BLOCK: Final = 1 << 20
+_DEEPEST: Final = 9
+"""Levels of folders that are looked into: one more than a category has, so that what lies there is named."""
+
+
+class Source(NamedTuple):
+    """A file that is searched.
+
+    Args:
+        file: below the home folder.
+        session: of a log of turns; else empty.
+    """
+
+    file: str
+    kind: Kind
+    group: str
+    session: str = ""
+
+
+class Piece(NamedTuple):
+    """Something a file says that can be found on its own.
+
+    Args:
+        key: what it is called: an entry's id, a turn's number, a note's hash (with a number when it stands twice).
+        at: seconds since the epoch, UTC; None when the file does not say.
+        names: other words it is found by: title, name, aliases.
+        known_by: of an entry, its text as `entries.normalise` leaves it.
+        name: of an entry; so is `title`.
+    """
+
+    key: str
+    text: str
+    at: float | None = None
+    author: str = ""
+    role: str = ""
+    category: str = ""
+    tags: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    known_by: str = ""
+    name: str = ""
+    title: str = ""
+
+
+class Unsearchable(Exception):
+    """A file whose content is not what it should be; the message says what is wrong."""
+
+
+def source_of(file: str) -> Source | None:
+    """Return what a file below the home folder is to the search, None when it is nothing."""
+    if not (file.isascii() or _is_text(file)):
+        return None  # no database and no reply can name it: `doctor` does
+    match file.split("/"):
+        case ["groups", group, "memory", *_, name] if name.endswith(".json") and not name.startswith("."):
+            return Source(file, "entry", group)
+        case ["groups", group, name] if name == MEMORY:
+            return Source(file, "note", group)
+        case ["groups", group, name] if name == HISTORY:
+            return Source(file, "history", group)
+        case ["data", "sessions", group, name] if name.endswith(".jsonl") and not name.startswith("."):
+            return Source(file, "turn", group, name.removesuffix(".jsonl"))
+        case _:
+            return None
+
+
+def sources(home: Path, group: str, folders: set[str]) -> Iterator[tuple[Source, Signature]]:
+    """Yield every file of a group that is searched, with its signature. What cannot be listed is passed over.
+
+    Args:
+        folders: takes the folders of entries, below the home folder.
+    """
+    for name in (MEMORY, HISTORY):
+        yield from _look(home, f"groups/{group}/{name}")
+    yield from _walk(home, f"data/sessions/{group}", None)
+    yield from _walk(home, f"groups/{group}/memory", folders)
+
+
+def groups_of(home: Path) -> list[str]:
+    """Return the groups that have anything to search, sorted."""
+    found: set[str] = set()
+    for folder in ("groups", "data/sessions"):
+        try:
+            with os.scandir(home / folder) as entries:
+                found |= {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
+        except OSError:
+            continue
+    return sorted(name for name in found if NAME.fullmatch(name))
+
+
+def _walk(
+    home: Path, folder: str, folders: set[str] | None, levels: int = _DEEPEST
+) -> Iterator[tuple[Source, Signature]]:
+    """Yield the files of a folder, and those so many levels below it when `folders` takes their names."""
+    try:
+        entries = os.scandir(home / folder)
+    except OSError:
+        return
+    if folders is not None:
+        folders.add(folder)
+    with entries:
+        for entry in entries:
+            file = f"{folder}/{entry.name}"
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if folders is not None and levels and not entry.name.startswith("."):
+                        yield from _walk(home, file, folders, levels - 1)
+                elif entry.name.endswith((".json", ".jsonl")) and (source := source_of(file)) is not None:
+                    yield source, Signature.of(entry.stat(follow_symlinks=False))
+            except OSError:
+                continue  # it went meanwhile
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a file's name is UTF-8; the bytes of others come as surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _look(home: Path, file: str) -> Iterator[tuple[Source, Signature]]:
+    source = source_of(file)
+    try:
+        status = os.stat(home / file, follow_symlinks=False)
+    except OSError:
+        return
+    if source is not None:
+        yield source, Signature.of(status)
+
+
+def read_source(
+    home: Path | str, file: str, *, most_bytes: int, start: int = 0, is_cut: bool = False
+) -> tuple[bytes, Signature] | None:
+    """Return a file's bytes from `start`, and its signature; None when there is no such file.
+
+    Args:
+        is_cut: return the first `most_bytes` of more.
+    Raises:
+        Unsearchable: it is no plain file, or larger than `most_bytes`.
+        OSError: the world failed.
+    """
+    try:
+        fd = os.open(f"{home}/{file}", _OPEN)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise Unsearchable("is a link, and the host reads plain files only") from None
+        raise
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unsearchable(f"is {kind_of(status.st_mode)}, and the host reads plain files only")
+        end = status.st_size
+        if end - start > most_bytes:
+            if not is_cut:
+                raise Unsearchable(f"has {status.st_size} bytes, the limit is {most_bytes}")
+            end = start + most_bytes
+        parts: list[bytes] = []
+        at = start
+        while at < end and (part := os.pread(fd, min(_BLOCK, end - at), at)):
+            parts.append(part)
+            at += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts), Signature.of(status)
+    finally:
+        os.close(fd)
+
+
+def pieces_of(
+    source: Source, data: bytes, signature: Signature, seen: Mapping[str, int] = MappingProxyType({})
+) -> list[Piece]:
+    """Return what a whole file says, in its order. Raises Unsearchable.
+
+    Args:
+        seen: of notes, how often each hash stands in what comes before `data`.
+    """
+    if source.kind == "entry":
+        return [_entry(source, data, signature)]
+    try:
+        text = data.removeprefix(BOM).decode()
+    except UnicodeDecodeError:
+        raise Unsearchable("is not UTF-8: save it as UTF-8") from None
+    return _numbered(_notes(text) if source.kind == "note" else _paragraphs(text), seen)
+
+
+def last_note(data: bytes) -> int:
+    """Return where the last note of a MEMORY.md begins, 0 when there is none or nothing before it."""
+    return data.rfind(b"\n## ") + 1
+
+
+def hash_of(key: str) -> str:
+    """Return a note's key without the number that it has when it stands there twice."""
+    return key.partition("-")[0]
+
+
+def turns_of(data: bytes) -> tuple[list[Piece], int, int]:
+    """Return the turns of a part of a log, how many bytes of it are whole lines, and how many of these are no turns."""
+    whole = data.rfind(b"\n") + 1
+    pieces: list[Piece] = []
+    skipped = 0
+    for line in data[:whole].split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            turn = parse_turn(line)
+        except ValueError:
+            skipped += 1
+            continue
+        pieces.append(Piece(str(turn.number), turn.content, turn.at.timestamp(), author=turn.sender, role=turn.role))
+    return pieces, whole, skipped
+
+
+def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
+    try:
+        entry = parse_entry(data, source.file)
+    except ValueError as error:
+        raise Unsearchable(str(error)) from None
+    at = entry.updated or entry.created
+    return Piece(
+        entry.id,
+        entry.content,
+        signature.mtime_ns / 1e9 if at is None else at.timestamp(),
+        author=entry.by or "",
+        category=entry.category,
+        tags=entry.tags,
+        names=tuple(name for name in (entry.title, entry.name, *entry.aliases) if name),
+        known_by=normalise(entry.content),
+        name=entry.name or "",
+        title=entry.title or "",
+    )
+
+
+def _notes(text: str) -> Iterator[Piece]:
+    book = parse_notes(text)
+    if book.preface.strip():
+        yield Piece("", book.preface.strip())
+    for note in book.notes:
+        heading, _, body = note.strip().partition("\n")
+        signed = _SIGNED.fullmatch(heading)
+        section = signed["section"] if signed else heading.removeprefix("## ").strip()
+        yield Piece(
+            "",
+            body.strip() or section,
+            _seconds(signed["at"]) if signed else None,
+            author=signed["author"] if signed else "",
+            names=(section,),
+        )
+
+
+def _paragraphs(text: str) -> Iterator[Piece]:
+    for paragraph in re.split(r"\n\s*\n", text):
+        if paragraph.strip():
+            dated = _DATED.search(paragraph)
+            yield Piece("", paragraph.strip(), _seconds(dated[1].replace("T", " ")) if dated else None)
+
+
+def _numbered(pieces: Iterator[Piece], before: Mapping[str, int]) -> list[Piece]:
+    """Return the pieces with a key each that stays when others come or go."""
+    seen = Counter(before)
+    named: list[Piece] = []
+    for piece in pieces:
+        what = "\0".join((piece.text, *piece.names, str(piece.at), piece.author))
+        key = hashlib.sha256(what.encode()).hexdigest()[:12]
+        seen[key] += 1
+        if seen[key] > 1:
+            key = f"{key}-{seen[key]}"
+        named.append(Piece(key, piece.text, piece.at, author=piece.author, names=piece.names))
+    return named
+
+
+def _seconds(at: str) -> float | None:
+    try:
+        return datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

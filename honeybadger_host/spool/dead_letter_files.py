@@ -1,0 +1,152 @@
+"""Dead letters, for the operator: list, show, retry, drop."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.storage.files import open_folder
+
+_REASON = ".reason.json"
+_COARSEST_STAMP_NS = 3_000_000_000
+"""Some file systems keep time stamps to a second or two: a change within that may not show."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A request that could not be served.
+
+    Args:
+        name: `<group>/<sender>/<stem>`, as the commands take it.
+        data: its bytes, None when it was no regular file.
+    """
+
+    name: str
+    reason: dict[str, Any]
+    path: Path
+    data: bytes | None
+
+
+def list_dead(home: Path) -> Iterator[DeadLetter]:
+    """Yield all dead letters, by name."""
+    for reason_path in sorted((home / "data" / "dead").glob(f"*/*/*{_REASON}")):
+        yield _load(home, reason_path)
+
+
+class DeadCount:
+    """How many dead letters there are; a folder is counted again when it changed."""
+
+    def __init__(self, home: Path) -> None:
+        self._dead = home / "data" / "dead"
+        self._counted: dict[str, tuple[int, int]] = {}
+        """A sender's folder -> when it was last changed (nanoseconds), and how many lie there."""
+
+    def count(self) -> int:
+        """Return how many there are now."""
+        before, self._counted = self._counted, {}
+        for folder in self._dead.glob("*/*"):
+            with contextlib.suppress(OSError):  # it went meanwhile
+                changed = folder.stat().st_mtime_ns
+                known = before.get(str(folder))
+                if known is None or known[0] != changed or time.time_ns() - changed < _COARSEST_STAMP_NS:
+                    known = (changed, sum(name.endswith(_REASON) for name in os.listdir(folder)))
+                self._counted[str(folder)] = known
+        return sum(count for _, count in self._counted.values())
+
+
+def find_dead(home: Path, name: str) -> DeadLetter:
+    """Return one dead letter. Raises NotFound."""
+    group, _, rest = name.partition("/")
+    sender, _, stem = rest.partition("/")
+    path = home / "data" / "dead" / group / sender / (stem + _REASON)
+    if not (NAME.fullmatch(group) and NAME.fullmatch(sender)) or "/" in stem or not path.is_file():
+        raise NotFound(f"there is no dead letter {name!r}: `honeybadger-host dead list` names them all")
+    return _load(home, path)
+
+
+def retry_dead(home: Path, letter: DeadLetter) -> None:
+    """Put a dead letter back into its box, then forget it. Raises HostError."""
+    group, sender, _ = letter.name.split("/", 2)
+    stem = str(letter.reason.get("name")).removesuffix(".json")
+    if letter.data is None or not REQUEST_ID.fullmatch(stem):
+        raise HostError(f"{letter.name} cannot be tried again: it was no file, or its name is no request id")
+    if "owner" in letter.reason:
+        raise HostError(
+            f"{letter.name} cannot be tried again: its file was somebody else's ({letter.reason['owner']}), and would "
+            "become the sender's"
+        )
+    if "left_out" in letter.reason:
+        raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
+    try:
+        box = TURNS if letter.reason.get("box") == TURNS else REQUESTS
+        _put_back(Mailbox.of(home, group, sender), box, f"{stem}.json", letter.data)
+    except (BadName, OSError) as error:
+        raise HostError(f"cannot put {letter.name} back: {error}") from None
+    drop_dead(letter)
+
+
+def _put_back(mailbox: Mailbox, box: str, name: str, data: bytes) -> None:
+    """Write a request as its sender would: its folders are the sender's, so nothing there is followed or reused."""
+    root = open_folder(mailbox.root)
+    try:
+        requests = open_folder(box, within=root)
+    finally:
+        os.close(root)
+    try:
+        temporary = f".{new_id()}.tmp"
+        fd = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=requests
+        )
+        try:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(fd, view) :]
+                owner = os.fstat(requests).st_uid
+                if owner != os.geteuid():
+                    os.fchown(fd, owner, -1)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, name, src_dir_fd=requests, dst_dir_fd=requests)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=requests)
+            raise
+    finally:
+        os.close(requests)
+
+
+def drop_dead(letter: DeadLetter) -> None:
+    """Remove a dead letter for good. Raises HostError."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            letter.path.with_name(letter.path.name.removesuffix(_REASON) + ".json").unlink()
+        letter.path.unlink(missing_ok=True)
+    except OSError as error:
+        raise HostError(f"cannot remove {letter.name}: {error.strerror}") from None
+
+
+def _load(home: Path, reason_path: Path) -> DeadLetter:
+    stem = reason_path.name.removesuffix(_REASON)
+    name = f"{reason_path.parent.parent.name}/{reason_path.parent.name}/{stem}"
+    try:
+        reason = orjson.loads(reason_path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        reason = None
+    if not isinstance(reason, dict):
+        reason = {"reason": "unknown: the reason file is damaged"}
+    try:
+        data = (reason_path.with_name(stem + ".json")).read_bytes()
+    except OSError:
+        data = None
+    return DeadLetter(name, reason, reason_path, data)

@@ -1,0 +1,217 @@
+"""Dead letters: how they are kept, how much room they take, and which give way when it is too much.
+
+A letter is kept until an operator drops it. But an agent that sends garbage day and night must not fill the disk, nor
+push out what others left: the oldest letters of the sender that has most make room.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import orjson
+import structlog
+
+from honeybadger_host.spool.inbox import Box, OpenBox
+from honeybadger_host.spool.listing import SUFFIX
+from honeybadger_host.storage.files import Incoming, make_folders, printable
+from honeybadger_host.text.redaction import redact_bytes
+
+log = structlog.get_logger()
+
+_BLOCK: Final = 4096
+"""What a small file takes of most file systems, whatever its size."""
+_KEPT: Final = 0.9
+"""How full it is after room was made: so that it is not made for every letter."""
+_REASON: Final = ".reason.json"
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_BURIED_BYTES: Final = 1024 * 1024
+"""Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand."""
+_LONGEST_STEM_BYTES: Final = 200
+"""A dead letter's name has a digest and `.reason.json` behind it, and a file name ends at 255 bytes."""
+
+
+class _Letter(NamedTuple):
+    changed_ns: int
+    stem: str
+    bytes: int
+
+
+class DeadRoom:
+    """The room of all dead letters. Any thread.
+
+    Args:
+        dead: the folder `data/dead`.
+        max_bytes: on disk, counted in blocks of 4 KiB; above it the oldest go.
+        keeps_secrets: letters keep what looks like a credential.
+    """
+
+    def __init__(self, dead: Path, max_bytes: int = 1 << 30, *, keeps_secrets: bool = False) -> None:
+        self._dead = dead
+        self._max_bytes = max_bytes
+        self._keeps_secrets = keeps_secrets
+        self._taken: dict[Path, int] | None = None
+        """A sender's folder -> bytes; None: nobody has looked yet."""
+        self._lock = threading.Lock()
+
+    def bury(
+        self,
+        box: Box,
+        name: str,
+        data: bytes | None,
+        why: str,
+        at: str,
+        *,
+        size: int | None = None,
+        owner: int | None = None,
+    ) -> None:
+        """Keep the bytes of a request that is none, with the reason, in `data/dead/`. Raises OSError.
+
+        Args:
+            data: None when it was not read: then there is only the reason.
+            at: UTC, RFC 3339.
+            size: what the file had, when `data` is only its beginning.
+            owner: uid of the file, when that is somebody else's than the box's.
+        """
+        folder = self._dead / box.group / box.sender
+        make_folders(folder)
+        left_out = 0 if data is None or size is None else size - len(data)
+        secrets: Mapping[str, int] = {}
+        if data is not None and not self._keeps_secrets:
+            data, secrets = redact_bytes(data)
+        shown = printable(name.removesuffix(SUFFIX))
+        for stem in _dead_stems(shown, data):
+            path, reason_path = folder / f"{stem}.json", folder / f"{stem}.reason.json"
+            is_kept = data is not None and _has_bytes(path, data)
+            if not reason_path.exists():
+                if is_kept or not os.path.lexists(path):
+                    break
+            elif is_kept or (data is None and not os.path.lexists(path)):
+                return  # the same again, as after a crash, is the same dead letter
+        reason = {"at": at, "group": box.group, "sender": box.sender, "name": shown + SUFFIX, "reason": why}
+        if box.front is not None:
+            reason["box"] = box.folder
+        if data is not None:
+            if not is_kept:
+                _write_new(path, data)
+            reason["bytes"] = str(len(data))
+            if owner is not None:
+                reason["owner"] = f"uid {owner}"
+            if left_out > 0:
+                reason["left_out"] = f"{left_out} of {size} bytes"
+            if secrets:
+                reason["redacted"] = ", ".join(f"{kind} ({count})" for kind, count in secrets.items())
+        said = orjson.dumps(reason, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        _write_new(reason_path, said)
+        self.take(folder, len(said), *(() if data is None else (len(data),)))
+
+    def read_for(self, opened: OpenBox, name: str) -> Incoming:
+        """Read as much of a file that is too large as a letter may have."""
+        return opened.read(name, _MOST_BURIED_BYTES)
+
+    def take(self, folder: Path, *sizes: int) -> None:
+        """Note files that were just written in a sender's folder, and make room when there are too many."""
+        with self._lock:
+            if self._taken is None:
+                self._taken = self._measure()
+            else:
+                self._taken[folder] = self._taken.get(folder, 0) + sum(map(_on_disk, sizes))
+            if sum(self._taken.values()) <= self._max_bytes:
+                return
+            self._taken = self._measure()  # an operator may have dropped some
+            if sum(self._taken.values()) > self._max_bytes:
+                self._make_room(self._taken)
+
+    def _measure(self) -> dict[Path, int]:
+        return {folder: sum(letter.bytes for letter in _letters_in(folder)) for folder in self._dead.glob("*/*")}
+
+    def _make_room(self, taken: dict[Path, int]) -> None:
+        over = sum(taken.values()) - int(self._max_bytes * _KEPT)
+        while over > 0 and taken:
+            largest, *others = sorted(taken, key=taken.__getitem__, reverse=True)
+            most = min(over, taken[largest] - (taken[others[0]] if others else 0) + self._max_bytes // 100)
+            freed, letters = _remove_oldest(largest, most)
+            if not letters:
+                return  # not ours to remove
+            taken[largest] -= freed
+            over -= freed
+            log.warning(
+                "dead.dropped",
+                group=largest.parent.name,
+                sender=largest.name,
+                letters=letters,
+                bytes=freed,
+                now_what="see what this sender sends; ipc.dead_max_bytes is the limit",
+            )
+
+
+def _letters_in(folder: Path) -> list[_Letter]:
+    """Return the letters of a sender, oldest first."""
+    found: dict[str, _Letter] = {}
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                stem = entry.name.removesuffix(_REASON).removesuffix(".json")
+                before = found.get(stem, _Letter(status.st_mtime_ns, stem, 0))
+                oldest = min(before.changed_ns, status.st_mtime_ns)
+                found[stem] = _Letter(oldest, stem, before.bytes + _on_disk(status.st_size))
+    return sorted(found.values())
+
+
+def _remove_oldest(folder: Path, most: int) -> tuple[int, int]:
+    """Remove letters until `most` bytes are free; return how many bytes and letters went."""
+    freed = count = 0
+    for letter in _letters_in(folder):
+        if freed >= most:
+            break
+        try:
+            (folder / f"{letter.stem}.json").unlink(missing_ok=True)
+            (folder / f"{letter.stem}{_REASON}").unlink(missing_ok=True)
+        except OSError:
+            continue
+        freed += letter.bytes
+        count += 1
+    return freed, count
+
+
+def _on_disk(size: int) -> int:
+    return -(-max(size, 1) // _BLOCK) * _BLOCK
+
+
+def _dead_stems(shown: str, data: bytes | None) -> Iterator[str]:
+    """Yield what a dead letter may be called: never what could be the reason of another."""
+    stem = shown.replace("/", "%2f").replace("\\", "%5c").encode()[:_LONGEST_STEM_BYTES].decode("utf-8", "ignore")
+    if not stem or stem.endswith(".reason"):
+        stem += "%"
+    yield stem
+    digest = hashlib.sha256(data or b"").hexdigest()[:16]  # a flood of one name is not compared one by one
+    yield f"{stem}.{digest}"
+    yield from (f"{stem}.{digest}.{number}" for number in itertools.count(2))
+
+
+def _has_bytes(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    fd = os.open(path, _NEW_FILE, 0o600)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        raise
+    finally:
+        os.close(fd)

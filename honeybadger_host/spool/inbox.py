@@ -1,0 +1,253 @@
+"""A sender's folder on disk: what the host knows of it, and its files opened, answered and removed safely.
+
+Nothing is claimed by renaming; a request file stays until its reply is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
+from honeybadger_host.spool.listing import Listing, Unchanged
+from honeybadger_host.storage.files import Incoming, Signature, open_folder, read_incoming
+
+log = structlog.get_logger()
+
+STREAM: Final = ".stream"
+"""What a turn's answer is called while it is being written."""
+TURNS_QUEUE: Final = f"/{TURNS}"
+"""How the queue of a group's turns ends; no name of a group does."""
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def turns_queue(group: str) -> str:
+    """Return what the queue of a group's turns is called; that of its requests is called as the group."""
+    return group + TURNS_QUEUE
+
+
+@dataclass(slots=True, eq=False)
+class Box:
+    """One sender's folder and what the host knows of its requests.
+
+    Args:
+        uid: the owner its files must have, in closed mode and for the operator; None: any.
+        queued: names listed and not taken yet.
+        inflight: names taken and not removed yet.
+        waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
+        stuck: name -> identity of files that are done and cannot be removed.
+        empty: holds while `requests/` is as it was when it was seen empty.
+        listing: what a long listing found and is not queued yet.
+        over: queued names that are over what may wait: they are refused without being read.
+        room_files, room_bytes: what of the last listing may still wait.
+        replies, reply_bytes: at most so many lie in `replies/`; less when the sender removed some.
+    """
+
+    group: str
+    sender: str
+    path: str
+    uid: int | None = None
+    queued: set[str] = field(default_factory=set)
+    inflight: set[str] = field(default_factory=set)
+    waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
+    stuck: dict[str, tuple[int, int]] = field(default_factory=dict)
+    complaint: str | None = None
+    """Why the box is not served now; said once."""
+    empty: Unchanged = field(default_factory=Unchanged)
+    listing: Listing | None = None
+    over: set[str] = field(default_factory=set)
+    room_files: float = 0
+    room_bytes: float = 0
+    replies: int = 0
+    reply_bytes: int = 0
+    folder: str = REQUESTS
+    """Where its files lie: `requests/`, or `turns/` of the box that is its `front`."""
+    front: Box | None = None
+    turns: Box | None = None
+    requests: str = field(init=False)
+    """The folder its files lie in."""
+
+    def __post_init__(self) -> None:
+        self.requests = f"{self.path}/{self.folder}"
+        if self.front is None:
+            self.turns = Box(self.group, self.sender, self.path, self.uid, folder=TURNS, front=self)
+
+    @property
+    def queue(self) -> str:
+        """The queue its files wait in: the requests of a group, or its turns."""
+        return self.group if self.front is None else turns_queue(self.group)
+
+    @property
+    def both(self) -> tuple[Box, ...]:
+        """The box and that of its turns."""
+        return (self,) if self.turns is None else (self, self.turns)
+
+    @property
+    def pending(self) -> int:
+        """Requests listed and not taken."""
+        listing = self.listing
+        return len(self.queued) + (0 if listing is None else listing.left)
+
+
+@dataclass(slots=True, eq=False)
+class OpenBox:
+    """Descriptors of a box's folders, none reached through a link; valid until closed."""
+
+    box: Box
+    requests_fd: int
+    replies_fd: int
+
+    def read(self, name: str, max_bytes: int) -> Incoming:
+        """Read one request file; see `files.read_incoming`."""
+        return read_incoming(self.requests_fd, name, max_bytes)
+
+    def reply(self, name: str, data: bytes) -> None:
+        """Write a reply under the request's name, complete or not at all. Raises OSError."""
+        temporary = f".{threading.get_ident():x}.tmp"  # a short name: a rename costs by its directory entry
+        try:
+            fd = os.open(temporary, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
+        except FileExistsError:
+            os.unlink(temporary, dir_fd=self.replies_fd)
+            fd = os.open(temporary, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
+        try:
+            written = os.write(fd, data)
+            _give(fd, self.box.uid)
+        finally:
+            os.close(fd)
+        if written != len(data):
+            os.unlink(temporary, dir_fd=self.replies_fd)
+            raise OSError(28, "no space for the whole reply")
+        os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
+        front = self.box.front or self.box
+        front.replies += 1
+        front.reply_bytes += written
+
+    def open_stream(self, stem: str) -> int:
+        """Return a descriptor of a new `replies/<stem>.stream`; what has that name goes. Raises OSError."""
+        name = f"{stem}{STREAM}"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.replies_fd)
+        fd = os.open(name, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
+        _give(fd, self.box.uid)
+        return fd
+
+    def has_stream(self, stem: str) -> bool:
+        """Return whether anything has the name of this stream."""
+        return identity_of(f"{stem}{STREAM}", self.replies_fd) is not None
+
+    def remove_stream(self, stem: str) -> None:
+        """Remove what `open_stream` made; the expiry of replies takes what cannot be removed."""
+        with contextlib.suppress(OSError):
+            os.unlink(f"{stem}{STREAM}", dir_fd=self.replies_fd)
+
+    def look(self, name: str) -> Signature | None:
+        """Return what has this name among the requests now, None when nothing has."""
+        try:
+            return Signature.of(os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False))
+        except OSError:
+            return None
+
+    def is_gone(self, name: str) -> bool:
+        """Return whether nothing has this name among the requests; False also where that cannot be seen."""
+        try:
+            os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def remove(self, name: str, seen: Signature | None = None) -> None:
+        """Remove a request that is done; one that cannot be removed is kept in mind and never served again.
+
+        Args:
+            seen: what was answered. Something else of this name stays: it is a request that nobody has read. (There is
+                no call that compares and removes in one step: what comes in the microseconds between goes unread.)
+        """
+        if seen is not None:
+            try:
+                now = os.stat(name, dir_fd=self.requests_fd, follow_symlinks=False)
+            except OSError:
+                return
+            if (now.st_ino, now.st_size, now.st_mtime_ns) != (seen.inode, seen.size, seen.mtime_ns):
+                return  # its ctime may change: also the removal of another name of the same file does that
+        try:
+            os.unlink(name, dir_fd=self.requests_fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if not self._remove_folder(name, error):
+                if name not in self.box.stuck:
+                    log.error(
+                        "box.unlink_failed",
+                        group=self.box.group,
+                        sender=self.box.sender,
+                        name=ascii(name),
+                        error=error.strerror,
+                        now_what="it is done and will not be done again; remove it by hand",
+                    )
+                if (identity := identity_of(name, self.requests_fd)) is not None:
+                    self.box.stuck[name] = identity
+                return
+        if self.box.stuck:
+            self.box.stuck.pop(name, None)
+
+    def _remove_folder(self, name: str, error: OSError) -> bool:
+        """Remove an empty folder where a file should be; a full one stays, and is not descended into."""
+        if not isinstance(error, IsADirectoryError):
+            return False
+        try:
+            os.rmdir(name, dir_fd=self.requests_fd)
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        os.close(self.requests_fd)
+        os.close(self.replies_fd)
+
+
+def open_box(box: Box) -> OpenBox:
+    """Open the folders of a box, none of them through a link. Raises OSError."""
+    folder = open_folder(box.path)
+    try:
+        requests = open_folder(box.folder, within=folder)
+        try:
+            try:
+                replies = open_folder(REPLIES, within=folder)
+            except FileNotFoundError:
+                os.mkdir(REPLIES, 0o700, dir_fd=folder)
+                replies = open_folder(REPLIES, within=folder)
+                if box.uid is not None and box.uid != os.geteuid():
+                    with contextlib.suppress(PermissionError):  # as with a reply: see `OpenBox.reply`
+                        os.fchown(replies, box.uid, -1)
+        except BaseException:
+            os.close(requests)
+            raise
+    finally:
+        os.close(folder)
+    return OpenBox(box, requests, replies)
+
+
+def identity_of(name: str, folder_fd: int | None = None) -> tuple[int, int] | None:
+    """Return inode and kind of a file, None when there is none."""
+    try:
+        status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+    except OSError:
+        return None
+    return (status.st_ino, stat.S_IFMT(status.st_mode))
+
+
+def _give(fd: int, uid: int | None) -> None:
+    """Let the owner of a box read what the host writes for it."""
+    if uid is not None and uid != os.geteuid():
+        try:
+            os.fchown(fd, uid, -1)  # a host that serves other users' boxes writes for them
+        except PermissionError:
+            os.fchmod(fd, 0o644)  # without the right to give it away; its folder lets nobody else in

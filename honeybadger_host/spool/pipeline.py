@@ -1,0 +1,653 @@
+"""The road: scan, read, decide, commit, project, reply, unlink.
+
+Three stages, each for a slice of requests, fair over the groups:
+
+    receive   worker thread   list, open and read once, parse once, look up receipts, load what decisions need
+    decide    event loop      handlers, no I/O; later requests see the changes decided before them
+    write     worker thread   one journal commit, then files, replies, unlinks
+
+One stage at a time: two threads that make short system calls side by side spend more on handing the interpreter to each
+other than they gain (9,500 requests/s with the stages overlapped, 12,000 without). Queries run beside the road, on
+threads of their own, after the changes that came before them in their group are written. A turn runs beside it, too;
+what it ends with is decided and written with a later slice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import anyio
+import anyio.to_thread
+import structlog
+from anyio.abc import TaskGroup
+
+from honeybadger_agent import wire
+from honeybadger_agent.mailbox import TURNS
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.domain import (
+    Asked,
+    Change,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    Handler,
+    QueryHandler,
+    TurnAdded,
+    TurnHandler,
+)
+from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations
+from honeybadger_host.observe import Counters, RequestLog, Throttle
+from honeybadger_host.spool.dead_letters import DeadRoom
+from honeybadger_host.spool.inbox import Box, OpenBox
+from honeybadger_host.spool.rate_limits import REMEMBERED, Limiter, LimitName
+from honeybadger_host.spool.request import RETRY_SECONDS, Letter, LetterReader, Slice, wait_for
+from honeybadger_host.spool.spool import Spool
+from honeybadger_host.spool.turn_queue import CutShort, Lanes, Withdrawn
+from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
+from honeybadger_host.storage.files import Changing, NotRegular
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
+from honeybadger_host.storage.projections import Batch, Projections
+from honeybadger_host.text.redaction import redact_line
+
+log = structlog.get_logger()
+
+_BUSY_QUERIES = 16
+"""A group with so many queries under way is not taken from until some are answered."""
+_LONGEST_RETRY_SECONDS = 60.0
+_SAY_AGAIN_SECONDS = 60.0
+"""A box that cannot be read or answered is spoken of so often, however many requests wait in it."""
+_TURNS_EVERY = 4
+"""Sweeps after which turns/ is looked into that nothing was heard of (1 s by default): a model takes longer."""
+_DISTRUST_EVERY = 20
+"""Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings the door works with; see `settings.Ipc`."""
+
+    batch_requests: int
+    max_request_bytes: int
+    unfinished_seconds: float
+    full_disk_seconds: float
+    queries_at_once: int
+    turns_at_once: int
+    turn_attempts: int
+    log_requests: bool
+
+
+class Door:
+    """Serves the boxes until cancelled; `wake` tells it where to look.
+
+    Args:
+        handlers: request type -> handler.
+        forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
+        now: the wall clock, aware, UTC.
+        clock: monotonic seconds.
+        passed: called with the name of each point of the road, for tests that stop there.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        dead_room: DeadRoom,
+        journal: Journal,
+        projections: Projections,
+        conversations: Conversations,
+        whole_files: WholeFiles,
+        sessions: Sessions,
+        handlers: Mapping[str, Handler],
+        limits: Limits,
+        counters: Counters,
+        limiter: Limiter,
+        *,
+        forbids: Callable[[str, str], str | None] = lambda sender, type_name: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
+        passed: Callable[[str], None] = lambda point: None,
+    ) -> None:
+        self._spool = spool
+        self._dead_room = dead_room
+        self._journal = journal
+        self._projections = projections
+        self._conversations = conversations
+        self._whole_files = whole_files
+        self._sessions = sessions
+        self._limits = limits
+        self._counters = counters
+        self.limiter = limiter
+        """Event loop."""
+        self._now = now
+        self._clock = clock
+        self._passed = passed
+        self._home = f"{journal.path.parent.parent}/"
+        self._hinted: dict[str, None] = {}
+        self._all_hinted = True
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event = anyio.Event()
+        self._reader_slot = anyio.CapacityLimiter(1)
+        self.writer_slot = anyio.CapacityLimiter(1)
+        """Held by whoever writes to the journal or the projections."""
+        self.lanes = Lanes(
+            spool, journal, self.writer_slot, at_once=limits.turns_at_once, attempts=limits.turn_attempts
+        )
+        self._come_back: list[Letter] = []
+        """Turns that ran and are to be decided."""
+        self._request_log = RequestLog(is_on=limits.log_requests)
+        self._throttle = Throttle(_SAY_AGAIN_SECONDS)
+        self._letters = LetterReader(
+            handlers,
+            forbids,
+            counters,
+            self._throttle,
+            max_request_bytes=limits.max_request_bytes,
+            unfinished_seconds=limits.unfinished_seconds,
+        )
+        self._query_slots = anyio.CapacityLimiter(limits.queries_at_once)
+        self._queries: Counter[str] = Counter()
+        self._full_since: float | None = None
+        self._stopping = threading.Event()
+        self.ended = anyio.Event()
+        """Set when everything that was taken is answered, after `stop`."""
+        self.sweeps = 0
+
+    # ------------------------------------------------------------------------------------------------------- waking
+
+    def hint(self, box_path: str | None) -> None:
+        """Note where something came; None: look everywhere. Any thread; `wake` must follow on the loop."""
+        if box_path is None:
+            self._all_hinted = True
+        else:
+            self._hinted[box_path] = None
+
+    def wake(self) -> None:
+        """Make the road look at what was hinted. Event loop."""
+        self._event.set()
+
+    def look_into(self, box_path: str) -> None:
+        """Hint and wake. Any thread, while it runs."""
+        self.hint(box_path)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.wake)
+
+    def stop(self) -> None:
+        """Take nothing more; `run` returns when what was taken is written and answered."""
+        self._stopping.set()
+        self._event.set()
+
+    async def run(self) -> None:
+        """Serve until `stop`."""
+        self._loop = asyncio.get_running_loop()
+        async with anyio.create_task_group() as tasks:
+            while not self._stopping.is_set():
+                await self._event.wait()
+                self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
+                await self._serve_waiting(tasks)
+        self.ended.set()
+
+    async def run_once(self, box_path: str) -> None:
+        """Serve what waits in one box, and nothing else; instead of `run`."""
+        self._spool.discover()
+        self._all_hinted = False
+        self.hint(box_path)
+        async with anyio.create_task_group() as tasks:
+            await self._serve_waiting(tasks)
+
+    async def _serve_waiting(self, tasks: TaskGroup) -> None:
+        while not self._stopping.is_set():
+            received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
+            if received is None:
+                break
+            try:
+                self._decide(received)
+                if any(letter.is_decided for letter in received.letters):
+                    await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
+                    self._give_back(received)
+            finally:
+                received.close()
+            for letter in [*received.letters, *received.lost]:
+                if letter.is_turn and letter.has_run:
+                    self.lanes.leave(letter.box.group)
+                elif letter.is_decided:
+                    continue
+                elif letter.is_turn:
+                    tasks.start_soon(self._run_turn, letter, self.lanes.enter(letter.box.group))
+                else:
+                    self._queries[letter.box.group] += 1
+                    tasks.start_soon(self._answer, letter)
+
+    # ------------------------------------------------------------------------------------------------------ receive
+
+    def _receive(self) -> Slice | None:
+        """Look into the boxes that were hinted and take a slice of what waits, read and parsed; None: nothing waits."""
+        now = self._clock()
+        hinted: dict[Box, None] = {}
+        swept: list[Box] = []
+        while self._hinted:
+            try:
+                path, _ = self._hinted.popitem()
+            except KeyError:
+                break
+            known = self._spool.boxes
+            if (box := known.get(path) or known.get(path.removesuffix(f"/{TURNS}"))) is not None:
+                hinted[box] = None
+            elif path:
+                self._all_hinted = True  # a box that is not known yet
+        if self._all_hinted:
+            self._all_hinted = False
+            if self.sweeps % _DISTRUST_EVERY == 0:
+                self._spool.distrust()
+            self._spool.discover()
+            swept = list(self._spool.boxes.values())
+            if self.sweeps % _TURNS_EVERY == 0:
+                hinted = dict.fromkeys(swept)
+            self.sweeps += 1
+        for box in dict.fromkeys((*hinted, *self._spool.expected, *swept)):
+            for one in box.both if box in hinted else (box,):
+                if not self._spool.scan(one, now):
+                    self._hinted[box.path] = None
+        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES}
+        taken = self._spool.take(
+            self._limits.batch_requests, except_groups={*busy, *self.lanes.busy}, most_turns=self.lanes.room
+        )
+        has_more = not self._spool.few_were_first and self._spool.go_on(now)  # those few do not wait for others' names
+        come_back, self._come_back = self._come_back, []
+        if not taken and not come_back:
+            if has_more:
+                return Slice([])
+            self._sessions.write_out()
+            return None
+        received = Slice([])
+        try:
+            for turn in come_back:
+                if turn.box not in received.opened:
+                    if (opened := self._spool.open(turn.box)) is None:
+                        turn.box.inflight.discard(turn.name)
+                        received.lost.append(turn)
+                        continue
+                    received.opened[turn.box] = opened
+                received.letters.append(turn)
+            for name, box in taken:
+                if box not in received.opened:
+                    opened = self._spool.open(box)
+                    if opened is None:
+                        box.inflight.discard(name)
+                        continue
+                    received.opened[box] = opened
+                letter = self._letters.read(received.opened[box], name, now)
+                if letter is not None:
+                    received.letters.append(letter)
+            self._look_up_receipts(received.letters)
+            for letter in received.letters:
+                if letter.refusal is None and letter.receipt is None and letter.asked is not None:
+                    self._prepare(letter, letter.asked)
+        except BaseException:
+            received.close()
+            raise
+        return received
+
+    def _prepare(self, letter: Letter, asked: Asked) -> None:
+        """Load what the decision will need."""
+        handler = letter.handler
+        if not isinstance(handler, ChangeHandler) or handler.prepare is None:
+            return
+        try:
+            handler.prepare(asked)
+        except Refusal as refusal:
+            letter.refusal = refusal
+        except WorldFailed as error:
+            self._world(letter, error)
+        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+            self._bug(letter, error)
+
+    def _look_up_receipts(self, letters: Sequence[Letter]) -> None:
+        by_box: defaultdict[Box, list[Letter]] = defaultdict(list)
+        for letter in letters:
+            if letter.refusal is None and isinstance(letter.handler, ChangeHandler | TurnHandler):
+                by_box[letter.box].append(letter)
+        for box, asking in by_box.items():
+            done = self._journal.receipts_of(box.group, box.sender, [letter.stem for letter in asking])
+            for letter in asking:
+                letter.receipt = done.get(letter.stem)
+
+    # ------------------------------------------------------------------------------------------------------- decide
+
+    def _decide(self, received: Slice) -> None:
+        """Give every letter of a change its answer. Event loop, no I/O."""
+        now = self._now()
+        for letter in received.letters:
+            if letter.receipt is not None:
+                digest, reply = letter.receipt
+                if digest == letter.digest:
+                    letter.reply, letter.outcome = reply, "repeated"
+                else:
+                    letter.refusal = Refusal(
+                        "conflict", "another request of this sender had this id: use a new id", field="id"
+                    )
+            elif not letter.has_run and self._is_over(letter):
+                pass
+            elif letter.refusal is None and isinstance(letter.handler, ChangeHandler) and letter.asked is not None:
+                try:
+                    outcome = letter.handler.decide(letter.asked, now)
+                except Refusal as refusal:
+                    letter.refusal = refusal
+                except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+                    self._bug(letter, error)
+                else:
+                    if self._is_over_notes(letter, outcome.changes, now):
+                        continue
+                    letter.changes = outcome.changes
+                    for change in outcome.changes:
+                        letter.seq = self._journal.next_seq
+                        self._journal.next_seq += 1
+                        if isinstance(change, TurnAdded):
+                            self._conversations.foresee(change)
+                            self._sessions.foresee(change)
+                        elif isinstance(change, FileWritten | FileRemoved):
+                            self._whole_files.foresee(change)
+                    letter.reply = wire.dump_reply(letter.stem, outcome.result, letter.seq)
+
+    def _is_over(self, letter: Letter) -> bool:
+        """Refuse what is over a share of its sender: it is as if it had not been sent, and no dead letter."""
+        box, now = letter.box, self._clock()
+        if letter.is_over:
+            self._refuse_over(letter, self.limiter.over_pending(box.pending))
+        elif (over := self.limiter.admit(box.group, box.sender, now)) is not None:
+            letter.dead_reason = None
+            self._refuse_over(letter, over)
+        else:
+            return False
+        return True
+
+    def _is_over_notes(self, letter: Letter, changes: Sequence[Change], now: datetime) -> bool:
+        if not self.limiter.shares.notes_per_day:
+            return False
+        letter.notes = sum(change.row_kind in REMEMBERED for change in changes)
+        if letter.notes:
+            over = self.limiter.admit_notes(letter.box.group, letter.box.sender, letter.notes, now)
+            if over is not None:
+                self._refuse_over(letter, over)
+                return True
+        return False
+
+    def _refuse_over(self, letter: Letter, over: tuple[LimitName, Refusal]) -> None:
+        limit, letter.refusal = over
+        box = letter.box
+        if self.limiter.note_hit(box.group, box.sender, limit, self._clock()):
+            log.warning("limit.reached", group=box.group, sender=box.sender, limit=limit, why=letter.refusal.message)
+
+    def _give_back(self, received: Slice) -> None:
+        """Count no notes that were decided and could not be committed."""
+        for letter in received.letters:
+            if letter.changes and letter.notes and letter.refusal is not None:
+                self.limiter.notes.add((letter.box.group, letter.box.sender), self._now(), -letter.notes)
+
+    def _world(self, letter: Letter, error: WorldFailed) -> None:
+        """Refuse what the world does not let us do; where the home lies is not the asker's business."""
+        self._counters.note_error(str(error))
+        what = str(error).replace(self._home, "")
+        letter.refusal = Refusal("unavailable", f"{what}; nothing was changed, try again later")
+
+    def _bug(self, letter: Letter, error: Exception) -> None:
+        box = letter.box
+        log.error("door.failed", group=box.group, sender=box.sender, id=letter.stem, type=letter.type, exc_info=error)
+        self._counters.note_error(redact_line(f"{letter.type}: {type(error).__name__}: {error}"))
+        letter.changes = ()
+        letter.dead_reason = f"the host failed: {type(error).__name__}"
+        letter.refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
+
+    # -------------------------------------------------------------------------------------------------------- write
+
+    def _write(self, received: Slice) -> None:
+        """Commit what was decided, project it, and answer everything but queries."""
+        changing = [letter for letter in received.letters if letter.changes]
+        if changing:
+            self._commit_and_project(changing)
+        self._whole_files.settle()
+        self._passed("projected")
+        for letter in received.letters:
+            if letter.is_decided:
+                self._reply(received.opened[letter.box], letter)
+        self._request_log.flush()
+
+    def _commit_and_project(self, letters: Sequence[Letter]) -> None:
+        at = self._journal.last_at = max(self._journal.last_at, time.time_ns() // 1_000_000)
+        rows: list[Row] = []
+        receipts: list[Receipt] = []
+        ended: list[TurnKey] = []
+        foreseen = [change for letter in letters for change in letter.changes if isinstance(change, TurnAdded)]
+        written: list[TurnAdded] = []
+        spoiled: dict[str, WorldFailed] = {}
+        """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
+        batch = self._projections.batch()
+        try:
+            for letter in letters:
+                try:
+                    for change in letter.changes:
+                        for file in _built_upon(change) if spoiled else ():
+                            if file in spoiled:
+                                raise spoiled[file]
+                        _make_way(batch, change)
+                except WorldFailed as error:
+                    self._world(letter, error)
+                    spoiled |= dict.fromkeys((change.file for change in letter.changes), error)
+                    continue
+                group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, letter.seq or 0
+                for seq, change in enumerate(letter.changes, last - len(letter.changes) + 1):
+                    file, data = change.file, change.data
+                    if isinstance(change, FileWritten | FileRemoved):
+                        offset = row_offset(change)
+                    else:
+                        offset = batch.open(file).place(len(data))
+                    if isinstance(change, TurnAdded):
+                        written.append(change)
+                    rows.append(Row(seq, at, group, sender, request, change.row_kind, file, offset, data))
+                receipts.append(Receipt(last, at, group, sender, request, letter.digest, letter.reply))
+                if letter.is_turn:
+                    ended.append(TurnKey(group, sender, request))
+            self._passed("placed")
+            try:
+                self._commit(rows, receipts, ended)
+            except WorldFailed as error:
+                for letter in letters:
+                    if letter.refusal is None:
+                        self._world(letter, error)
+                written = []
+                return
+            self._passed("committed")
+            batch.project(rows, self._clock())
+        finally:
+            batch.close()
+            self._conversations.settle(foreseen, written)
+
+    def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
+        """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""
+        if not rows:
+            return
+        while True:
+            try:
+                self._journal.commit(rows, receipts, ended)
+            except WorldFailed as error:
+                now = self._clock()
+                if self._full_since is None:
+                    self._full_since = now
+                    log.error("journal.waiting", error=str(error))
+                if now - self._full_since >= self._limits.full_disk_seconds or self._stopping.wait(0.2):
+                    raise
+            else:
+                if self._full_since is not None:
+                    log.info("journal.recovered", seconds=round(self._clock() - self._full_since, 1))
+                    self._full_since = None
+                self._counters.commits += 1
+                return
+
+    def _reply(self, opened: OpenBox, letter: Letter) -> None:
+        """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
+        box = letter.box
+        if letter.refusal is not None:
+            letter.refusal = _without_secrets(letter.refusal)
+            letter.outcome = letter.refusal.code
+            letter.reply = wire.dump_error(letter.stem, letter.refusal)
+        try:
+            if letter.dead_reason is not None:
+                self._bury(opened, letter)
+            opened.reply(letter.name, letter.reply)
+        except OSError as error:
+            self._counters.note_error(f"reply to {letter.stem}: {error.strerror}")
+            if (left_out := self._throttle.passes("reply", box.path, error.errno)) is not None:
+                log.error(
+                    "door.reply_failed",
+                    group=box.group,
+                    sender=box.sender,
+                    id=letter.stem,
+                    error=error.strerror,
+                    left_out=left_out,
+                    now_what="the request stays in its box and is tried again",
+                )
+            waited = self._clock() - letter.first_seen  # once a second at first, then ever less often
+            pause = min(max(waited, RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
+            wait_for(box, letter.name, letter.first_seen, self._clock() + pause)
+            return
+        self._passed("replied")
+        if box.front is not None:
+            opened.remove_stream(letter.stem)
+        if letter.is_cut_short:
+            self._journal.forget_turn(TurnKey(box.group, box.sender, letter.stem))  # asked again it begins anew
+        opened.remove(letter.name, letter.signature)
+        box.inflight.discard(letter.name)
+        self._passed("unlinked")
+        seconds = self._clock() - letter.received
+        self._counters.answered(letter.type, letter.outcome, None if letter.is_turn else seconds)
+        self._request_log.add(
+            group=box.group,
+            sender=box.sender,
+            id=letter.stem,
+            type=letter.type,
+            outcome=letter.outcome,
+            seq=letter.seq if letter.outcome == "ok" else None,
+            ms=round(seconds * 1000, 2),
+            why=None if letter.refusal is None else letter.refusal.message,
+        )
+
+    def _bury(self, opened: OpenBox, letter: Letter) -> None:
+        data, size = letter.data, letter.size
+        if data is not None and size > len(data):
+            with contextlib.suppress(
+                NotRegular, Changing, FileNotFoundError
+            ):  # it went meanwhile: what was read is kept
+                more = self._dead_room.read_for(opened, letter.name).data
+                if more.startswith(data):  # else another file stands there by now, and who knows whose
+                    data = more
+        at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        why = redact_line(letter.dead_reason or "")
+        self._dead_room.bury(letter.box, letter.name, data, why, at, size=size, owner=letter.owner)
+
+    # -------------------------------------------------------------------------------------------------------- turns
+
+    async def _run_turn(self, letter: Letter, scope: anyio.CancelScope) -> None:
+        """Run one turn, whose lane is taken, and let the road go on with it. Cancelled it stays in its box."""
+        asked, handler = letter.asked, letter.handler
+        assert isinstance(handler, TurnHandler)  # noqa: S101  changes were answered before
+        assert asked is not None  # noqa: S101  else it was refused
+        with scope:
+            try:
+                letter.handler = await self.lanes.run(letter.box, asked, letter.digest, handler)
+            except Refusal as refusal:
+                letter.refusal = refusal
+            except WorldFailed as error:
+                self._world(letter, error)
+            except CutShort as error:
+                letter.is_cut_short = True
+                letter.dead_reason = str(error)
+                letter.refusal = Refusal("internal", f"{error}: it is kept in data/dead/, report it")
+            except Withdrawn:
+                log.info("turn.withdrawn", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
+                self._leave(letter)
+                self.wake()
+                return
+            except StorageFailed:
+                raise
+            except anyio.get_cancelled_exc_class():
+                log.info("turn.interrupted", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
+                self._leave(letter)
+                raise
+            except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+                self._bug(letter, error)
+            letter.has_run = True
+            self._come_back.append(letter)
+            self.wake()
+
+    def _leave(self, letter: Letter) -> None:
+        """Let go of a turn that did not run; what lies in its box is met again."""
+        letter.box.inflight.discard(letter.name)
+        self.lanes.leave(letter.box.group)
+
+    # ------------------------------------------------------------------------------------------------------ queries
+
+    async def _answer(self, letter: Letter) -> None:
+        """Answer one query on a thread of its own."""
+        try:
+            await anyio.to_thread.run_sync(self._answer_query, letter, limiter=self._query_slots)
+        finally:
+            group = letter.box.group
+            self._queries[group] -= 1
+            if self._queries[group] == _BUSY_QUERIES - 1:
+                self.wake()
+            if not self._queries[group]:
+                del self._queries[group]
+
+    def _answer_query(self, letter: Letter) -> None:
+        assert isinstance(letter.handler, QueryHandler)  # noqa: S101  changes were answered before
+        assert letter.asked is not None  # noqa: S101  else it was refused
+        try:
+            letter.reply = wire.dump_reply(letter.stem, letter.handler.answer(letter.asked, self._now()))
+        except Refusal as refusal:
+            letter.refusal = refusal
+        except WorldFailed as error:
+            self._world(letter, error)
+        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+            self._bug(letter, error)
+        opened = self._spool.open(letter.box)
+        if opened is None:
+            letter.box.inflight.discard(letter.name)
+            return
+        try:
+            self._reply(opened, letter)
+        finally:
+            opened.close()
+        self._request_log.flush()
+
+
+def _built_upon(change: Change) -> tuple[str, ...]:
+    """Return the files whose earlier changes in the batch a change takes for granted."""
+    if isinstance(change, FileWritten) and change.upon is not None:
+        return change.file, change.upon
+    return (change.file,)
+
+
+def _make_way(batch: Batch, change: Change) -> None:
+    """See that a change can be written. Raises WorldFailed."""
+    if isinstance(change, FileWritten | FileRemoved):
+        batch.make_room(change.file)
+    else:
+        batch.open(change.file)
+
+
+def _without_secrets(refusal: Refusal) -> Refusal:
+    """Return a refusal that names nothing that looks like a credential, as a member's name may."""
+    return Refusal(
+        refusal.code,
+        redact_line(refusal.message),
+        field=None if refusal.field is None else redact_line(refusal.field),
+        retry_after_seconds=refusal.retry_after_seconds,
+    )

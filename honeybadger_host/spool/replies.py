@@ -1,0 +1,219 @@
+"""Replies after they were written: nobody took them, a sender has too many, a power cut emptied them.
+
+A reply is renamed into place complete and is not synced (an fsync for each costs more than the whole road). After a
+power cut its name may be there without its bytes. Whoever waits for it must not take that for an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import structlog
+
+from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
+from honeybadger_host.spool.inbox import STREAM, Box
+from honeybadger_host.spool.listing import SUFFIX
+from honeybadger_host.spool.rate_limits import Shares
+from honeybadger_host.spool.spool import Spool
+from honeybadger_host.storage.files import open_folder
+from honeybadger_host.storage.journal import Journal
+
+log = structlog.get_logger()
+
+TMP_KEPT_SECONDS: Final = 86_400.0
+_AT_ONCE: Final = 512
+_FUTURE_SECONDS: Final = 60.0
+"""The clocks of two machines on one file system may differ by less."""
+
+
+class Mended(NamedTuple):
+    """How many empty replies were written again, and how many were removed: their requests are met or asked again."""
+
+    given_again: int
+    removed: int
+
+
+class ReplyRoom:
+    """The replies in all boxes. Any thread.
+
+    Args:
+        shares: what a sender may leave lying.
+    """
+
+    def __init__(self, spool: Spool, shares: Shares) -> None:
+        self._spool = spool
+        self._most = shares.kept_replies or math.inf
+        self._most_bytes = shares.kept_reply_bytes or math.inf
+        self.trimmed = 0
+
+    def mend(self, journal: Journal) -> Mended:
+        """Look for empty replies in all boxes, before they are served. What cannot be mended now stays as it is."""
+        self._spool.discover()
+        given_again = removed = 0
+        for box, names in self._empty():
+            opened = self._spool.open(box)
+            if opened is None:
+                continue
+            try:
+                for start in range(0, len(names), _AT_ONCE):
+                    some = names[start : start + _AT_ONCE]
+                    done = journal.receipts_of(box.group, box.sender, [name.removesuffix(SUFFIX) for name in some])
+                    for name in some:
+                        with contextlib.suppress(OSError):
+                            receipt = done.get(name.removesuffix(SUFFIX))
+                            if receipt is not None:
+                                opened.reply(name, receipt[1])
+                                given_again += 1
+                            else:
+                                os.unlink(name, dir_fd=opened.replies_fd)
+                                removed += 1
+            finally:
+                opened.close()
+        if given_again or removed:
+            log.warning("replies.mended", given_again=given_again, removed=removed)
+        return Mended(given_again, removed)
+
+    def expire(self, reply_ttl_seconds: float, now: float | None = None) -> int:
+        """Remove replies nobody took and temporary files nobody finished; return how many.
+
+        Args:
+            now: by a wall clock that is known to be steady; default: whatever it says.
+        """
+        now = time.time() if now is None else now
+        count = 0
+        for box in list(self._spool.boxes.values()):
+            for name, seconds in ((REPLIES, reply_ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
+                replies, their_bytes = box.replies, box.reply_bytes
+                removed, kept, kept_bytes = _remove_older(box.path, name, now, seconds)
+                count += removed
+                if name == REPLIES:  # what came meanwhile counts twice: at most so many
+                    box.replies += kept - replies
+                    box.reply_bytes += kept_bytes - their_bytes
+        return count
+
+    def is_too_full(self) -> bool:
+        """Return whether a sender may keep more replies than its share. Any thread."""
+        return any(
+            box.replies > self._most or box.reply_bytes > self._most_bytes for box in list(self._spool.boxes.values())
+        )
+
+    def trim(self) -> int:
+        """Remove the oldest replies of senders who keep more than their share; return how many.
+
+        A quarter of the share goes at once, so that a folder is not listed for every reply. What goes can be had again
+        by asking again with the same request, as after `ipc.reply_ttl_seconds`.
+        """
+        count = 0
+        most, most_bytes = self._most, self._most_bytes
+        for box in list(self._spool.boxes.values()):
+            if box.replies <= most and box.reply_bytes <= most_bytes:
+                continue
+            replies, their_bytes = box.replies, box.reply_bytes
+            removed, kept, kept_bytes = _remove_oldest(box.path, REPLIES, most, most_bytes)
+            # what cannot be removed is not looked at again before as much as was to go has come
+            box.replies += int(min(kept, most * 0.75)) - replies
+            box.reply_bytes += int(min(kept_bytes, most_bytes * 0.75)) - their_bytes
+            self.trimmed += removed
+            count += removed
+            if removed or kept > most or kept_bytes > most_bytes:
+                log.warning("replies.trimmed", group=box.group, sender=box.sender, removed=removed, kept=kept)
+        return count
+
+    def _empty(self) -> Iterator[tuple[Box, list[str]]]:
+        """Yield the boxes that hold replies without a byte, as a power cut leaves them, with the names of those.
+
+        Counts the replies by the way: this is at the start.
+        """
+        for box in list(self._spool.boxes.values()):
+            names: list[str] = []
+            box.replies = box.reply_bytes = 0
+            with contextlib.suppress(OSError), _inside(box.path, REPLIES) as fd, os.scandir(fd) as entries:
+                for entry in entries:
+                    if entry.name.endswith(SUFFIX) and entry.name[0] != ".":
+                        status = entry.stat(follow_symlinks=False)
+                        box.replies += 1
+                        box.reply_bytes += status.st_size
+                        if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+                            names.append(entry.name)
+            if names:
+                yield box, names
+
+
+@contextlib.contextmanager
+def _inside(folder: str, name: str) -> Iterator[int]:
+    """Give a descriptor of a folder in a sender's folder, following no link. Raises OSError."""
+    parent = open_folder(folder)
+    try:
+        fd = open_folder(name, within=parent)
+    finally:
+        os.close(parent)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _belongs_to_a_turn(folder: str, name: str) -> bool:
+    """Return whether this is the stream of a turn that is not answered: it says that the turn has begun."""
+    return name.endswith(STREAM) and os.path.lexists(f"{folder}/{TURNS}/{name.removesuffix(STREAM)}{SUFFIX}")
+
+
+def _remove_older(folder: str, name: str, now: float, seconds: float) -> tuple[int, int, int]:
+    """Remove regular files of a sender's folder that are older than `seconds`, following no link.
+
+    One from the future gets today's stamp: the clock was set back, and nobody knows how old it is. Returns how many
+    went, how many stay, and their bytes.
+    """
+    count = kept = kept_bytes = 0
+    with contextlib.suppress(OSError), _inside(folder, name) as fd, os.scandir(fd) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if not stat.S_ISREG(status.st_mode) or _belongs_to_a_turn(folder, entry.name):
+                    continue
+                kept += 1
+                kept_bytes += status.st_size
+                if status.st_mtime < now - seconds:
+                    os.unlink(entry.name, dir_fd=fd)
+                    count += 1
+                    kept -= 1
+                    kept_bytes -= status.st_size
+                elif status.st_mtime > now + _FUTURE_SECONDS:
+                    os.utime(entry.name, (now, now), dir_fd=fd, follow_symlinks=False)
+    return count, kept, kept_bytes
+
+
+def _remove_oldest(folder: str, name: str, most: float, most_bytes: float) -> tuple[int, int, int]:
+    """Remove the oldest regular files until three quarters are left, when there are more than `most` or their bytes.
+
+    Returns how many went, how many stay, and their bytes.
+    """
+    count = kept = kept_bytes = 0
+    with contextlib.suppress(OSError), _inside(folder, name) as fd:
+        found: list[tuple[int, str, int]] = []
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    is_reply = entry.name[0] != "." and not _belongs_to_a_turn(folder, entry.name)
+                    if stat.S_ISREG(status.st_mode) and is_reply:
+                        found.append((status.st_mtime_ns, entry.name, status.st_size))
+        kept, kept_bytes = len(found), sum(size for _, _, size in found)
+        if kept <= most and kept_bytes <= most_bytes:
+            return 0, kept, kept_bytes
+        found.sort()
+        for _, file, size in found:
+            if kept <= most * 0.75 and kept_bytes <= most_bytes * 0.75:
+                break
+            with contextlib.suppress(FileNotFoundError):  # its sender took it
+                os.unlink(file, dir_fd=fd)
+                count += 1
+            kept -= 1
+            kept_bytes -= size
+    return count, kept, kept_bytes

@@ -1,0 +1,252 @@
+"""A request file on its way: what is known of it, and how its bytes become something that is asked.
+
+Read once, parsed once, at the door; who asks is where the file lay.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from honeybadger_agent import wire
+from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID, TURNS
+from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
+from honeybadger_agent.wire.numbers import check_numbers
+from honeybadger_host.domain import Asked, Change, Handler
+from honeybadger_host.observe import Counters, Throttle
+from honeybadger_host.spool.inbox import Box, OpenBox
+from honeybadger_host.storage.files import Changing, NotRegular, Signature, printable
+
+log = structlog.get_logger()
+
+RETRY_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 0.05
+"""At a file that somebody is still writing."""
+
+
+@dataclass(slots=True)
+class Letter:
+    """One request file on its way.
+
+    Args:
+        stem: the file's name without `.json`, printable.
+        digest: SHA-256 of its bytes; empty when it was not read.
+        first_seen: when its name was met for the first time, monotonic seconds.
+        owner: uid of its file, when that is not the box's.
+        receipt: (digest, reply) when the request was done before.
+        refusal: set as soon as somebody knows that it cannot be served.
+        signature: of the file that was read, or of what could not be.
+        dead_reason: its bytes go to the dead letters, for this reason.
+        has_run: it is a turn, and that is over.
+        is_cut_short: it is a turn that is not tried again.
+        is_over: it waits behind more than its box may hold, and was not read.
+        notes: how many it was counted for.
+        reply: the bytes of the answer.
+    """
+
+    box: Box
+    name: str
+    stem: str
+    received: float
+    first_seen: float
+    type: str = "?"
+    data: bytes | None = None
+    size: int = 0
+    signature: Signature | None = None
+    owner: int | None = None
+    digest: bytes = b""
+    asked: Asked | None = None
+    handler: Handler | None = None
+    receipt: tuple[bytes, bytes] | None = None
+    refusal: Refusal | None = None
+    dead_reason: str | None = None
+    has_run: bool = False
+    is_cut_short: bool = False
+    is_over: bool = False
+    notes: int = 0
+    changes: Sequence[Change] = ()
+    seq: int | None = None
+    reply: bytes = b""
+    outcome: str = "ok"
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it came through `turns/`."""
+        return self.box.front is not None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether its answer is known; a query's is not, nor that of a turn that has not run."""
+        return bool(self.reply) or self.refusal is not None
+
+
+@dataclass(slots=True)
+class Slice:
+    """What one pass of the road carries."""
+
+    letters: list[Letter]
+    opened: dict[Box, OpenBox] = field(default_factory=dict)
+    lost: list[Letter] = field(default_factory=list)
+    """Turns that ran and whose box cannot be opened any more: nobody waits for them there."""
+
+    def close(self) -> None:
+        for opened in self.opened.values():
+            opened.close()
+
+
+class LetterReader:
+    """Makes letters of request files.
+
+    Args:
+        handlers: request type -> handler.
+        forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
+        max_request_bytes: more is refused.
+        unfinished_seconds: so long a file may be unfinished.
+        throttle: keeps the log short: a box that cannot be read is spoken of once in a while, by kind of error.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        forbids: Callable[[str, str], str | None],
+        counters: Counters,
+        throttle: Throttle,
+        *,
+        max_request_bytes: int,
+        unfinished_seconds: float,
+    ) -> None:
+        self._handlers = handlers
+        self._forbids = forbids
+        self._counters = counters
+        self._throttle = throttle
+        self._max_request_bytes = max_request_bytes
+        self._unfinished_seconds = unfinished_seconds
+
+    def read(self, opened: OpenBox, name: str, now: float) -> Letter | None:
+        """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
+        box = opened.box
+        stem = name[:-5]
+        first_seen = box.waiting.pop(name, (now, 0.0))[0] if box.waiting else now
+        letter = Letter(box, name, printable(stem), now, first_seen)
+        if name in box.over:
+            box.over.discard(name)
+            letter.is_over = True
+            return letter
+        try:
+            incoming = opened.read(name, self._max_request_bytes)
+        except FileNotFoundError:
+            box.inflight.discard(name)
+            self._counters.vanished += 1
+            return None
+        except Changing:
+            if now - first_seen < self._unfinished_seconds:
+                wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
+                return None
+            letter.signature = opened.look(name)
+            return _dead(letter, "invalid", f"{name!a} changes all the time: rename into the box what is finished")
+        except NotRegular as error:
+            letter.signature = opened.look(name)
+            return _dead(letter, "invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+                self._counters.note_error(f"reading {letter.stem}: {error.strerror}")
+                if (left_out := self._throttle.passes("read", box.path, error.errno)) is not None:
+                    log.error(
+                        "door.read_failed",
+                        group=box.group,
+                        sender=box.sender,
+                        name=ascii(name),
+                        error=error.strerror,
+                        left_out=left_out,
+                    )
+                wait_for(box, name, first_seen, now + RETRY_SECONDS)
+                return None
+            letter.signature = opened.look(name)
+            return _dead(letter, "invalid", f"{name!a} cannot be read: {error.strerror}")
+        letter.data = incoming.data if incoming.links <= 1 else None
+        letter.size, letter.signature = incoming.size, incoming.signature
+        if box.uid is not None and incoming.uid != box.uid:
+            letter.owner = incoming.uid
+            return _dead(
+                letter,
+                "forbidden",
+                f"the file belongs to uid {incoming.uid}, this box to {box.uid}: send it as its owner",
+            )
+        if incoming.size > self._max_request_bytes:
+            return _dead(
+                letter,
+                "too_large",
+                f"the request has {incoming.size} bytes, the limit is {self._max_request_bytes} "
+                f"(ipc.max_request_bytes): send less",
+            )
+        if incoming.links > 1:
+            if now - first_seen < self._unfinished_seconds:  # link and unlink, as maildir delivers
+                wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
+                return None
+            return _dead(
+                letter,
+                "invalid",
+                f"{name!a} has {incoming.links} names (hard links), it was not read: rename into the box",
+            )
+        if not REQUEST_ID.fullmatch(stem):
+            return _dead(
+                letter, "invalid", f"{name!a} is no request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
+            )
+        try:
+            self._parse(letter)
+        except NotARequest as error:
+            if error.is_unfinished and now - first_seen < self._unfinished_seconds:
+                wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
+                return None
+            return _dead(letter, "invalid", error.message)
+        except Refusal as refusal:
+            letter.refusal = refusal
+        return letter
+
+    def _parse(self, letter: Letter) -> None:
+        """Bytes become an `Asked`: who asks is where the file lay. Raises NotARequest, Refusal."""
+        assert letter.data is not None  # noqa: S101  it was read
+        request = wire.parse_request(letter.data, letter.stem)
+        types, others = (TURN_TYPES, wire.REQUEST_TYPES) if letter.is_turn else (wire.REQUEST_TYPES, TURN_TYPES)
+        letter.type = request.type if request.type in types else "unknown"
+        box = letter.box
+        if box.group == GLOBAL_GROUP:
+            raise Refusal(
+                "forbidden", f"group {GLOBAL_GROUP!r} is reserved: send from a group of your own", field="group"
+            )
+        if request.group is not None and request.group != box.group:
+            raise Refusal("forbidden", f"group must be {box.group!r}: you are where you write", field="group")
+        if request.sender is not None and request.sender != box.sender:
+            raise Refusal("forbidden", f"sender must be {box.sender!r}: you are where you write", field="sender")
+        if request.type in others:
+            where, place = ("requests", TURNS) if letter.is_turn else (TURNS, "requests")
+            raise Refusal("invalid", f"type {request.type} belongs into {where}/, this is {place}/", field="type")
+        if (why := self._forbids(box.sender, request.type)) is not None:
+            raise Refusal("forbidden", why, field="type")
+        payload = wire.parse_payload(request, types)
+        try:
+            check_numbers(letter.data)
+        except ValueError as error:
+            raise Refusal("invalid", str(error), field="payload") from None
+        handler = self._handlers.get(request.type)
+        if handler is None:
+            raise Refusal("invalid", f"type {request.type} is not served by this host", field="type")
+        letter.handler = handler
+        letter.digest = hashlib.sha256(letter.data).digest()
+        letter.asked = Asked(box.group, box.sender, request.id, request.session, payload)
+
+
+def wait_for(box: Box, name: str, first_seen: float, again_at: float) -> None:
+    """Look at a file again later, not before `again_at`."""
+    box.waiting[name] = (first_seen, again_at)
+    box.inflight.discard(name)
+
+
+def _dead(letter: Letter, code: wire.ErrorCode, why: str) -> Letter:
+    letter.dead_reason = why
+    letter.refusal = Refusal(code, why)
+    return letter

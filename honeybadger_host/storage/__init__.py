@@ -1,0 +1,6 @@
+"""What is durable: the journal, the files projected from it, and the home that holds both.
+
+May import: text, domain, errors. It does not know what a memory means.
+
+Reading order: `journal` with `journal_schema` and `journal_reader`; `projections`; `files` and `atomic_files`; `home`.
+"""

@@ -1,0 +1,181 @@
+"""The home folder: make one, check one, hold it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent.mailbox import NAME
+from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed, may_clear
+from honeybadger_host.settings import CONFIG_FILE, render_toml
+from honeybadger_host.storage.files import make_folders, try_lock
+
+LOCK_FILE: Final = "data/host.lock"
+JOURNAL_FILE: Final = "data/journal.db"
+CLOCK_GRACE_SECONDS: Final = 60.0
+"""A clock may be behind the journal's last stamp by less: it was slewed."""
+_LOCK_ATTEMPTS: Final = 20
+"""`status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each."""
+
+
+def make_home(home: Path, group: str = "main") -> list[Path]:
+    """Make what a home needs and is missing; return the files that were made. Nothing that exists is touched.
+
+    Raises HomeError.
+    """
+    if not NAME.fullmatch(group):
+        raise HomeError(f"group {group!r} is not a name: 1-64 characters of A-Z a-z 0-9 _ -")
+    templates = resources.files("honeybadger_host") / "templates"
+    files = {
+        home / CONFIG_FILE: render_toml(),
+        home / "groups" / group / "CLAUDE.md": templates.joinpath("CLAUDE.md").read_text(encoding="utf-8"),
+    }
+    made: list[Path] = []
+    try:
+        for folder in (home, home / "data" / "ipc", home / "groups" / group):
+            make_folders(folder)
+        for path, text in files.items():
+            if not path.exists():
+                make_folders(path.parent)
+                path.write_text(text)
+                path.chmod(0o600)
+                made.append(path)
+    except OSError as error:
+        raise HomeError(f"cannot make {error.filename or home}: {error.strerror}") from error
+    return made
+
+
+def check_home(home: Path) -> None:
+    """Raise HomeError when a folder cannot be served; StorageFailed: not now."""
+    if not home.is_dir():
+        raise HomeError(f"{home} is not a folder: make a home with `honeybadger-host init {home}`")
+    if not (home / CONFIG_FILE).exists() and not (home / "groups").is_dir():
+        raise HomeError(
+            f"{home} is no Honeybadger home (it has no {CONFIG_FILE} and no groups/): choose another with --home, "
+            f"or make it one with `honeybadger-host init {home}`"
+        )
+    try:
+        for folder in (home / "data" / "ipc", home / "groups"):
+            make_folders(folder)
+    except OSError as error:
+        raise _failed(f"make {error.filename}", error) from error
+    for folder in (home / "data", home / "groups"):
+        if os.statvfs(folder).f_flag & os.ST_RDONLY:
+            raise StorageFailed(
+                f"{folder} is on a file system that is mounted read-only: see why (`dmesg`), then remount it with rw"
+            )
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise HomeError(
+                f"{folder} is not writable for uid {os.geteuid()}: run as its owner, or give it to this user"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who serves a home, as its lock file says.
+
+    Args:
+        journal: identity of the journal this home had when it was last served.
+    """
+
+    pid: int | None
+    started: str | None
+    host: str | None
+    journal: str | None
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, started {self.started}"
+
+
+class HomeLock:
+    """Held while a host serves the home. The kernel lets go of it when the process ends, so it is never stale."""
+
+    def __init__(self, home: Path) -> None:
+        """Take the lock. Raises HomeLocked, HomeError, StorageFailed."""
+        path = home / LOCK_FILE
+        try:
+            fd = try_lock(path)
+            for _ in range(_LOCK_ATTEMPTS):
+                if fd is not None:
+                    break
+                time.sleep(0.01)
+                fd = try_lock(path)
+            self.previous = _holder(path.read_bytes())
+        except OSError as error:
+            raise _failed(f"lock {path}", error) from error
+        if fd is None:
+            raise HomeLocked(
+                f"{home} is served by {self.previous}: use that one, stop it, or give this host a home of its own"
+            )
+        self._fd = fd
+        self._path = path
+
+    def sign(self, journal: str) -> None:
+        """Write who holds the lock, and which journal the home has. Raises StorageFailed, HomeError."""
+        started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        data = holder_bytes(journal, pid=os.getpid(), started=started, host=socket.gethostname())
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._fd, 0, len(data))  # without space what stands there is not half overwritten
+            if os.pwrite(self._fd, data, 0) != len(data):  # a full tmpfs says so
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.ftruncate(self._fd, len(data))
+            os.fsync(self._fd)
+        except OSError as error:
+            raise _failed(f"sign {self._path}", error) from error
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+def _failed(what: str, error: OSError) -> HomeError | StorageFailed:
+    """Return what to raise: a fault that may clear by itself is worth another start."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFailed(f"cannot {what}: {error.strerror}; free some space or inodes, then start again")
+    if may_clear(error):
+        return StorageFailed(f"cannot {what}: {error.strerror}; see `honeybadger-host doctor`")
+    return HomeError(f"cannot {what}: {error.strerror}")
+
+
+def holder_bytes(journal: str, *, pid: int | None = None, started: str | None = None, host: str | None = None) -> bytes:
+    """Return what a lock file says: without a process, of a home that was never served and has this journal."""
+    holder = {"pid": pid, "started": started, "host": host, "journal": journal}
+    return orjson.dumps(holder, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_holder(home: Path) -> Holder:
+    """Return what the lock file says, whoever holds it now."""
+    try:
+        return _holder((home / LOCK_FILE).read_bytes())
+    except OSError:
+        return Holder(None, None, None, None)
+
+
+def _holder(data: bytes) -> Holder:
+    value: Any = None
+    with contextlib.suppress(orjson.JSONDecodeError):
+        value = orjson.loads(data)
+    if not isinstance(value, dict):
+        return Holder(None, None, None, None)
+    return Holder(value.get("pid"), value.get("started"), value.get("host"), value.get("journal"))
+
+
+def is_served(home: Path) -> bool:
+    """Return whether a host serves this home now. Raises OSError."""
+    if not (home / LOCK_FILE).exists():
+        return False
+    fd = try_lock(home / LOCK_FILE)
+    if fd is None:
+        return True
+    os.close(fd)
+    return False

@@ -1,0 +1,384 @@
+"""The journal: one log of what changed, with the receipts of who asked for it (docs/decisions/001-journal.md).
+
+SQLite in WAL mode with synchronous=FULL. One transaction takes a batch of changes and their receipts; when it
+returns, the requests of the batch are done, whatever happens afterwards.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from honeybadger_host.domain import REMOVED
+from honeybadger_host.errors import JournalError, StorageFailed, may_clear
+from honeybadger_host.storage.journal_schema import (
+    APPLICATION_ID,
+    SCHEMA,
+    SCHEMA_VERSION,
+    BegunTurn,
+    Marks,
+    Receipt,
+    Row,
+    Transaction,
+    TurnKey,
+    bring_forward,
+    connect,
+    connect_to_read,
+    execute_all,
+    read_marks,
+    translated,
+    unknown_version,
+    use_wal,
+    write_marks,
+)
+
+log = structlog.get_logger()
+
+_LONG_WAL: Final = 4096
+"""Pages, 16 MiB."""
+_IDENTICAL_WITHIN: Final = 3_600_000
+_IDENTICAL_AMONG: Final = 10_000
+"""Milliseconds, and changes at least. An entry says the minute in which it was decided, so the same bytes are not given
+again much later; the number is for a clock that was far ahead in between."""
+
+
+@dataclass(slots=True)
+class Journal:
+    """The open journal. What writes (`commit`, the turns, `mark_projected`, `prune_receipts`, `begin_wal`) is called by
+    one thread at a time; `receipts_of` by one other, and `checkpoint` by a third; all may run at once.
+
+    Args:
+        next_seq: number for the next change; owned by the event loop.
+        committed_seq: number of the last change that is durable.
+        marks: what of it stands in the files.
+    """
+
+    path: Path
+    identity: str
+    next_seq: int
+    committed_seq: int
+    last_at: int
+    marks: Marks
+    _writer: sqlite3.Connection
+    _reader: sqlite3.Connection
+    _folder: sqlite3.Connection
+    _newest: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(group, sender) -> the greatest request id it has a receipt for, or greater."""
+
+    @classmethod
+    def open(cls, path: Path, *, expected_identity: str | None = None) -> Journal:
+        """Open the journal, making it when this home never had one.
+
+        Args:
+            expected_identity: identity of the journal this home had before; then it must be there.
+        Raises:
+            JournalError: it is missing, damaged, another home's, of another version, or cannot be opened.
+            StorageFailed: it cannot be opened now.
+        """
+        try:
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                size = -1
+            if size <= 0 and expected_identity is not None:
+                raise _gone(path, "is missing" if size < 0 else "is empty", expected_identity)
+            writer = connect(path)
+            try:
+                return cls._from(path, writer, expected_identity=expected_identity)
+            except BaseException:
+                writer.close()
+                raise
+        except sqlite3.Error as error:
+            raise translated(error, path) from error
+        except OSError as error:
+            if may_clear(error):
+                raise StorageFailed(
+                    f"{path} cannot be opened: {error.strerror}; see `honeybadger-host doctor`"
+                ) from error
+            raise JournalError(
+                f"{path} cannot be opened ({error.strerror}): the host needs a plain file there"
+            ) from None
+
+    @classmethod
+    def _from(cls, path: Path, writer: sqlite3.Connection, *, expected_identity: str | None) -> Journal:
+        application = writer.execute("PRAGMA application_id").fetchone()[0]
+        if application == 0 and not writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            # new; or the first start was cut short after SQLite wrote its header and before our tables were committed
+            if expected_identity is not None:
+                raise _gone(path, "is empty", expected_identity)
+            use_wal(writer)
+            writer.execute("BEGIN IMMEDIATE")
+            execute_all(writer, SCHEMA)
+            writer.execute("INSERT INTO meta VALUES ('identity', ?), ('settled_seq', 0)", (uuid.uuid4().hex,))
+            writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            writer.execute("COMMIT")
+            application = APPLICATION_ID
+        version = writer.execute("PRAGMA user_version").fetchone()[0]
+        if application != APPLICATION_ID:
+            raise JournalError(
+                f"{path} is a database, but not a Honeybadger journal: move it away or choose another home"
+            )
+        if not 1 <= version <= SCHEMA_VERSION:
+            raise unknown_version(path, version)
+        use_wal(writer)
+        meta = dict(writer.execute("SELECT key, value FROM meta"))
+        if expected_identity is not None and meta["identity"] != expected_identity:
+            raise JournalError(
+                f"{path} is the journal of another home ({meta['identity']}, expected {expected_identity}): put "
+                f"the right one back; or remove {path.parent / 'host.lock'} if the exchange was meant"
+            )
+        if version != SCHEMA_VERSION:
+            bring_forward(writer, path)
+            log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
+        newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
+        last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
+        marks = read_marks(writer)
+        with ExitStack() as opened:
+            reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
+            opened.pop_all()
+        return cls(path, str(meta["identity"]), last_seq + 1, last_seq, last_at, marks, writer, reader, folder)
+
+    @property
+    def projected_seq(self) -> int:
+        """Every change up to it stands durably in its file."""
+        return self.marks.projected_seq
+
+    def close(self) -> None:
+        """Fold the WAL into the database and close."""
+        self._reader.close()
+        self._folder.close()
+        try:
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error:
+            pass  # the WAL stays and is read at the next start
+        finally:
+            self._writer.close()
+
+    def commit(self, changes: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey] = ()) -> None:
+        """Make changes and receipts durable, all or none.
+
+        Args:
+            ended: turns that are answered by this.
+        Raises:
+            WorldFailed: no space; nothing was written, the same call may succeed later.
+            StorageFailed: the disk failed; nothing more may be acknowledged.
+        """
+        with self._transaction() as connection:
+            connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
+            connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
+            if ended:
+                connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
+        self.committed_seq = changes[-1].seq
+        for receipt in receipts:
+            key = (receipt.group, receipt.sender)
+            if receipt.request > self._newest.get(key, "~"):
+                self._newest[key] = receipt.request
+
+    def mark_projected(self, seq: int, unsettled: Mapping[str, int] | None = None) -> None:
+        """Keep what stands durably in its file: recovery begins behind it.
+
+        Args:
+            seq: every change up to it, but for those of the files in `unsettled`.
+            unsettled: file -> its oldest change that does not, or may still be dropped by an editor; see `Marks`.
+        """
+        seq = min(seq, self.committed_seq)  # a number decided and not committed is given again after a restart
+        marks = Marks(seq, {file: first for file, first in (unsettled or {}).items() if first <= seq})
+        if seq < self.marks.settled_seq or marks == self.marks:
+            return
+        with self._transaction() as connection:
+            write_marks(connection, marks, self.marks)
+        self.marks = marks
+
+    def receipts_of(self, group: str, sender: str, requests: Sequence[str]) -> dict[str, tuple[bytes, bytes]]:
+        """Return request id -> (digest, reply) for those of `requests` (at most 512) that are done.
+
+        Ids that sort by time are greater than all before them: for those nothing is looked up (5 us each).
+        """
+        try:
+            newest = self._newest.get((group, sender))
+            if newest is None:
+                query = "SELECT coalesce(max(request), '') FROM receipts WHERE grp=? AND sender=?"
+                newest = self._newest[group, sender] = self._reader.execute(query, (group, sender)).fetchone()[0]
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        requests = [request for request in requests if request <= newest]
+        if not requests:
+            return {}
+        marks = ",".join("?" * len(requests))
+        query = f"SELECT request, digest, reply FROM receipts WHERE grp=? AND sender=? AND request IN ({marks})"  # noqa: S608  only question marks
+        try:
+            return {row[0]: (row[1], row[2]) for row in self._reader.execute(query, (group, sender, *requests))}
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def count_between(self, begin: int, end: int, kinds: Collection[str]) -> dict[tuple[str, str], int]:
+        """Return (group, sender) -> changes of these kinds that it made from `begin` and before `end`.
+
+        Args:
+            begin, end: milliseconds since the epoch. Changes stamped by a clock that was ahead are beyond the end.
+        """
+        query = "SELECT at, seq FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
+        low, high = 1, self.next_seq
+        try:
+            while low < high:  # times never fall: the first change, in 40 steps instead of a whole scan
+                middle = (low + high) // 2
+                row = self._reader.execute(query, (middle,)).fetchone()
+                if row is None or row[0] >= begin:
+                    high = middle
+                else:
+                    low = row[1] + 1
+            marks = ",".join("?" * len(kinds))
+            counts = self._reader.execute(
+                f"SELECT grp, sender, count(*) FROM changes WHERE seq >= ? AND at < ? AND kind IN ({marks}) "  # noqa: S608  only question marks
+                "GROUP BY grp, sender",
+                (low, end, *kinds),
+            )
+            return {(group, sender): count for group, sender, count in counts}
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def unprojected(self) -> Iterator[Row]:
+        """Return the changes that may not stand in their files, oldest first."""
+        first = self.projected_seq + 1
+        of_some = (  # CROSS: in this order, one scan whatever the number of files
+            "SELECT changes.* FROM changes CROSS JOIN unsettled USING (file) "
+            "WHERE seq BETWEEN ? AND ? AND seq >= first_seq ORDER BY seq"
+        )
+        of_all = "SELECT * FROM changes WHERE seq > ? ORDER BY seq"
+        try:
+            yield from map(Row._make, self._writer.execute(of_some, (first, self.marks.settled_seq)))
+            yield from map(Row._make, self._writer.execute(of_all, (self.marks.settled_seq,)))
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
+        """Return how many changes before the seq `before` appended just each of `entries` to `file`; for repairs.
+
+        Reads the changes of the hour before, and 10,000 at least: an index by file would make every commit dearer.
+        """
+        query = "SELECT data FROM changes WHERE seq >= ? AND seq < ? AND file = ?"
+        try:
+            first = self._first_since(before)
+            return Counter(row[0] for row in self._writer.execute(query, (first, before, file)) if row[0] in entries)
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def _first_since(self, seq: int) -> int:
+        """Return a seq before which all is older by an hour, and by some changes, than `seq`. Times never fall."""
+        query = "SELECT seq, at FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
+        newest = self._writer.execute(query, (seq,)).fetchone()
+        since = (self.last_at if newest is None else newest[1]) - _IDENTICAL_WITHIN
+        low, high = 0, seq
+        while low < high:
+            middle = (low + high) // 2
+            found, at = self._writer.execute(query, (middle,)).fetchone() or (seq, since)
+            low, high = (found + 1, high) if at < since else (low, middle)
+        return min(low, seq - _IDENTICAL_AMONG)
+
+    def last_written(self, file: str) -> bytes | None:
+        """Return what a whole file was given last; None: never, or it was removed since. Any thread; for repairs."""
+        query = "SELECT kind, data FROM changes WHERE file = ? ORDER BY seq DESC LIMIT 1"
+        try:
+            with closing(connect_to_read(self.path)) as connection:
+                row = connection.execute(query, (file,)).fetchone()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        return None if row is None or row[0].endswith(REMOVED) else row[1]
+
+    def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
+        """Forget at most `most` receipts of changes up to `up_to`, the oldest first, and turns begun before; return how
+        many receipts."""
+        oldest = "SELECT seq FROM receipts WHERE seq <= ? ORDER BY seq LIMIT ?"
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM turns WHERE seq <= ?", (up_to,))
+            return connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", (up_to, most)).rowcount  # noqa: S608  a constant
+
+    def begin_turn(self, turn: TurnKey, digest: bytes) -> BegunTurn:
+        """Count the beginning of a turn; return what an attempt before left. Raises as `commit`.
+
+        Args:
+            digest: SHA-256 of the request; what was kept for other bytes under the same id is forgotten.
+        """
+        with self._transaction() as connection:
+            row = connection.execute(
+                "SELECT attempts, steps FROM turns WHERE grp=? AND sender=? AND request=? AND digest=?", (*turn, digest)
+            ).fetchone()
+            attempts, steps = (row[0] + 1, row[1]) if row else (1, b"")
+            if row is None:
+                connection.execute(
+                    "INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,1,x'')", (*turn, digest, self.committed_seq)
+                )
+            else:
+                connection.execute(
+                    "UPDATE turns SET attempts = ? WHERE grp=? AND sender=? AND request=?", (attempts, *turn)
+                )
+        return BegunTurn(attempts, steps.splitlines())
+
+    def keep_step(self, turn: TurnKey, step: bytes) -> None:
+        """Keep one more answer of the model, one line of JSON, before its tools run. Raises as `commit`."""
+        with self._transaction() as connection:
+            connection.execute(
+                "UPDATE turns SET steps = CAST(steps || ? AS BLOB) WHERE grp=? AND sender=? AND request=?",
+                (step + b"\n", *turn),
+            )
+
+    def give_up_turn(self, turn: TurnKey) -> None:
+        """Count no attempt of a turn that ended in order without an answer; asked again it goes on. Raises as `commit`.
+
+        What an attempt did stays done: its steps are kept as long as a receipt would be.
+        """
+        with self._transaction() as connection:
+            connection.execute("UPDATE turns SET attempts = 0 WHERE grp=? AND sender=? AND request=?", turn)
+
+    def forget_turn(self, turn: TurnKey) -> None:
+        """Forget a turn that nobody will try again. Raises as `commit`."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", turn)
+
+    def kept_ages(self) -> list[float]:
+        """Return what `keep_ages` kept, nothing when it never did."""
+        row = self._writer.execute("SELECT value FROM meta WHERE key = 'ages'").fetchone()
+        return [float(number) for number in row[0].split()] if row else []
+
+    def keep_ages(self, numbers: Sequence[float]) -> None:
+        """Keep how long hosts served this home; see `clock.Ages`."""
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('ages', ?)", (" ".join(map(repr, numbers)),))
+
+    def checkpoint(self) -> bool:
+        """Fold the WAL into the database beside whoever commits; return whether `begin_wal` is due.
+
+        That is when it is long and something was committed meanwhile: only a WAL that is folded to its end begins anew.
+        """
+        try:
+            _, pages, folded = self._folder.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        return bool(folded < pages > _LONG_WAL)
+
+    def begin_wal(self) -> None:
+        """Fold the rest of the WAL, so that the next commit begins it anew. Whoever wants to commit waits."""
+        try:
+            self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def _transaction(self) -> Transaction:
+        return Transaction(self._writer, self.path)
+
+
+def _gone(path: Path, state: str, identity: str) -> JournalError:
+    return JournalError(
+        f"{path} {state}, but this home had a journal ({identity}). Starting without it would forget which requests "
+        f"were done. Restore it from a backup; or, if you accept that, remove {path.parent / 'host.lock'} and start "
+        f"again: notes and turns in the files stay."
+    )

@@ -1,0 +1,113 @@
+"""What a journal says that a host may have open: changes for people, and a copy of all of it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.storage.journal_schema import (
+    Glance,
+    Marks,
+    Row,
+    bring_forward,
+    connect_to_read,
+    read_marks,
+    write_marks,
+)
+
+
+def read_log(path: Path, group: str, limit: int) -> list[Row]:
+    """Return the newest changes of a group, newest first, from a journal a host may have open. Raises JournalError."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            query = "SELECT * FROM changes WHERE grp = ? ORDER BY seq DESC LIMIT ?"
+            return [Row._make(row) for row in connection.execute(query, (group, limit))]
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_change(path: Path, seq: int) -> Row | None:
+    """Return one change from a journal a host may have open. Raises JournalError."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            row = connection.execute("SELECT * FROM changes WHERE seq = ?", (seq,)).fetchone()
+            return None if row is None else Row._make(row)
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_request(path: Path, row: Row) -> list[Row]:
+    """Return all changes of the request that a change belongs to, in order. Raises JournalError."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            query = "SELECT * FROM changes WHERE seq BETWEEN ? - 8 AND ? + 8 ORDER BY seq"  # it has a few, in a row
+            rows = map(Row._make, connection.execute(query, (row.seq, row.seq)))
+            same = (row.group, row.sender, row.request)
+            return [other for other in rows if (other.group, other.sender, other.request) == same]
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_earlier(path: Path, row: Row, is_it: Callable[[bytes], bool]) -> bytes | None:
+    """Return the newest bytes that an earlier change of the same file has and that are the wanted ones.
+
+    None: no change has them. Raises JournalError.
+    """
+    try:
+        with closing(connect_to_read(path)) as connection:
+            query = "SELECT data FROM changes WHERE file = ? AND seq < ? ORDER BY seq DESC"
+            earlier = connection.execute(query, (row.file, row.seq))
+            return next((data for (data,) in earlier if is_it(data)), None)
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def glance(path: Path) -> Glance:
+    """Return where a journal stands that a host may have open. Raises JournalError."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            return _glance(connection)
+    except (sqlite3.Error, LookupError) as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def copy_journal(path: Path, to: Path, *, marks: Marks) -> Glance:
+    """Copy a journal that a host may have open, as it is at one moment, into one checked file; return what it holds.
+
+    Args:
+        to: must not exist.
+        marks: what the copy says of itself at most: a restored host looks for every other change.
+    Raises:
+        JournalError: it is damaged, or cannot be read.
+        WorldFailed: no space for the copy.
+    """
+    os.close(os.open(to, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(connect_to_read(path)) as source, closing(sqlite3.connect(to, isolation_level=None)) as copy:
+            copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable
+            source.backup(copy)  # in one step, so under one read lock: writers of a WAL do not wait for it
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file
+            bring_forward(copy, path)
+            held = read_marks(copy)
+            write_marks(copy, held.up_to(marks), held)
+            verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if verdict != "ok":
+                raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be none")
+            return _glance(copy)
+    except (sqlite3.Error, LookupError) as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            raise WorldFailed(f"cannot copy {path} to {to}: {error}") from error
+        raise JournalError(f"cannot copy {path}: {error}") from error
+
+
+def _glance(connection: sqlite3.Connection) -> Glance:
+    connection.execute("BEGIN")  # one moment for all of it
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
+    found = Glance(str(meta["identity"]), int(last), read_marks(connection))
+    connection.execute("COMMIT")
+    return found

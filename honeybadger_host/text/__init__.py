@@ -1,0 +1,1 @@
+"""Text as values: made harmless (`neutralise`), measured (`tokens`), freed of credentials (`redaction`). Pure."""

@@ -1,0 +1,156 @@
+"""What looks like a credential in a text, found by two tables of rules and replaced by `[REDACTED:kind]`. Pure.
+
+Not sought, as no credential: account numbers (an IBAN stands on every invoice), public keys, hashes, ids, one-time
+codes. Not found: a password that is a plain word, because `the password is wrong` looks the same.
+Source: docs/decisions/010-secrets.md.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_host.text.neutralise import neutralise
+from honeybadger_host.text.redaction.keyword_rules import WORDS
+from honeybadger_host.text.redaction.rules import Found
+from honeybadger_host.text.redaction.token_formats import (
+    CARD,
+    LONG_WORD,
+    SHAPES,
+    card_numbers,
+    discord_tokens,
+    private_keys,
+)
+
+__all__ = ["Found", "find_secrets", "redact", "redact_below", "redact_bytes", "redact_line"]
+
+_SHAPES: Final = tuple((anchor, rule) for rule in SHAPES for anchor in rule.anchors)
+_WORDS: Final = tuple((anchor, rule) for rule in WORDS for anchor in rule.anchors)
+_ASCII_WORDS: Final = tuple((anchor, rule) for anchor, rule in _WORDS if anchor.isascii())
+_MARK: Final = re.compile(r"\[REDACTED:[a-z-]+\]")
+_MOST_PASSES: Final = 8
+
+
+def find_secrets(text: str) -> list[Found]:
+    """Return what looks like a credential, in order, without overlaps.
+
+    Characters that hide inside a secret keep it from being found: neutralise the text first.
+    """
+    found: list[Found] = []
+    if long_words := "\n".join([word for word in text.split() if len(word) >= LONG_WORD]):
+        for anchor, rule in _SHAPES:
+            if anchor in long_words:
+                found += rule.find(text, anchor, text)
+        found += private_keys(text)
+        found += discord_tokens(text)
+    if CARD.search(text):
+        found += card_numbers(text)
+    lowered = _lowered(text)
+    for anchor, rule in _ASCII_WORDS if lowered.isascii() else _WORDS:
+        if anchor in lowered:
+            found += rule.find(text, anchor, lowered)
+    return _apart(found, text) if found else found
+
+
+def redact(text: str) -> tuple[str, dict[str, int]]:
+    """Return the text with every credential replaced, and how many there were of each kind."""
+    counts: Counter[str] = Counter()
+    for _ in range(_MOST_PASSES):  # a second pass is rare: something begins to look like a secret beside a mark
+        found = find_secrets(text)
+        if not found:
+            break
+        parts: list[str] = []
+        end = 0
+        for one in found:
+            parts += (text[end : one.start], f"[REDACTED:{one.kind}]")
+            end = one.end
+            counts[one.kind] += 1
+        text = "".join(parts) + text[end:]
+    return text, dict(counts)
+
+
+def redact_below(heading: str, text: str) -> tuple[str, dict[str, int]]:
+    """Return the text as `redact` does, looked at below its heading: what stands below `Wi-Fi password` is one."""
+    head = f"{heading}: "
+    redacted, counts = redact(head + text)
+    return (redacted[len(head) :], counts) if redacted.startswith(head) else redact(text)
+
+
+def redact_line(text: str) -> str:
+    """Return a message without credentials, for what is logged or answered about a request."""
+    return redact(neutralise(text).text)[0]
+
+
+def redact_bytes(data: bytes) -> tuple[bytes, dict[str, int]]:
+    """Return bytes of any kind without the credentials in them; the same bytes when there are none.
+
+    JSON is looked through string by string, because its escapes can hide a secret. Then everything is taken for text in
+    UTF-8, or in UTF-16 when it says so; bytes that are none of it stay as they are.
+    """
+    counts: Counter[str] = Counter()
+    try:
+        value = _redact_value(orjson.loads(data), counts)
+        if counts:
+            data = orjson.dumps(value)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):  # no JSON, or too deep to be written again
+        counts.clear()
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = _redact_text_bytes(data, "utf-16", "replace", counts)
+    return _redact_text_bytes(data, "utf-8", "surrogateescape", counts), dict(counts)
+
+
+def _redact_value(value: Any, counts: Counter[str], name: str = "") -> Any:
+    """Return a JSON value with every string in it redacted, a member's below its name."""
+    match value:
+        case str():
+            return _redact_hidden(value, counts, name)
+        case list():
+            return [_redact_value(item, counts, name) for item in value]
+        case dict():
+            return {_redact_hidden(key, counts): _redact_value(item, counts, key) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _redact_hidden(text: str, counts: Counter[str], heading: str = "") -> str:
+    """Return the text itself when there is nothing in it, else neutralised and redacted."""
+    neutral = neutralise(text).text
+    redacted, found = redact_below(heading, neutral) if heading else redact(neutral)
+    counts.update(found)
+    return redacted if found else text
+
+
+def _redact_text_bytes(data: bytes, encoding: str, errors: str, counts: Counter[str]) -> bytes:
+    redacted, found = redact(data.decode(encoding, errors))
+    hidden: dict[str, int] = {}
+    if not redacted.isascii():  # else nothing hides
+        visible, hidden = redact(neutralise(redacted).text)
+        redacted = visible if hidden else redacted
+    counts.update(found)
+    counts.update(hidden)
+    return redacted.encode(encoding, errors) if found or hidden else data
+
+
+def _lowered(text: str) -> str:
+    """Return the text in lower case, every character where it was."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
+
+
+def _apart(found: Iterable[Found], text: str) -> list[Found]:
+    """Return what was found in order; what overlaps becomes one, of the kind that began first; marks stay."""
+    marks = [mark.span() for mark in _MARK.finditer(text)] if "[REDACTED:" in text else []
+    apart: list[Found] = []
+    for one in sorted(found, key=lambda one: (one.start, -one.end)):
+        if any(start < one.end and one.start < end for start, end in marks):
+            continue
+        if apart and one.start < apart[-1].end:
+            apart[-1] = Found(apart[-1].kind, apart[-1].start, max(apart[-1].end, one.end))
+        else:
+            apart.append(one)
+    return apart

@@ -1,0 +1,415 @@
+"""The whole context: its order, its budget, and the explanation of every part (HB5, HB6)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from honeybadger_agent.wire import ContextSection
+from honeybadger_host.domain import Turn
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.handlers.context_text import Context, Loaded, Parts, build_context
+from honeybadger_host.handlers.recollection import Recollection
+from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine
+from honeybadger_host.text.neutralise import estimate_tokens
+
+AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
+NO_TURNS = "data/sessions/main/main.jsonl"
+
+
+def group_text(text: str | None, file: str = "a.md") -> GroupText | None:
+    return None if text is None else GroupText(file, text)
+
+
+def turns_of(*contents: str) -> list[Turn]:
+    return [
+        Turn(number, AT, "user", "user", "front", content, estimate_tokens(content))
+        for number, content in enumerate(contents, 1)
+    ]
+
+
+def notes(*contents: str) -> str:
+    return "".join(f"\n## Notes (researcher, 2026-11-21 06:05)\n- {content}\n" for content in contents)
+
+
+TEA = Recollection("k3v9x2m4q7p1", "user-preferences", "Likes tea in the morning", "new", 3)
+EMPTY = Parts("main", None, None, None, (), (), NO_TURNS, None)
+
+
+def parts(
+    *,
+    persona: Loaded = None,
+    memory: Loaded = None,
+    summary: Loaded = None,
+    global_files: Sequence[tuple[str, Loaded]] = (("AGENT.md", None), ("groups/global/CLAUDE.md", None)),
+    turns: Sequence[Turn] = (),
+    message: str | None = None,
+    working: Inventory | None = None,
+    recalled: Sequence[Recollection] = (),
+) -> Parts:
+    not_recalled = None if recalled else "nothing in long-term memory matches the message"
+    return Parts(
+        "main", persona, memory, summary, global_files, turns, NO_TURNS, message, working, recalled, not_recalled
+    )
+
+
+FULL = parts(
+    persona=group_text("You are a badger.\n"),
+    memory=group_text(notes("likes tea")),
+    summary=group_text("We met in spring.\n"),
+    global_files=[("AGENT.md", group_text("Be kind.")), ("groups/global/CLAUDE.md", group_text("Be brief.\n"))],
+    turns=turns_of("hello", "are you there?"),
+    message="What do I like?",
+    recalled=[TEA],
+)
+
+
+def built(given_parts: Parts, budget_tokens: int = 0, history_budget_tokens: int = 8000) -> Context:
+    return build_context(given_parts, budget_tokens=budget_tokens, history_budget_tokens=history_budget_tokens)
+
+
+def row(context: Context, title: str) -> ContextSection:
+    (found,) = [section for section in context.sections if section.title == title]
+    return found
+
+
+def titles(context: Context) -> list[str]:
+    return [line for line in context.system.splitlines() if line.startswith("## ") and "(researcher" not in line]
+
+
+# --------------------------------------------------------------------------------------------------------- the whole
+
+
+def test_everything_stands_in_the_seeds_order() -> None:
+    context = built(FULL)
+    assert context.system == (
+        "Group: main\n"
+        "\n## Global Context\nBe kind.\n\nBe brief.\n"
+        "\n## Group Context\nYou are a badger.\n"
+        "\n## Remembered Facts\n## Notes (researcher, 2026-11-21 06:05)\n- likes tea\n"
+        "\n## Conversation Summary\nWe met in spring.\n"
+        "\nRecalled from long-term memory (relevant to this message):\n"
+        "- [k3v9x2m4q7p1] (user-preferences): Likes tea in the morning\n"
+        "\n## Recent Conversation\n[user]: hello\n[user]: are you there?\n"
+    )
+    assert context.message == "What do I like?"
+    assert context.tokens == estimate_tokens(context.system) + estimate_tokens("What do I like?")
+    assert not context.is_over_budget
+
+
+def test_every_part_has_its_row_in_the_order_of_the_text() -> None:
+    assert [(section.title, section.source, section.state) for section in built(FULL).sections] == [
+        ("Group: main", "request", "whole"),
+        ("## Global Context", "AGENT.md", "whole"),
+        ("## Global Context", "groups/global/CLAUDE.md", "whole"),
+        ("## Group Context", "groups/main/CLAUDE.md", "whole"),
+        ("## Remembered Facts", "groups/main/MEMORY.md", "whole"),
+        ("## Conversation Summary", "groups/main/summary.md", "whole"),
+        ("Recalled from long-term memory", "groups/main/memory", "whole"),
+        ("## Recent Conversation", NO_TURNS, "whole"),
+        ("message", "request", "whole"),
+    ]
+
+
+@pytest.mark.parametrize("blank", [None, "", " \n\t\n", "\u3000\n", "\u200b\n\u202e"])
+def test_a_blank_part_leaves_no_heading_and_keeps_its_row(blank: str | None) -> None:
+    text = group_text(blank)
+    context = built(parts(persona=text, memory=text, summary=text, global_files=[("AGENT.md", text)]))
+    assert context.system == "Group: main\n"
+    assert [section.state for section in context.sections] == ["whole"] + ["absent"] * 6
+    whys = [section.why for section in context.sections[1:]]
+    said = "there is no such file" if blank is None else "the file is blank"
+    nothing = "nothing in long-term memory matches the message"
+    assert whys == [said] * 4 + [nothing, "nothing was said in this session"]
+    assert all(section.tokens == 0 for section in context.sections[1:])
+
+
+def test_each_part_is_there_without_the_others() -> None:
+    assert titles(built(parts(persona=group_text("x")))) == ["## Group Context"]
+    assert titles(built(parts(memory=group_text("x")))) == ["## Remembered Facts"]
+    assert titles(built(parts(summary=group_text("x")))) == ["## Conversation Summary"]
+    assert titles(built(parts(turns=turns_of("x")))) == ["## Recent Conversation"]
+    assert titles(built(parts(global_files=[("a", None), ("b", group_text("x"))]))) == ["## Global Context"]
+
+
+def test_a_file_that_cannot_be_served_is_a_row_and_leaves_the_others() -> None:
+    problem = FileProblem("groups/main/MEMORY.md", "is a link: copy what it points to into its place")
+    context = built(replace(FULL, memory=problem))
+    assert "## Remembered Facts" not in context.system
+    assert "You are a badger." in context.system
+    memory = row(context, "## Remembered Facts")
+    assert (memory.state, memory.left_out, memory.tokens) == ("unreadable", "the file", 0)
+    assert memory.why == "it is a link: copy what it points to into its place"
+
+
+def test_text_of_people_keeps_its_markdown_but_hides_nothing() -> None:
+    context = built(parts(persona=group_text("# Who\n\n<!-- kept -->\nA\u202eB\u200b\r\nC\U000e0041")))
+    assert context.system == "Group: main\n\n## Group Context\n# Who\n\n<!-- kept -->\nAB\nC\n"
+
+
+def test_the_message_counts_and_is_no_part_of_the_system_text() -> None:
+    with_message = built(replace(FULL, message="x" * 400))
+    assert "xxx" not in with_message.system
+    assert row(with_message, "message").tokens == 100
+    assert with_message.tokens == built(replace(FULL, message=None)).tokens + 100
+
+
+WORKING = Inventory(
+    "data/working/main/main/",
+    (
+        InventoryLine("- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n", AT),
+        InventoryLine("- draft-email: expires in 2m01s\n", AT),
+    ),
+)
+
+
+def test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed() -> None:
+    """Source: RB6, RB11, HB5."""
+    assert built(replace(FULL, working=WORKING)).system.endswith(
+        "- [k3v9x2m4q7p1] (user-preferences): Likes tea in the morning\n"
+        "\nWorking memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve)"
+        ":\n"
+        "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
+        "- draft-email: expires in 2m01s\n"
+        "\n## Recent Conversation\n[user]: hello\n[user]: are you there?\n"
+    )
+
+
+def test_an_empty_working_memory_leaves_no_heading_and_says_why() -> None:
+    for inventory, state, why in (
+        (Inventory("f/"), "absent", "there is nothing in the working memory of this session"),
+        (Inventory("f/", absent_why="working.enabled is false"), "absent", "working.enabled is false"),
+        (Inventory("f/", problem="cannot be read"), "unreadable", "it cannot be read"),
+    ):
+        context = built(replace(FULL, working=inventory))
+        assert "Working memory" not in context.system
+        assert (row(context, "Working memory").state, row(context, "Working memory").why) == (state, why)
+
+
+def test_an_inventory_over_its_share_leaves_out_what_expires_first() -> None:
+    lines = [InventoryLine(f"- key-{at:02} {'x' * 90}\n", AT + timedelta(seconds=at * 7 % 50)) for at in range(50)]
+    turns = turns_of(*("y" * 400 for _ in range(50)))
+    context = built(parts(turns=turns, working=Inventory("f/", lines)), 1500)
+    section = row(context, "Working memory")
+    assert section.state == "cut"
+    left_out = int((section.left_out or "").split()[0])
+    assert f"[... {left_out} more that expire sooner, see list_working_memory]\n" in context.system
+    assert context.system.count("- key-") == 50 - left_out
+    assert "key-07 " in context.system  # 49 seconds
+    assert "key-00 " not in context.system
+    assert context.tokens <= 1500
+    assert "context.budget_tokens" in (section.why or "")
+
+
+# --------------------------------------------------------------------------------------------------------- the budget
+
+
+def test_notes_over_their_share_leave_the_oldest_out_and_say_how_many() -> None:
+    memory = group_text(notes(*(f"fact {number:03} {'x' * 60}" for number in range(200))))
+    context = built(parts(memory=memory), 1000)
+    section = row(context, "## Remembered Facts")
+    left_out = int((section.left_out or "").split()[0])
+    assert section.state == "cut"
+    assert section.left_out == f"{left_out} older notes"
+    assert f"[... {left_out} older notes left out, see MEMORY.md]\n" in context.system
+    assert f"fact {left_out:03} " in context.system
+    assert f"fact {left_out - 1:03} " not in context.system
+    assert "fact 199 " in context.system
+    assert context.system.count("- fact") == 200 - left_out
+    assert 900 < context.tokens <= 1000
+    assert "context.budget_tokens" in (section.why or "")
+
+
+def test_a_summary_over_its_share_keeps_its_beginning() -> None:
+    summary = group_text("".join(f"sentence {number} {'x' * 50}\n" for number in range(200)))
+    context = built(parts(summary=summary), 500)
+    assert "## Conversation Summary\nsentence 0 " in context.system
+    assert context.system.endswith("[... text below left out]\n")
+    assert (row(context, "## Conversation Summary").state, context.tokens <= 500) == ("cut", True)
+
+
+def test_history_over_its_own_budget_is_cut_to_it_whatever_room_there_is() -> None:
+    turns = turns_of(*(f"turn {number} " + "x" * 792 for number in range(51)))
+    context = built(parts(turns=turns), 32_000, 8000)
+    before, after = context.history_tokens
+    assert before > 10_000
+    assert 7700 < after <= 8000
+    section = row(context, "## Recent Conversation")
+    dropped = 51 - context.system.count("[user]: ")
+    assert (section.state, section.left_out) == ("cut", f"{dropped} older turns")
+    assert "history.budget_tokens" in (section.why or "")
+    assert "turn 50 " in context.system
+
+
+def test_history_cut_for_room_names_the_other_budget() -> None:
+    turns = turns_of(*("x" * 400 for _ in range(50)))
+    memory = group_text(notes(*("y" * 400 for _ in range(50))))
+    context = built(parts(turns=turns, memory=memory), 2000, 8000)
+    section = row(context, "## Recent Conversation")
+    assert section.state == "cut"
+    assert "context.budget_tokens, shared with memory and summary" in (section.why or "")
+
+
+def test_a_newest_turn_over_the_budget_is_shortened_and_that_is_said() -> None:
+    context = built(parts(turns=turns_of("old", "x" * 40_000)), 1000)
+    section = row(context, "## Recent Conversation")
+    assert section.left_out == "1 older turns, the end of the newest turn"
+    assert context.system.endswith("xxx [... shortened]\n")
+    assert context.tokens <= 1000
+
+
+def test_the_persona_is_never_cut_and_too_small_a_budget_is_said() -> None:
+    persona = "You are a badger. " * 500
+    context = built(replace(FULL, persona=group_text(persona)), 100)
+    assert persona.strip("\n") in context.system
+    assert context.message == "What do I like?"
+    assert titles(context) == ["## Global Context", "## Group Context"]
+    assert context.is_over_budget
+    for title in ("## Remembered Facts", "## Conversation Summary", "## Recent Conversation"):
+        section = row(context, title)
+        assert (section.state, section.tokens) == ("left_out", 0)
+        assert section.why == "the parts that are never cut leave no room in context.budget_tokens"
+
+
+def test_no_budget_means_no_limit() -> None:
+    big = replace(FULL, memory=group_text(notes(*("x" * 4000 for _ in range(100)))))
+    context = built(big, 0, 0)
+    assert row(context, "## Remembered Facts").state == "whole"
+    assert context.tokens > 100_000
+    assert not context.is_over_budget
+
+
+texts = st.one_of(
+    st.none(),
+    st.text(max_size=200),
+    st.lists(st.text(max_size=80), max_size=15).map(lambda lines: notes(*lines)),
+    st.lists(st.integers(0, 90), max_size=60).map(lambda sizes: "\n".join("x" * size for size in sizes)),
+)
+loaded: st.SearchStrategy[Loaded] = st.one_of(
+    texts.map(group_text), texts.map(group_text), st.just(FileProblem("f", "is a folder: move it away"))
+)
+conversations = st.lists(
+    st.one_of(st.text(min_size=1, max_size=60), st.integers(1, 300).map(lambda size: "y" * size)), max_size=50
+).map(lambda contents: turns_of(*contents))
+inventories = st.builds(
+    Inventory,
+    source=st.just("data/working/main/main/"),
+    lines=st.lists(
+        st.builds(
+            InventoryLine,
+            st.integers(1, 90).map(lambda size: f"- {'k' * size}: expires in 5m00s\n"),
+            st.integers(0, 99).map(lambda seconds: AT + timedelta(seconds=seconds)),
+        ),
+        max_size=50,
+    ),
+    problem=st.none() | st.just("cannot be read"),
+)
+any_parts = st.builds(
+    Parts,
+    group=st.just("main"),
+    persona=loaded,
+    memory=loaded,
+    summary=loaded,
+    global_files=st.tuples(st.tuples(st.just("AGENT.md"), loaded), st.tuples(st.just("global"), loaded)),
+    turns=conversations,
+    turns_file=st.just(NO_TURNS),
+    message=st.none() | st.text(min_size=1, max_size=300),
+    working=st.none() | inventories,
+)
+some_budgets = st.one_of(st.integers(1, 100), st.integers(1, 3000))
+
+
+@given(any_parts, some_budgets, st.integers(0, 2000))
+@example(replace(EMPTY, turns=turns_of(*["xyzabc"] * 50)), 162, 0)  # lines round down one by one, their text once
+def test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone(
+    given_parts: Parts, budget_tokens: int, history_budget_tokens: int
+) -> None:
+    context = built(given_parts, budget_tokens, history_budget_tokens)
+    uncut = built(replace(given_parts, memory=None, summary=None, turns=(), working=None))
+    assert context.is_over_budget == (context.tokens > budget_tokens)
+    if context.is_over_budget:
+        assert context.system == uncut.system
+    assert context.tokens == estimate_tokens(context.system) + estimate_tokens(context.message or "")
+    assert context.system.startswith(uncut.system)
+    before, after = context.history_tokens
+    assert 0 <= after <= before
+    assert after <= history_budget_tokens or history_budget_tokens == 0
+
+
+@given(any_parts, st.integers(0, 3000))
+def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: int) -> None:
+    context = built(given_parts, budget_tokens)
+    shown = [
+        section for section in context.sections if section.title.startswith("## ") or section.title == "Working memory"
+    ]
+    assert len(shown) == 6 + (given_parts.working is not None)
+    for section in shown:
+        is_in = section.state in ("whole", "cut")
+        assert (section.tokens > 0) == is_in
+        heading = HEADING if section.title == "Working memory" else section.title
+        assert (f"\n{heading}\n" in context.system) >= is_in
+        assert (section.why is None) == (section.state == "whole")
+        assert (section.left_out is not None) == (section.state in ("cut", "left_out", "unreadable"))
+    assert abs(sum(section.tokens for section in context.sections) - context.tokens) <= 15
+    assert "\n\n\n" not in context.system or any("\n\n\n" in str(part) for part in _texts(given_parts))
+
+
+@given(any_parts, some_budgets)
+def test_with_room_for_everything_nothing_is_cut(given_parts: Parts, more: int) -> None:
+    whole = built(given_parts, 0, 0)
+    context = built(given_parts, whole.tokens + 100 + more, 0)
+    assert context.system == whole.system
+    assert {section.state for section in context.sections} <= {"whole", "absent", "unreadable"}
+
+
+@given(any_parts, some_budgets)
+def test_the_same_parts_give_the_same_bytes(given_parts: Parts, budget_tokens: int) -> None:
+    first = built(given_parts, budget_tokens)
+    random.seed()
+    again = replace(
+        given_parts,
+        memory=GroupText("a.md", given_parts.memory.text) if isinstance(given_parts.memory, GroupText) else None,
+        turns=tuple(replace(turn) for turn in given_parts.turns),
+    )
+    if not isinstance(given_parts.memory, FileProblem):
+        assert built(again, budget_tokens) == first
+    assert built(given_parts, budget_tokens) == first
+
+
+def _texts(given_parts: Parts) -> list[str]:
+    files = [
+        given_parts.persona,
+        given_parts.memory,
+        given_parts.summary,
+        *(file for _, file in given_parts.global_files),
+    ]
+    return [file.clean for file in files if isinstance(file, GroupText)]
+
+
+def test_what_is_recalled_has_a_budget_of_its_own_and_says_what_is_out() -> None:
+    many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(8)]
+    context = build_context(parts(recalled=many), budget_tokens=0, history_budget_tokens=0, recall_budget_tokens=350)
+    recalled = row(context, "Recalled from long-term memory")
+    assert recalled.state == "cut"
+    assert recalled.tokens <= 350
+    assert recalled.left_out == f"{len(context.forgotten)} of 8 entries"
+    assert "recall.budget_tokens" in (recalled.why or "")
+    assert [one.id for one in context.forgotten] == [f"e{number}" for number in range(3, 8)]
+
+
+def test_what_is_recalled_shares_the_whole_budget_with_the_rest() -> None:
+    many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(50)]
+    full = parts(memory=group_text(notes(*["y" * 400] * 50)), turns=turns_of(*["z" * 400] * 50), recalled=many)
+    context = built(full, budget_tokens=2000)
+    assert context.tokens <= 2000
+    tokens = {section.title: section.tokens for section in context.sections}
+    assert 150 < tokens["Recalled from long-term memory"] < 400
+    assert tokens["## Remembered Facts"] > 600
+    assert tokens["## Recent Conversation"] > 400

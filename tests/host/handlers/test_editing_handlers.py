@@ -1,0 +1,270 @@
+"""Entries with a name, edits in place, moves, and the list of what is there, on real files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent.wire import EditMemory, is_name
+from honeybadger_host.domain import FileRemoved, FileWritten
+from honeybadger_host.errors import WorldFailed
+from tests.host.handlers.test_entry_handlers import files, memory, put
+from tests.host.handlers.test_handlers import NOW, Room
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    (tmp_path / "groups" / "main").mkdir(parents=True)
+    made = Room(tmp_path)
+    yield made
+    made.index.close()
+
+
+def rows(room: Room, **payload: Any) -> list[tuple[str, str | None]]:
+    room.index.touch_folder("groups/main")
+    found = room.ask("list_memory_entries", **payload)
+    assert found["is_complete"]
+    return [(row["category"], row["name"]) for row in found["entries"]]
+
+
+def save(room: Room, name: str, content: str = "x", category: str = "docs") -> Any:
+    return room.change("save_memory", content=content, category=category, name=name)
+
+
+# ---------------------------------------------------------------------------------------------------------------- names
+
+
+def test_a_name_is_given_once_in_a_category_whatever_the_text(room: Room) -> None:
+    first = save(room, "notes.md")
+    assert (first["name"], first["category"], len(first["id"])) == ("notes.md", "docs", 12)
+    assert orjson.loads((memory(room) / files(room)[0]).read_bytes())["name"] == "notes.md"
+    refused = room.refused("save_memory", content="y", category="DOCS", name="notes.md")
+    assert (refused.code, refused.field) == ("conflict", "payload.name")
+    assert first["id"] in refused.message
+    assert save(room, "notes.md", category="other")["id"] != first["id"]
+    assert save(room, "Notes.md")["id"] != first["id"]
+    assert save(room, "more.md")["reinforced"] == 0  # the same text, and another document
+
+
+def test_two_saves_of_one_name_in_one_slice_are_one(room: Room) -> None:
+    (change,) = room.decide("save_memory", content="x", name="a.md").changes
+    assert isinstance(change, FileWritten)
+    room.whole_files.foresee(change)
+    assert room.refused("save_memory", content="y", name="a.md").code == "conflict"
+
+
+def test_a_name_that_a_person_gave_or_took_away_counts(room: Room) -> None:
+    put(room, "docs/mine.json", content="by hand", name="plan.md")
+    room.index.compare("main")
+    room.ask("list_memory_entries")  # it is indexed now
+    assert room.refused("save_memory", content="x", category="docs", name="plan.md").code == "conflict"
+    assert room.ask("list_memory_entries", category="docs", name="plan.md")["entries"][0]["id"] == "mine"
+    taken = save(room, "todo.md")
+    put(room, f"docs/{taken['id']}.json", content="renamed by hand", name="done.md")
+    again = save(room, "todo.md")
+    assert again["id"] != taken["id"]
+    (memory(room) / f"docs/{taken['id']}.json").unlink()
+    found = room.ask("list_memory_entries", category="docs", name="todo.md")["entries"]
+    assert [row["id"] for row in found] == [again["id"]]
+    assert room.refused("save_memory", content="x", category="docs", name="todo.md").code == "conflict"
+
+
+def test_what_cannot_be_a_name_stays_the_persons_own_member(room: Room) -> None:
+    put(room, "docs/odd.json", content="x", name="a/b")
+    put(room, "docs/number.json", content="y", name=5)
+    assert room.ask("get_memory", id="odd")["name"] is None
+    edited = room.change("edit_memory", id="odd", content="z")
+    assert orjson.loads((memory(room) / "docs/odd.json").read_bytes())["name"] == "a/b"
+    assert edited["name"] is None
+    named = room.change("edit_memory", id="number", name="number.md")
+    assert orjson.loads((memory(room) / f"docs/{named['id']}.json").read_bytes())["name"] == "number.md"
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a/b", "a\\b", " a", "a ", "a\nb", "a\0", "a\u202eb", "a\u200b", "a\u2028b", "x" * 129]
+)
+def test_a_name_is_one_that_a_file_could_have(name: str) -> None:
+    assert not is_name(name)
+
+
+@pytest.mark.parametrize("name", ["a", ".hidden", "Größe 2.md", "日本語.txt", "a" * 128, "👨‍👩‍👧.md", "100%.md"])
+def test_names_are_for_all_languages(room: Room, name: str) -> None:
+    assert is_name(name)
+    assert save(room, name)["name"] == name
+    assert rows(room, category="docs", name=name) == [("docs", name)]
+
+
+def test_a_name_is_the_same_however_it_is_composed(room: Room) -> None:
+    assert save(room, "Gro\u0308\u00dfe.md")["name"] == "Gr\u00f6\u00dfe.md"
+    assert rows(room, category="docs", name="Gro\u0308\u00dfe.md") == [("docs", "Gr\u00f6\u00dfe.md")]
+
+
+def test_a_name_that_looks_like_a_credential_is_refused(room: Room) -> None:
+    refused = room.refused("save_memory", content="x", name="ghp_" + "a1B2" * 9)
+    assert (refused.code, refused.field) == ("invalid", "payload.name")
+
+
+# ---------------------------------------------------------------------------------------------------------------- edits
+
+
+def test_an_edit_changes_what_it_names_and_keeps_the_rest(room: Room) -> None:
+    saved = room.change("save_memory", content="tea", category="likes", tags=["a"], title="Tea", metadata={"a": 1})
+    path = memory(room) / files(room)[0]
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"mood": "good"}))
+    room.now = NOW + timedelta(days=1)
+    edited = room.change("edit_memory", "cook", id=saved["id"], content="coffee", tags=[])
+    assert edited == {
+        **saved,
+        "content": "coffee",
+        "tags": [],
+        "updated": "2026-11-22T06:05:59.123Z",
+        "version": edited["version"],
+    }
+    assert orjson.loads(path.read_bytes())["mood"] == "good"
+    assert room.ask("get_memory", id=saved["id"])["version"] == edited["version"] != saved["version"]
+
+
+def test_an_edit_of_another_version_is_a_conflict_and_changes_nothing(room: Room) -> None:
+    saved = room.change("save_memory", content="tea")
+    edit = {"id": saved["id"], "content": "coffee", "expected_version": saved["version"]}
+    path = memory(room) / files(room)[0]
+    path.write_bytes(path.read_bytes() + b"\n")  # a person saved it, with a line end more
+    refused = room.refused("edit_memory", **edit)
+    assert (refused.code, refused.field) == ("conflict", "payload.expected_version")
+    now = room.ask("get_memory", id=saved["id"])["version"]
+    assert room.change("edit_memory", **{**edit, "expected_version": now})["content"] == "coffee"
+
+
+def test_of_two_edits_of_one_version_in_one_slice_the_second_is_a_conflict(room: Room) -> None:
+    saved = room.change("save_memory", content="tea")
+    payload = {"id": saved["id"], "expected_version": saved["version"]}
+    (change,) = room.decide("edit_memory", content="coffee", **payload).changes
+    assert isinstance(change, FileWritten)
+    room.whole_files.foresee(change)
+    assert room.refused("edit_memory", content="water", **payload).code == "conflict"
+
+
+def test_a_new_name_or_category_moves_the_entry_in_one_decision(room: Room) -> None:
+    saved = save(room, "a.md", "text", "one")
+    outcome = room.decide("edit_memory", id=saved["id"], name="b.md", category="two/deep")
+    removed, written = outcome.changes
+    assert isinstance(removed, FileRemoved)
+    assert isinstance(written, FileWritten)
+    moved = room.change("edit_memory", id=saved["id"], name="b.md", category="two/deep")
+    assert files(room) == [f"two/deep/{moved['id']}.json"]
+    assert (moved["name"], moved["content"], moved["created"]) == ("b.md", "text", saved["created"])
+    back = room.change("edit_memory", id=moved["id"], name="a.md", category="one")
+    assert back["id"] == saved["id"]
+    unnamed = room.change("save_memory", content="tea", category="one")
+    assert room.change("edit_memory", id=unnamed["id"], category="two")["id"] == unnamed["id"]
+
+
+def test_nothing_is_moved_onto_something_else(room: Room) -> None:
+    first, second = save(room, "a.md"), save(room, "b.md")
+    refused = room.refused("edit_memory", id=second["id"], name="a.md")
+    assert (refused.code, refused.field) == ("conflict", "payload.name")
+    put(room, "other/mine.json", content="x")
+    put(room, "docs/mine.json", content="y")
+    room.ask("list_memory_categories")  # looks at the folders
+    assert room.refused("edit_memory", id="mine", category="third").code == "conflict"
+    room.whole_files.settle()
+    (memory(room) / "docs/mine.json").unlink()
+    assert room.change("edit_memory", id="mine", category="third")["file"] == "memory/third/mine.json"
+    (memory(room) / "fourth/mine.json").mkdir(parents=True)
+    with pytest.raises(WorldFailed, match="a folder where the host needs a file"):
+        room.decide("edit_memory", id="mine", category="fourth")
+    assert room.ask("get_memory", id=first["id"])["name"] == "a.md"
+
+
+def test_what_moved_since_the_places_were_looked_at_is_a_conflict(room: Room) -> None:
+    saved = save(room, "a.md")
+    handler = room.table["edit_memory"]
+    asked = room._asked("edit_memory", "researcher", {"id": saved["id"], "name": "b.md"})
+    assert handler.prepare is not None  # type: ignore[union-attr]
+    handler.prepare(asked)  # type: ignore[union-attr]
+    for change in room.decide("edit_memory", id=saved["id"], name="c.md").changes:
+        assert isinstance(change, FileWritten | FileRemoved)
+        room.whole_files.foresee(change)
+    with pytest.raises(Exception, match="no entry of this group has the id"):
+        handler.decide(asked, NOW)  # type: ignore[union-attr]
+
+
+def test_an_edit_is_treated_like_a_save(room: Room) -> None:
+    saved = room.change("save_memory", content="tea")
+    edited = room.change("edit_memory", id=saved["id"], content="my password is hunter2horse\u200b")
+    assert edited["neutralised"] == {"zero-width characters": 1, "secrets": 1}
+    assert "hunter2" not in edited["content"]
+    assert room.refused("edit_memory", id=saved["id"], content=" \n").code == "invalid"
+    assert room.refused("edit_memory", id=saved["id"], title="\u200b").field == "payload.title"
+    assert room.refused("edit_memory", id="nobody", content="x").code == "not_found"
+    nothing = room.refused("edit_memory", id=saved["id"], expected_version=edited["version"])
+    assert "nothing that is to change" in nothing.message
+    assert EditMemory.model_fields.keys() >= {"content", "category", "name", "expected_version"}
+
+
+# ----------------------------------------------------------------------------------------------------------------- list
+
+
+def test_entries_are_listed_by_category_and_name_with_sizes(room: Room) -> None:
+    save(room, "b.md", "größer", "docs")
+    save(room, "a.md", "x\n" * 60, "docs/deep/er")
+    unnamed = room.change("save_memory", content="User likes\ntea", category="docs", title="Tea")
+    put(room, "docs/bad.json", content=5)
+    found = room.ask("list_memory_entries")
+    assert found["total"] == 3
+    assert found["folders"] == [
+        {"category": "docs", "entries": 2, "total": 3, "bytes": 8 + 14 + 120},
+        {"category": "docs/deep", "entries": 0, "total": 1, "bytes": 120},
+        {"category": "docs/deep/er", "entries": 1, "total": 1, "bytes": 120},
+    ]
+    assert [(row["category"], row["name"], row["bytes"]) for row in found["entries"]] == [
+        ("docs", "b.md", 8),
+        ("docs", None, 14),
+        ("docs/deep/er", "a.md", 120),
+    ]
+    last = found["entries"][1]
+    assert (last["id"], last["title"], last["begins"]) == (unnamed["id"], "Tea", "User likes tea")
+    assert last["updated"] == unnamed["updated"]
+
+
+def test_a_list_goes_as_deep_as_asked_and_names_the_folders_below(room: Room) -> None:
+    for category in ("a", "a/b", "a/b/c", "ab", "general"):
+        save(room, "x.md", "x", category)
+
+    def folders(**payload: Any) -> list[str]:
+        return [row["category"] for row in room.ask("list_memory_entries", **payload)["folders"]]
+
+    assert rows(room, category="A", depth=0) == [("a", "x.md")]
+    assert folders(category="a", depth=0) == ["a", "a/b"]
+    assert rows(room, category="a", depth=1) == [("a", "x.md"), ("a/b", "x.md")]
+    assert folders(category="a", depth=1) == ["a", "a/b", "a/b/c"]
+    assert rows(room, depth=1) == [("a", "x.md"), ("ab", "x.md"), ("general", "x.md")]
+    assert folders(depth=1) == ["a", "a/b", "ab", "general"]
+    assert rows(room, name="x.md") == [("general", "x.md")]
+    assert rows(room, category="nowhere") == []
+    assert rows(room, category="nowhere", name="x.md") == []
+
+
+def test_pages_of_a_list_together_are_the_list(room: Room) -> None:
+    names = [("abcde"[number % 5], f"{number:02}.md") for number in range(23)]
+    for category, name in names:
+        save(room, name, "x", category)
+    whole = rows(room, limit=1000)
+    assert whole == sorted(names)
+    for limit in (1, 4, 7, 23):
+        pages = [rows(room, limit=limit, offset=offset) for offset in range(0, 24, limit)]
+        assert [row for page in pages for row in page] == whole
+
+
+def test_what_was_just_saved_is_listed_although_the_index_knows_nothing(room: Room) -> None:
+    saved = save(room, "a.md")
+    assert room.index.bring_up("main")
+    assert room.index.lookups.sizes("main") == [("docs", 1, 1)]
+    room.index._db.rows("DELETE FROM docs")  # what it knew is gone
+    (row,) = room.ask("list_memory_entries", category="docs", name="a.md")["entries"]
+    assert (row["id"], row["bytes"], row["begins"]) == (saved["id"], 1, "x")

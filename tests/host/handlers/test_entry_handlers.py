@@ -1,0 +1,431 @@
+"""Saving, reading and deleting entries, on real files; handlers are plain functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from honeybadger_host.domain import FileRemoved, FileWritten, Outcome
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers.entries import save_memory
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.storage.atomic_files import row_offset
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Row
+from tests.host.handlers.test_handlers import NOW, Room
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    (tmp_path / "groups" / "main").mkdir(parents=True)
+    return Room(tmp_path)
+
+
+def memory(room: Room) -> Path:
+    return room.home / "groups/main/memory"
+
+
+def files(room: Room) -> list[str]:
+    return sorted(str(path.relative_to(memory(room))) for path in memory(room).rglob("*") if path.is_file())
+
+
+def put(room: Room, name: str, /, **members: Any) -> Path:
+    path = memory(room) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(orjson.dumps(members))
+    return path
+
+
+def test_an_entry_is_one_json_file_with_all_its_members(room: Room) -> None:
+    saved = room.change(
+        "save_memory",
+        content="User prefers dark mode",
+        category="user-preferences/look",
+        tags=["ui", "theme"],
+        metadata={"source": "asked", "times": [1, 2.5, None]},
+        title="Dark mode",
+        aliases=["night mode"],
+    )
+    assert len(saved["id"]) == 12
+    assert files(room) == [f"user-preferences/look/{saved['id']}.json"]
+    assert saved["file"] == f"memory/{files(room)[0]}"
+    assert orjson.loads((memory(room) / files(room)[0]).read_bytes()) == {
+        "id": saved["id"],
+        "content": "User prefers dark mode",
+        "title": "Dark mode",
+        "aliases": ["night mode"],
+        "category": "user-preferences/look",
+        "tags": ["ui", "theme"],
+        "created": "2026-11-21T06:05:59.123Z",
+        "updated": "2026-11-21T06:05:59.123Z",
+        "metadata": {"source": "asked", "times": [1, 2.5, None]},
+        "by": "researcher",
+        "reinforced": 0,
+    }
+    assert room.ask("get_memory", id=saved["id"]) == saved
+
+
+def test_what_has_no_category_is_general(room: Room) -> None:
+    assert room.change("save_memory", content="x")["category"] == "general"
+
+
+def test_saving_what_is_known_answers_with_the_entry_reinforced_and_doubles_nothing(room: Room) -> None:
+    first = room.change("save_memory", content="User prefers dark mode", tags=["ui"], metadata={"a": 1})
+    room.now = NOW + timedelta(days=1)
+    again = room.change(
+        "save_memory", "cook", content="user  PREFERS\ndark mode", tags=["UI", "look"], metadata={"b": 2}
+    )
+    assert again == {
+        **first,
+        "updated": "2026-11-22T06:05:59.123Z",
+        "tags": ["ui", "look"],
+        "metadata": {"a": 1, "b": 2},
+        "reinforced": 1,
+        "version": again["version"],
+    }
+    assert again["version"] != first["version"]
+    assert room.change("save_memory", content="User prefers dark mode")["reinforced"] == 2
+    assert len(files(room)) == 1
+    assert room.change("save_memory", content="User prefers dark mode", category="look")["reinforced"] == 0
+
+
+def test_two_saves_of_one_slice_meet_each_other(room: Room) -> None:
+    handler = room.table["save_memory"]
+    first = room.decide("save_memory", content="x")
+    (change,) = first.changes
+    assert isinstance(change, FileWritten)
+    room.whole_files.foresee(change)
+    (again,) = room.decide("save_memory", content="X").changes
+    assert isinstance(again, FileWritten)
+    assert (again.file, again.replaces) == (change.file, change.data)
+    assert handler is room.table["save_memory"]
+
+
+def test_an_entry_saved_and_deleted_in_one_slice_is_gone_and_saved_again_is_new(room: Room) -> None:
+    def step(type_: str, **payload: Any) -> Any:
+        outcome = room.decide(type_, **payload)
+        (change,) = outcome.changes
+        assert isinstance(change, FileWritten | FileRemoved)
+        room.whole_files.foresee(change)
+        return outcome.result
+
+    saved = step("save_memory", content="x")
+    assert step("delete_memory", id=saved["id"]) == saved
+    assert room.refused("delete_memory", id=saved["id"]).code == "not_found"
+    assert step("save_memory", content="x") == saved
+
+
+def test_an_entry_a_person_edited_says_what_it_says_now_and_the_old_text_gets_another(room: Room) -> None:
+    first = room.change("save_memory", content="tea")
+    put(room, f"general/{first['id']}.json", content="coffee", mood="good")
+    assert room.ask("get_memory", id=first["id"])["content"] == "coffee"
+    second = room.change("save_memory", content="tea")
+    assert second["id"] != first["id"]
+    assert (second["reinforced"], len(files(room))) == (0, 2)
+    assert room.change("save_memory", content="tea")["id"] == second["id"]
+    (memory(room) / f"general/{first['id']}.json").unlink()
+    assert room.change("save_memory", content="tea")["reinforced"] == 2
+
+
+def test_an_entry_that_says_it_under_any_id_is_found_by_who_knows(room: Room) -> None:
+    put(room, "drinks/mine.json", content="Tea", note="by hand")
+    asked: list[tuple[str, str, str]] = []
+
+    def known(group: str, category: str, normalised: str) -> str:
+        asked.append((group, category, normalised))
+        return "mine"
+
+    room.table = {
+        **room.table,
+        "save_memory": save_memory(EntryFiles(room.home), room.whole_files, Screen("redact"), known),
+    }
+    saved = room.change("save_memory", content="tea", category="drinks")
+    assert (saved["id"], saved["content"], saved["reinforced"], saved["created"]) == ("mine", "Tea", 1, None)
+    assert orjson.loads((memory(room) / "drinks/mine.json").read_bytes())["note"] == "by hand"
+    assert asked == [("main", "drinks", "tea")]
+    assert room.change("save_memory", content="coffee", category="drinks")["id"] != "mine"  # what it names says other
+
+
+def test_a_file_written_by_hand_is_read_and_deleted_as_any_other(room: Room) -> None:
+    path = put(room, "home/pets/cat.json", content="The cat is called Ada")
+    entry = room.ask("get_memory", id="cat")
+    assert (entry["category"], entry["created"], entry["by"]) == ("home/pets", None, None)
+    outcome = room.decide("delete_memory", id="cat")
+    assert outcome.changes == (
+        FileRemoved("main", "entry", "groups/main/memory/home/pets/cat.json", path.read_bytes()),
+    )
+
+
+def test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found(room: Room) -> None:
+    saved = room.change("save_memory", content="x")
+    assert room.change("delete_memory", id=saved["id"]) == saved
+    assert files(room) == []
+    for refusal in (room.refused("delete_memory", id=saved["id"]), room.refused("delete_memory", id="never")):
+        assert (refusal.code, refusal.field) == ("not_found", "payload.id")
+    with pytest.raises(Exception, match="no entry of this group has the id never"):
+        room.ask("get_memory", id="never")
+
+
+def test_an_id_that_a_person_copied_is_a_conflict_that_names_both(room: Room) -> None:
+    saved = room.change("save_memory", content="x")
+    put(room, f"other/{saved['id']}.json", content="x")
+    refusal = room.refused("delete_memory", id=saved["id"])
+    assert refusal.code == "conflict"
+    assert f"memory/general/{saved['id']}.json and memory/other/{saved['id']}.json" in refusal.message
+
+
+def test_a_malformed_file_is_reported_once_and_hides_no_other(room: Room) -> None:
+    saved = room.change("save_memory", content="x")
+    path = put(room, "general/bad.json", tags="a, b", content="x")
+    with capture_logs() as logs:
+        for _ in range(3):
+            refusal = room.refused("delete_memory", id="bad")
+            room.whole_files.settle()
+        path.write_bytes(b"{")
+        room.refused("delete_memory", id="bad")
+    assert refusal.code == "not_found"
+    assert 'memory/general/bad.json is no entry: "tags" must be a list of texts' in refusal.message
+    assert [line["event"] for line in logs] == ["entry.skipped"] * 2
+    assert room.ask("get_memory", id=saved["id"]) == saved
+
+
+def test_a_malformed_file_in_the_place_of_a_new_entry_stays_and_the_entry_goes_beside_it(room: Room) -> None:
+    first = room.change("save_memory", content="x")
+    path = memory(room) / f"general/{first['id']}.json"
+    path.write_bytes(b'{"content": "x"')
+    second = room.change("save_memory", content="x")
+    assert second["id"] != first["id"]
+    assert path.read_bytes() == b'{"content": "x"'
+
+
+# ----------------------------------------------------------------------------------------------------------- categories
+
+
+def test_categories_are_a_tree_with_counts(room: Room) -> None:
+    for content, category in (("a", "b/c"), ("b", "b/c"), ("c", "b-c"), ("d", "b"), ("e", None)):
+        room.change("save_memory", content=content, category=category)
+    put(room, "loose.json", content="x")
+    put(room, "b/c/notes.txt", content="no entry")
+    put(room, "b/.hidden/x.json", content="no category")
+    (memory(room) / "empty").mkdir()
+    assert room.ask("list_memory_categories") == {
+        "categories": [
+            {"category": "b", "entries": 1, "total": 3},
+            {"category": "b/c", "entries": 2, "total": 2},
+            {"category": "b-c", "entries": 1, "total": 1},
+            {"category": "general", "entries": 2, "total": 2},
+        ],
+        "total": 6,
+    }
+
+
+def test_a_group_without_entries_has_no_categories(room: Room) -> None:
+    assert room.ask("list_memory_categories") == {"categories": [], "total": 0}
+
+
+def test_a_category_that_differs_in_case_only_is_the_one_that_is_there(room: Room) -> None:
+    saved = room.change("save_memory", content="x", category="Work/Rocket")
+    assert room.change("save_memory", content="x", category="work/rocket")["id"] == saved["id"]
+    assert room.change("save_memory", content="y", category="WORK/rocket/Engine")["category"] == "Work/Rocket/Engine"
+    first = room.decide("save_memory", content="x", category="New")
+    second = room.decide("save_memory", content="x", category="new")  # nothing is written yet
+    assert first.changes[0].file == second.changes[0].file
+
+
+@pytest.mark.parametrize("what", ["a regular file", "a link", "a FIFO"])
+def test_what_is_no_folder_in_the_place_of_a_category_is_named(room: Room, what: str) -> None:
+    path = memory(room) / "work"
+    path.parent.mkdir()
+    match what:
+        case "a link":
+            (room.home / "elsewhere").mkdir()
+            path.symlink_to(room.home / "elsewhere")
+        case "a FIFO":
+            os.mkfifo(path)
+        case _:
+            path.write_bytes(b"")
+    with pytest.raises(WorldFailed, match=f"groups/main/memory/work is {what} where the host needs a folder: move it"):
+        room.decide("save_memory", content="x", category="work/deep")
+    assert room.ask("list_memory_categories")["total"] == 0
+    assert room.change("save_memory", content="x", category="play")["category"] == "play"
+
+
+@pytest.mark.parametrize("what", ["a link", "a FIFO", "a folder"])
+def test_what_is_no_file_in_the_place_of_an_entry_is_unavailable_and_is_not_followed(room: Room, what: str) -> None:
+    saved = room.change("save_memory", content="x")
+    path = memory(room) / f"general/{saved['id']}.json"
+    path.unlink()
+    match what:
+        case "a link":
+            put(room, "general/secret.json", content="x")
+            path.symlink_to("secret.json")
+        case "a FIFO":
+            os.mkfifo(path)
+        case _:
+            path.mkdir()
+    for type_, payload in (("save_memory", {"content": "x"}), ("delete_memory", {"id": saved["id"]})):
+        with pytest.raises(WorldFailed, match=r"cannot be read|where the host needs a file"):
+            room.decide(type_, **payload)
+    with pytest.raises(WorldFailed):
+        room.ask("get_memory", id=saved["id"])
+
+
+def test_an_entry_in_a_folder_made_a_moment_ago_is_found(room: Room) -> None:
+    room.change("save_memory", content="x", category="a/b")
+    for number in range(3):
+        put(room, f"a/b/c{number}/by-hand-{number}.json", content="x")
+        assert room.ask("get_memory", id=f"by-hand-{number}")["category"] == f"a/b/c{number}"
+
+
+# ---------------------------------------------------------------------------------------------------------------- texts
+
+
+def test_text_that_hides_or_is_a_credential_is_cleaned_in_every_member_and_counted(room: Room) -> None:
+    token = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
+    saved = room.change(
+        "save_memory",
+        content=f"the token is {token}\u202e",
+        title=f"Title\n{token}",
+        aliases=[f"al\u200bias {token}"],
+        tags=["a\nb", token],
+        metadata={"where": [{"in\u200b": token}], "password": "hunter22!"},
+    )
+    (name,) = files(room)
+    text = (memory(room) / name).read_text()
+    assert token not in text
+    assert "hunter22" not in text
+    assert not {"\u202e", "\u200b"} & set(text)
+    assert saved["tags"][0] == "a b"
+    assert saved["title"].startswith("Title [REDACTED:")
+    assert saved["neutralised"] == {"secrets": 6, "bidi characters": 1, "zero-width characters": 2}
+
+
+def test_a_secret_below_its_title_is_one(room: Room) -> None:
+    assert "[REDACTED" in room.change("save_memory", title="Wi-Fi password", content="hunter22!")["content"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        ({"content": " \u200b\n"}, "payload.content"),
+        ({"content": "x", "title": "\u200b"}, "payload.title"),
+        ({"content": "x", "tags": ["a", " "]}, "payload.tags.1"),
+        ({"content": "x", "aliases": ["\u202e"]}, "payload.aliases.0"),
+    ],
+)
+def test_what_nobody_can_see_is_refused(room: Room, payload: dict[str, Any], field: str) -> None:
+    refusal = room.refused("save_memory", **payload)
+    assert (refusal.code, refusal.field) == ("invalid", field)
+    assert "blank" in refusal.message
+    assert files(room) == []
+
+
+def test_a_category_named_like_a_credential_is_refused(room: Room) -> None:
+    refusal = room.refused("save_memory", content="x", category="ghp_" + "a1B2c3D4" * 4 + "e5F6")
+    assert (refusal.code, refusal.field) == ("invalid", "payload.category")
+
+
+def test_what_would_make_an_entry_too_large_changes_nothing_and_says_the_limit(room: Room) -> None:
+    saved = room.change("save_memory", content="x", tags=[f"a{n}" for n in range(20)], metadata={"a": "m" * 5000})
+    for payload, says in (
+        ({"tags": [f"b{n}" for n in range(20)]}, "40 tags, the limit is 32"),
+        ({"metadata": {"b": "m" * 5000}}, "bytes of metadata, the limit is 8192"),
+    ):
+        refusal = room.refused("save_memory", content="x", **payload)
+        assert refusal.code == "too_large"
+        assert says in refusal.message
+    assert room.ask("get_memory", id=saved["id"]) == saved
+
+
+# ----------------------------------------------------------------------------------------------------------------- undo
+
+
+class PastRoom(Room):
+    """A room whose decisions are in a journal."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home)
+        self.journal = Journal.open(home / "journal.db")
+
+    def decide(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Outcome:
+        outcome = super().decide(type_, folder, **payload)
+        for change in outcome.changes:
+            assert isinstance(change, FileWritten | FileRemoved)
+            seq, self.journal.next_seq = self.journal.next_seq, self.journal.next_seq + 1
+            offset = row_offset(change)
+            row = Row(seq, 1, "main", folder, f"r{seq}", change.row_kind, change.file, offset, change.data)
+            self.journal.commit([row], [])
+        return outcome
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Iterator[PastRoom]:
+    room = PastRoom(tmp_path)
+    yield room
+    room.journal.close()
+
+
+def undo(room: Room, seq: int) -> Any:
+    return room.change("undo", "operator", seq=seq)
+
+
+def test_undo_brings_back_what_was_deleted_reinforced_or_new(past: PastRoom) -> None:
+    saved = past.change("save_memory", content="x", tags=["a"])
+    path = past.home / "groups/main" / saved["file"]
+    first = path.read_bytes()
+    past.change("save_memory", content="x", tags=["b"])
+    second = path.read_bytes()
+    past.change("delete_memory", id=saved["id"])
+    assert undo(past, 3) == {"file": saved["file"], "did": "restored"}
+    assert path.read_bytes() == second
+    assert undo(past, 2) == {"file": saved["file"], "did": "put_back"}
+    assert path.read_bytes() == first
+    assert undo(past, 1) == {"file": saved["file"], "did": "removed"}
+    assert not path.exists()
+    assert undo(past, 6)["did"] == "restored"  # an undo is a change as any other
+    assert path.read_bytes() == first
+
+
+def test_undo_writes_over_nothing_and_says_what_is_in_the_way(past: PastRoom) -> None:
+    saved = past.change("save_memory", content="x")
+    path = past.home / "groups/main" / saved["file"]
+    past.change("delete_memory", id=saved["id"])
+    put(past, f"general/{saved['id']}.json", content="by hand")
+    for seq, says in ((2, "is there again, and nothing is written over it"), (1, "was changed since change 1")):
+        refusal = past.refused("undo", "operator", seq=seq)
+        assert (refusal.code, refusal.field) == ("conflict", "payload.seq")
+        assert says in refusal.message
+    assert b"by hand" in path.read_bytes()
+    path.unlink()
+    past.whole_files.settle()
+    assert "is gone since change 1" in past.refused("undo", "operator", seq=1).message
+
+
+def test_undo_says_when_the_journal_never_had_what_was_replaced(past: PastRoom) -> None:
+    saved = past.change("save_memory", content="x")
+    put(past, f"general/{saved['id']}.json", content="x", mood="good")
+    past.change("save_memory", content="x")
+    refusal = past.refused("undo", "operator", seq=2)
+    assert refusal.code == "conflict"
+    assert "held what a person had written" in refusal.message
+
+
+def test_only_the_operator_undoes_and_only_changes_of_the_group(past: PastRoom) -> None:
+    past.change("save_memory", content="x")
+    assert past.refused("undo", "researcher", seq=1).code == "forbidden"
+    assert past.refused("undo", "operator", seq=2).code == "not_found"
+    note = Row(2, 1, "main", "bee", "n", "note", "groups/main/MEMORY.md", 0, b"\n## Notes\n- x\n")
+    other = Row(3, 1, "kitchen", "bee", "o", "entry", "groups/kitchen/memory/general/x.json", -1, b"{}")
+    past.journal.commit([note, other], [])
+    refusal = past.refused("undo", "operator", seq=2)
+    assert refusal.code == "invalid"
+    assert "take it out of MEMORY.md" in refusal.message
+    assert past.refused("undo", "operator", seq=3).code == "not_found"

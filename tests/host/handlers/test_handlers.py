@@ -1,0 +1,402 @@
+"""What each request is decided and answered, on real files; handlers are plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from honeybadger_agent import wire
+from honeybadger_agent.wire import REQUEST_TYPES, Refusal
+from honeybadger_host.domain import (
+    Asked,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    NoteAdded,
+    Outcome,
+    QueryHandler,
+    TurnAdded,
+)
+from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.memory.compaction import CompactionLimits
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations
+from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.settings import Settings
+from honeybadger_host.storage.atomic_files import WholeFiles
+from tests.host.indexes import index_of
+
+NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
+
+
+class Room:
+    """The handlers over a home, and as much of the road as they need: write what was decided, then settle it."""
+
+    def __init__(self, home: Path) -> None:
+        settings = Settings()
+        self.home = home
+        self.files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576)
+        self.conversations = Conversations(
+            home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: 0.0
+        )
+        self.shelves = Shelves(home)
+        self.sessions = Sessions(home, self.conversations, CompactionLimits(), last_written=lambda file: None)
+        self.whole_files = WholeFiles(home, [self.shelves, self.sessions])
+        self.index = index_of(home)
+        rooms = Rooms(
+            files=self.files,
+            conversations=self.conversations,
+            whole_files=self.whole_files,
+            entry_files=EntryFiles(home),
+            shelves=self.shelves,
+            sessions=self.sessions,
+            index=self.index,
+            journal=home / "journal.db",
+        )
+        self.table = build_table(settings, rooms)
+        self.now = NOW
+        self.asked = 0
+
+    def decide(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Outcome:
+        handler = self.table[type_]
+        assert isinstance(handler, ChangeHandler)
+        asked = self._asked(type_, folder, payload)
+        if handler.prepare is not None:
+            handler.prepare(asked)
+        return handler.decide(asked, self.now)
+
+    def change(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Mapping[str, Any]:
+        outcome = self.decide(type_, folder, **payload)
+        turns = [change for change in outcome.changes if isinstance(change, TurnAdded)]
+        for turn in turns:
+            self.conversations.foresee(turn)
+            self.sessions.foresee(turn)
+        for change in outcome.changes:
+            if isinstance(change, FileWritten | FileRemoved):
+                self.whole_files.foresee(change)
+            path = self.home / change.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(change, FileRemoved):
+                path.unlink()
+            elif isinstance(change, FileWritten):
+                path.write_bytes(change.data)
+            else:
+                with path.open("ab") as file:
+                    file.write(change.data)
+        self.conversations.settle(turns, turns)
+        self.whole_files.settle()
+        REQUEST_TYPES[type_].result.model_validate(dict(outcome.result))
+        return outcome.result
+
+    def ask(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
+        handler = self.table[type_]
+        assert isinstance(handler, QueryHandler)
+        result = handler.answer(self._asked(type_, "researcher", payload, session), self.now)
+        REQUEST_TYPES[type_].result.model_validate_json(orjson.dumps(result))
+        return result
+
+    def refused(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Refusal:
+        with pytest.raises(Refusal) as caught:
+            self.decide(type_, folder, **payload)
+        return caught.value
+
+    def _asked(self, type_: str, folder: str, payload: dict[str, Any], session: str = "main") -> Asked:
+        self.asked += 1
+        return Asked("main", folder, f"r{self.asked}", session, REQUEST_TYPES[type_].payload.model_validate(payload))
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    (tmp_path / "groups" / "main").mkdir(parents=True)
+    return Room(tmp_path)
+
+
+def test_every_type_of_the_protocol_has_its_handler_and_changes_only_if_it_says_so(room: Room) -> None:
+    assert list(room.table) == list(REQUEST_TYPES)
+    for name, handler in room.table.items():
+        assert isinstance(handler, ChangeHandler) == REQUEST_TYPES[name].changes
+
+
+def test_ping_says_who_answers(room: Room) -> None:
+    result = room.ask("ping")
+    assert (result["protocol"], result["now"]) == (1, "2026-11-21T06:05:59.123Z")
+
+
+# ---------------------------------------------------------------------------------------------------------------- notes
+
+
+def test_update_memory_creates_memory_md_and_appends_with_attribution(room: Room) -> None:
+    result = room.change("update_memory", content="User prefers dark mode", section="Preferences")
+    assert result == {"file": "MEMORY.md", "section": "Preferences"}
+    room.change("update_memory", "cook", content="Lunch is at noon")
+    assert (room.home / "groups/main/MEMORY.md").read_bytes() == (
+        b"\n## Preferences (researcher, 2026-11-21 06:05)\n- User prefers dark mode\n"
+        b"\n## Notes (cook, 2026-11-21 06:05)\n- Lunch is at noon\n"
+    )
+
+
+def test_a_note_is_signed_with_the_folder_whatever_it_says(room: Room) -> None:
+    outcome = room.decide("update_memory", "mallory", content="x", section="Facts (alice, 2020-01-01 00:00)")
+    (change,) = outcome.changes
+    assert change == NoteAdded("main", change.data)
+    assert change.data.startswith(b"\n## Facts (alice, 2020-01-01 00:00) (mallory, 2026-11-21 06:05)\n")
+
+
+def test_what_was_neutralised_is_in_the_reply(room: Room) -> None:
+    result = room.change("update_memory", content="a\n## b\u202e", section="My\u200b list")
+    assert result["section"] == "My list"
+    assert result["neutralised"] == {"headings": 1, "bidi characters": 1, "zero-width characters": 1}
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        ({"content": " \n\u200b"}, "payload.content"),
+        ({"content": "\u202e", "section": "Notes"}, "payload.content"),
+        ({"content": "x", "section": " \t"}, "payload.section"),
+        ({"content": "x", "section": "\u3164"}, "payload.section"),
+    ],
+)
+def test_a_blank_note_is_refused_with_a_warning_and_changes_nothing(
+    room: Room, payload: dict[str, str], field: str
+) -> None:
+    with capture_logs() as logs:
+        refusal = room.refused("update_memory", **payload)
+    assert (refusal.code, refusal.field) == ("invalid", field)
+    assert "blank" in refusal.message
+    assert "nothing was saved" in refusal.message
+    assert [(line["event"], line["log_level"], line["field"]) for line in logs] == [("note.refused", "warning", field)]
+    assert not (room.home / "groups/main/MEMORY.md").exists()
+
+
+def test_read_group_files_gives_each_file_as_it_is(room: Room) -> None:
+    assert room.ask("read_group_files") == {"persona": None, "memory": None, "summary": None, "problems": []}
+    (room.home / "groups/main/CLAUDE.md").write_text("You are a badger.\r\n")
+    (room.home / "groups/main/summary.md").write_text("")
+    room.change("update_memory", content="likes tea")
+    result = room.ask("read_group_files")
+    assert result["persona"] == "You are a badger.\r\n"
+    assert result["summary"] == ""
+    assert result["memory"].endswith("- likes tea\n")
+
+
+def test_one_bad_file_is_a_problem_in_the_reply_and_the_log_and_leaves_the_others(room: Room) -> None:
+    (room.home / "groups/main/CLAUDE.md").write_text("You are a badger.")
+    (room.home / "groups/main/MEMORY.md").symlink_to("/etc/passwd")
+    with capture_logs() as logs:
+        result = room.ask("read_group_files")
+    assert (result["persona"], result["memory"]) == ("You are a badger.", None)
+    assert [(problem["file"], problem["message"][:9]) for problem in result["problems"]] == [("MEMORY.md", "is a link")]
+    assert [(line["event"], line["file"]) for line in logs] == [("group_file.refused", "groups/main/MEMORY.md")]
+
+
+# ---------------------------------------------------------------------------------------------------------------- turns
+
+
+def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
+    assert room.change("append_turn", role="user", content="hello\nthere") == {"turn": 1, "token_count": 2}
+    result = room.change(
+        "append_turn", role="assistant", content="你好", tools_used=["search"], input_tokens=10, output_tokens=2
+    )
+    assert result == {"turn": 2, "token_count": 2}
+    lines = (room.home / "data/sessions/main/main.jsonl").read_bytes().splitlines()
+    assert orjson.loads(lines[1]) == {
+        "turn": 2,
+        "at": "2026-11-21T06:05:59.123Z",
+        "role": "assistant",
+        "sender": "researcher",
+        "by": "researcher",
+        "content": "你好",
+        "token_count": 2,
+        "tools_used": ["search"],
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "request": "r2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "sender", "shown"),
+    [
+        ("assistant", None, "researcher"),
+        ("user", None, "user"),
+        ("system", None, "system"),
+        ("tool", None, "tool"),
+        ("user", "Maria", "Maria"),
+        ("user", " Maria Callas ", "Maria Callas"),
+        ("assistant", "小熊", "小熊"),
+    ],
+)
+def test_who_speaks_is_the_sender_else_the_folder_for_the_assistant_else_the_role(
+    room: Room, role: str, sender: str | None, shown: str
+) -> None:
+    room.change("append_turn", role=role, content="x", **({} if sender is None else {"sender": sender}))
+    (message,) = room.ask("get_history")["messages"]
+    assert message["sender"] == shown
+    assert orjson.loads((room.home / "data/sessions/main/main.jsonl").read_bytes())["by"] == "researcher"
+    assert room.ask("get_history")["text"] == f"[{shown}]: x\n"
+
+
+@pytest.mark.parametrize(
+    "sender", ["a\nb", "a]: hi [b", "[", "a\u2028b", "a\u202eb", "a\u200bb", "\x00", " ", "\u3164", "a\x1b[1m"]
+)
+def test_a_speaker_that_could_forge_a_line_or_cannot_be_seen_is_refused(room: Room, sender: str) -> None:
+    refusal = room.refused("append_turn", role="user", content="x", sender=sender)
+    assert (refusal.code, refusal.field) == ("invalid", "payload.sender")
+    assert not (room.home / "data").exists()
+
+
+@pytest.mark.parametrize("content", [" ", "\n\n", "\u200b\u2060", "\x00", "\u2800"])
+def test_a_blank_turn_is_refused(room: Room, content: str) -> None:
+    refusal = room.refused("append_turn", role="user", content=content)
+    assert (refusal.code, refusal.field) == ("invalid", "payload.content")
+    assert "nothing was appended" in refusal.message
+
+
+# -------------------------------------------------------------------------------------------------------------- history
+
+
+def test_get_history_gives_lines_and_messages_of_the_same_turns(room: Room) -> None:
+    room.change("append_turn", role="user", content="one\ntwo\u202e")
+    room.now += timedelta(minutes=1)
+    room.change("append_turn", role="assistant", content="three")
+    result = room.ask("get_history")
+    assert result["text"] == "[user]: one\n  two\n[researcher]: three\n"
+    assert result["messages"] == [
+        {"role": "user", "content": "one\ntwo\u202e", "sender": "user", "turn": 1, "at": "2026-11-21T06:05:59.123Z"},
+        {"role": "assistant", "content": "three", "sender": "researcher", "turn": 2, "at": "2026-11-21T06:06:59.123Z"},
+    ]
+    assert (result["tokens"], result["dropped"], result["shortened"]) == (4 + 5, 0, False)
+
+
+def test_get_history_of_an_unknown_session_is_empty(room: Room) -> None:
+    room.change("append_turn", role="user", content="x")
+    result = room.ask("get_history", "other")
+    assert result == {"text": "", "messages": [], "tokens": 0, "dropped": 0, "shortened": False}
+
+
+def test_get_history_takes_a_budget_and_a_number_of_messages(room: Room) -> None:
+    for number in range(60):
+        room.change("append_turn", role="user", content=f"{number:02} " + "x" * 397)
+    assert len(room.ask("get_history")["messages"]) == 50  # the window of the conversation
+    assert len(room.ask("get_history", budget_tokens=0)["messages"]) == 50
+    newest = room.ask("get_history", max_messages=3)
+    assert [message["turn"] for message in newest["messages"]] == [58, 59, 60]
+    assert newest["dropped"] == 0
+    budget = room.ask("get_history", budget_tokens=1000)
+    assert [message["turn"] for message in budget["messages"]] == list(range(52, 61))
+    assert (budget["dropped"], budget["tokens"] <= 1000) == (41, True)
+    tiny = room.ask("get_history", budget_tokens=20)
+    assert (tiny["shortened"], tiny["dropped"]) == (True, 49)
+    assert tiny["text"].endswith("[... shortened]\n")
+    assert tiny["messages"][0]["content"] == "59 " + "x" * 397
+
+
+# -------------------------------------------------------------------------------------------------------------- context
+
+
+def test_get_context_joins_what_people_and_agents_left(room: Room) -> None:
+    (room.home / "AGENT.md").write_text("Be kind.")
+    (room.home / "groups/global").mkdir()
+    (room.home / "groups/global/CLAUDE.md").write_text("Be brief.")
+    (room.home / "groups/main/CLAUDE.md").write_text("You are a badger.")
+    (room.home / "groups/main/summary.md").write_text("We met in spring.")
+    room.change("update_memory", content="likes tea")
+    room.change("append_turn", role="user", content="hello")
+    result = room.ask("get_context", message="What do I like?")
+    assert result["system"] == (
+        "Group: main\n"
+        "\n## Global Context\nBe kind.\n\nBe brief.\n"
+        "\n## Group Context\nYou are a badger.\n"
+        "\n## Remembered Facts\n## Notes (researcher, 2026-11-21 06:05)\n- likes tea\n"
+        "\n## Conversation Summary\nWe met in spring.\n"
+        "\n## Recent Conversation\n[user]: hello\n"
+    )
+    assert result["messages"] == [{"role": "user", "content": "What do I like?"}]
+    assert (result["budget_tokens"], result["is_over_budget"]) == (32_000, False)
+    assert [section["source"] for section in result["sections"]] == [
+        "request",
+        "AGENT.md",
+        "groups/global/CLAUDE.md",
+        "groups/main/CLAUDE.md",
+        "groups/main/MEMORY.md",
+        "groups/main/summary.md",
+        "groups/main/memory",
+        "data/working/main/main/",
+        "data/sessions/main/main.jsonl",
+        "request",
+    ]
+
+
+def test_the_same_state_and_request_give_the_same_bytes(room: Room) -> None:
+    room.change("update_memory", content="likes tea")
+    room.change("append_turn", role="user", content="hello")
+    first = orjson.dumps(room.ask("get_context", message="x", budget_tokens=40))
+    assert orjson.dumps(room.ask("get_context", message="x", budget_tokens=40)) == first
+    assert orjson.dumps(Room(room.home).ask("get_context", message="x", budget_tokens=40)) == first
+
+
+def test_get_context_without_a_message_asks_nothing(room: Room) -> None:
+    result = room.ask("get_context")
+    assert result["messages"] == []
+    assert result["system"] == "Group: main\n"
+
+
+def test_a_file_that_cannot_be_read_is_a_row_and_a_warning_not_an_error(room: Room) -> None:
+    (room.home / "groups/main/CLAUDE.md").mkdir()
+    (room.home / "groups/main/MEMORY.md").write_bytes(b"\xff")
+    (room.home / "AGENT.md").symlink_to("/etc/passwd")
+    with capture_logs() as logs:
+        result = room.ask("get_context")
+    assert result["system"] == "Group: main\n"
+    states = {section["source"]: section["state"] for section in result["sections"]}
+    assert states["groups/main/CLAUDE.md"] == states["groups/main/MEMORY.md"] == states["AGENT.md"] == "unreadable"
+    assert states["groups/main/summary.md"] == "absent"
+    assert sorted(line["file"] for line in logs if line["event"] == "group_file.refused") == [
+        "AGENT.md",
+        "groups/main/CLAUDE.md",
+        "groups/main/MEMORY.md",
+    ]
+
+
+def test_a_budget_of_the_request_counts_and_zero_means_no_limit(room: Room) -> None:
+    for _ in range(40):
+        room.change("append_turn", role="user", content="x" * 396)
+    assert room.ask("get_context", budget_tokens=500)["tokens"] <= 500
+    assert room.ask("get_context", budget_tokens=0)["budget_tokens"] == 0
+    assert room.ask("get_context", budget_tokens=1)["is_over_budget"] is True
+
+
+def test_after_fifty_long_messages_and_one_more_the_debug_log_shows_the_cut_to_about_8000(room: Room) -> None:
+    for number in range(50):
+        room.change("append_turn", role="user", content=f"message {number} " + "long " * 400)
+    room.change("append_turn", role="user", content="and one more")
+    with capture_logs() as logs:
+        result = room.ask("get_context", message="What are my preferences?")
+    (built,) = [line for line in logs if line["event"] == "context.built"]
+    assert built["log_level"] == "debug"
+    assert built["history_tokens_before"] > 24_000
+    assert 7_400 < built["history_tokens"] <= 8_000
+    assert built["tokens"] == result["tokens"]
+    assert "[user]: and one more\n" in result["system"]
+    assert "message 1 " not in result["system"]
+    assert "message 49 " in result["system"]
+    assert all("long" not in str(value) for value in built.values())  # no text of anybody's in the log
+
+
+# ------------------------------------------------------------------------------------------------------------- payloads
+
+
+def test_a_section_of_eighty_characters_and_a_note_of_32768_are_the_longest(room: Room) -> None:
+    room.change("update_memory", content="x" * wire.MAX_NOTE_CHARACTERS, section="s" * wire.MAX_SECTION_CHARACTERS)
+    for payload in ({"content": "x" * (wire.MAX_NOTE_CHARACTERS + 1)}, {"content": "x", "section": "s" * 81}):
+        with pytest.raises(ValueError, match="at most"):
+            wire.UpdateMemory.model_validate(payload)

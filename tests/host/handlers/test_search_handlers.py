@@ -1,0 +1,138 @@
+"""Searching and recalling, on real files; handlers are plain functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.handlers.context_recall import Recaller
+from honeybadger_host.handlers.search import moment
+from honeybadger_host.settings import Recall
+from tests.host.handlers.test_handlers import NOW, Room
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    (tmp_path / "groups" / "main").mkdir(parents=True)
+    return Room(tmp_path)
+
+
+def put(room: Room, name: str, content: str, category: str = "general", **members: Any) -> None:
+    file = f"groups/main/memory/{category}/{name}.json"
+    (room.home / file).parent.mkdir(parents=True, exist_ok=True)
+    (room.home / file).write_bytes(orjson.dumps({"content": content, **members}))
+    room.index.touch(file)
+
+
+def ids(result: Mapping[str, Any]) -> list[str]:
+    return [hit["id"] for hit in result["hits"]]
+
+
+def test_an_entry_is_found_by_its_content_its_tags_and_its_category(room: Room) -> None:
+    put(room, "e1", "Lives in Chicago", "user-preferences/time-zone", tags=["whereabouts"])
+    put(room, "e2", "Drinks tea")
+    for query in ("chicago", "whereabouts", "preferences", "time zone", "Time-Zones"):
+        assert ids(room.ask("search_memory", query=query)) == ["e1"], query
+
+
+def test_what_was_saved_through_the_road_is_found(room: Room) -> None:
+    saved = room.change("save_memory", content="User prefers dark mode", category="user-preferences")
+    room.index.touch(f"groups/main/{saved['file']}")
+    hit = room.ask("search_memory", query="dark modes")["hits"][0]
+    assert (hit["id"], hit["author"], hit["text"]) == (saved["id"], "researcher", "User prefers dark mode")
+    assert hit["source"] == f"groups/main/{saved['file']}"
+
+
+def test_a_hit_shows_what_earned_its_score_and_a_long_text_is_cut(room: Room) -> None:
+    put(room, "e1", "badger " + "x" * 3000)
+    hit = room.ask("search_memory", query="badger")["hits"][0]
+    assert hit["score"] == pytest.approx(sum(hit["points"].values()), abs=0.01)
+    assert hit["words"].keys() == {"badger"}
+    assert (len(hit["text"]), hit["is_cut"]) == (2000, True)
+
+
+def test_without_a_query_the_newest_are_listed(room: Room) -> None:
+    for number in (3, 1, 2):
+        put(room, f"e{number}", "fact", updated=f"2026-05-0{number}T00:00:00Z")
+    listed = room.ask("search_memory", limit=2)
+    assert ids(listed) == ["e3", "e2"]
+    assert [hit["score"] for hit in listed["hits"]] == [None, None]
+
+
+def test_an_end_that_is_a_date_takes_the_whole_day_in() -> None:
+    day = datetime(2026, 5, 4, tzinfo=UTC).timestamp()
+    assert moment("2026-05-04", "since") == day
+    assert moment("2026-05-04", "until", is_end=True) == math.nextafter(day + 86_400, 0)
+    assert moment("2026-05-04T10:00:00+02:00", "until", is_end=True) == day + 8 * 3600
+    assert moment("2026-05-04T10:00", "since") == day + 10 * 3600
+    assert moment(None, "since") is None
+    for wrong in ("2026-02-30", "2026-05-04T25:00"):
+        with pytest.raises(Refusal, match="no date that exists"):
+            moment(wrong, "since")
+
+
+def test_an_end_before_the_beginning_is_refused_and_not_answered_with_nothing(room: Room) -> None:
+    put(room, "e1", "The badger digs")
+    with pytest.raises(Refusal, match="until 2026-05-01 is before since 2026-05-02") as caught:
+        room.ask("search_memory", query="badger", since="2026-05-02", until="2026-05-01")
+    assert caught.value.field == "payload.until"
+    assert room.ask("search_memory", query="badger", since="2026-05-02", until="2026-05-02")["hits"] == []
+
+
+def test_at_most_eight_entries_are_recalled_and_the_others_are_near_misses(room: Room) -> None:
+    for number in range(12):
+        put(room, f"e{number:02}", f"The badger likes dish {number}")
+    context = room.ask("get_context", message="What does the badger like?")
+    rows = context["recalled"]
+    assert [row["state"] for row in rows] == ["new"] * 8 + ["near_miss"] * 4
+    assert all(row["why"] == "8 others match better (recall.results)" for row in rows[8:])
+    assert context["system"].count("\n- [e") == 8
+    assert sum(row["points"]["terms"] > 0 for row in rows) == 12
+
+
+def test_the_users_turn_is_recalled_for_when_it_was_appended_before(room: Room) -> None:
+    put(room, "e1", "The badger lives in Chicago")
+    room.change("append_turn", role="user", content="Where does my badger live?")
+    assert [row["state"] for row in room.ask("get_context")["recalled"]] == ["new"]
+    room.change("append_turn", role="assistant", content="In Chicago")
+    context = room.ask("get_context")
+    assert context["recalled"] == []
+    (why,) = [row["why"] for row in context["sections"] if row["title"] == "Recalled from long-term memory"]
+    assert why == "there is no message to recall for"
+
+
+def test_an_entry_that_is_gone_is_no_longer_in_view(room: Room) -> None:
+    put(room, "e1", "The badger lives in Chicago")
+    room.change("append_turn", role="user", content="hello")
+    assert "[e1]" in room.ask("get_context", message="Where does the badger live?")["system"]
+    room.change("append_turn", role="user", content="Where does the badger live?")
+    (room.home / "groups/main/memory/general/e1.json").unlink()
+    room.index.touch("groups/main/memory/general/e1.json")
+    put(room, "e2", "Something else")
+    assert "[e1]" not in room.ask("get_context", message="And now?")["system"]
+
+
+def test_explaining_a_context_keeps_nothing(room: Room) -> None:
+    put(room, "e1", "The badger lives in Chicago")
+    recaller = Recaller(room.index, Recall(), 8000)
+    recaller.recall("main", "main", "Where does the badger live?", (), NOW, keeps=False)
+    assert room.index.lookups.recalled("main", "main") == {}
+    recaller.recall("main", "main", "Where does the badger live?", (), NOW)
+    assert room.index.lookups.recalled("main", "main") == {"e1": 1}
+
+
+def test_a_context_is_there_when_the_index_cannot_be_used(room: Room) -> None:
+    put(room, "e1", "The badger lives in Chicago")
+    room.index._db.rows("PRAGMA query_only = ON")  # as on a disk that is full or read-only
+    context = room.ask("get_context", message="Where does the badger live?")
+    (why,) = [row["why"] for row in context["sections"] if row["title"] == "Recalled from long-term memory"]
+    assert "the search index cannot be used" in why
+    room.index._db.rows("PRAGMA query_only = OFF")
+    assert "[e1]" in room.ask("get_context", message="Where does the badger live?")["system"]

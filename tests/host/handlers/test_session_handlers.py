@@ -1,0 +1,775 @@
+"""Session documents as requests decide them, slice by slice, on real files and a real journal (CM1-CM5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from honeybadger_agent.wire import REQUEST_TYPES, Refusal
+from honeybadger_host.domain import (
+    Asked,
+    Change,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    Handler,
+    NoteAdded,
+    QueryHandler,
+    TurnAdded,
+)
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.memory.compaction import HEADER, CompactionLimits
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.session_document_store import Sessions, deleted_file, session_file
+from honeybadger_host.memory.turn_log import Conversations
+from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.settings import Settings
+from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Row
+from tests.host.indexes import index_of
+from tests.host.memory.test_session_document import SEED
+
+NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
+FILE: Final = "data/context/main/main.json"
+LATER: Final = 10.0
+"""Seconds after which a broken file is nobody's half-written one, and a session is quiet."""
+Ask = tuple[str, dict[str, Any]]
+
+
+class Room:
+    """The handlers over a home, and of the road what they need: a slice is prepared, decided, written, settled."""
+
+    def __init__(self, home: Path, limits: CompactionLimits | None = None) -> None:
+        self.home = home
+        self.limits = limits or CompactionLimits()
+        self.journal = Journal.open(home / "journal.db")
+        self.now = NOW
+        self.wall_ahead = 0.0
+        self.monotonic = 0.0
+        self.asked = 0
+        self.behind: set[str] = set()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything that is only in memory."""
+        self.conversations = Conversations(
+            self.home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: self.monotonic
+        )
+        self.sessions = Sessions(
+            self.home,
+            self.conversations,
+            self.limits,
+            last_written=self.journal.last_written,
+            is_behind=lambda file: file in self.behind,
+            wall_seconds=lambda: datetime.now(UTC).timestamp() + self.wall_ahead,
+            clock=lambda: self.monotonic,
+        )
+        files = GroupFiles(self.home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576)
+        shelves = Shelves(self.home)
+        self.whole_files = WholeFiles(self.home, [shelves, self.sessions])
+        self.table = build_table(
+            Settings(),
+            Rooms(
+                files=files,
+                conversations=self.conversations,
+                whole_files=self.whole_files,
+                entry_files=EntryFiles(self.home),
+                shelves=shelves,
+                sessions=self.sessions,
+                index=index_of(self.home),
+                journal=self.journal.path,
+            ),
+        )
+
+    @property
+    def file(self) -> Path:
+        return self.home / FILE
+
+    def on_disk(self) -> dict[str, Any]:
+        value = orjson.loads(self.file.read_bytes())
+        assert isinstance(value, dict)
+        return value
+
+    def slice(self, *asks: Ask, session: str = "main") -> list[Mapping[str, Any] | Refusal]:
+        """Return what requests of one slice are answered."""
+        letters = [self._asked(type_, payload, session) for type_, payload in asks]
+        for handler, asked in letters:
+            assert isinstance(handler, ChangeHandler)
+            if handler.prepare is not None:
+                handler.prepare(asked)
+        results: list[Mapping[str, Any] | Refusal] = []
+        changes: list[Change] = []
+        for handler, asked in letters:
+            assert isinstance(handler, ChangeHandler)
+            try:
+                outcome = handler.decide(asked, self.now)
+            except Refusal as refusal:
+                results.append(refusal)
+                continue
+            for change in outcome.changes:
+                assert not isinstance(change, NoteAdded)
+                if isinstance(change, TurnAdded):
+                    self.conversations.foresee(change)
+                    self.sessions.foresee(change)
+                else:
+                    self.whole_files.foresee(change)
+            changes += outcome.changes
+            results.append(outcome.result)
+            REQUEST_TYPES[asks[len(results) - 1][0]].result.model_validate_json(orjson.dumps(outcome.result))
+        self._write(changes)
+        turns = [change for change in changes if isinstance(change, TurnAdded)]
+        self.conversations.settle(turns, turns)
+        self.whole_files.settle()
+        return results
+
+    def change(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
+        [result] = self.slice((type_, payload), session=session)
+        assert not isinstance(result, Refusal), result.message
+        return result
+
+    def refused(self, type_: str, /, **payload: Any) -> Refusal:
+        before = self.file.read_bytes() if self.file.exists() else None
+        [result] = self.slice((type_, payload))
+        assert isinstance(result, Refusal)
+        assert (self.file.read_bytes() if self.file.exists() else None) == before
+        return result
+
+    def say(self, *contents: str, session: str = "main", **more: Any) -> None:
+        """Append turns, all in one slice."""
+        self.slice(
+            *(("append_turn", {"role": "user", "content": content, **more}) for content in contents), session=session
+        )
+
+    def ask(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
+        handler, asked = self._asked(type_, payload, session)
+        assert isinstance(handler, QueryHandler)
+        result = handler.answer(asked, self.now)
+        REQUEST_TYPES[type_].result.model_validate_json(orjson.dumps(result))
+        value = orjson.loads(orjson.dumps(result))
+        assert isinstance(value, dict)
+        return value
+
+    def load(self, session: str = "main") -> Mapping[str, Any]:
+        return self.ask("load_session", session)
+
+    def contents(self, session: str = "main") -> list[str]:
+        return [entry["content"] for entry in self.load(session)["recent_history"]]
+
+    def _asked(self, type_: str, payload: dict[str, Any], session: str) -> tuple[Handler, Asked]:
+        self.asked += 1
+        model = REQUEST_TYPES[type_].payload.model_validate(payload)
+        return self.table[type_], Asked("main", "researcher", f"r{self.asked}", session, model)
+
+    def _write(self, changes: list[Change]) -> None:
+        rows = []
+        for change in changes:
+            offset = row_offset(change) if isinstance(change, FileWritten | FileRemoved) else -1
+            seq = self.journal.next_seq
+            self.journal.next_seq += 1
+            rows.append(Row(seq, 0, "main", "researcher", f"q{seq}", change.row_kind, change.file, offset, change.data))
+            path = self.home / change.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            match change:
+                case FileWritten():
+                    assert change.replaces == (path.read_bytes() if path.exists() else None)
+                    path.write_bytes(change.data)
+                case FileRemoved():
+                    assert change.data == path.read_bytes()
+                    path.unlink()
+                case _:
+                    with path.open("ab") as file:
+                        file.write(change.data)
+        if rows:
+            self.journal.commit(rows, [])
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    room = Room(tmp_path)
+    yield room
+    room.journal.close()
+
+
+# ---------------------------------------------------------------------------------------------------------------- load
+
+
+def test_a_session_nobody_used_is_a_new_empty_document(room: Room) -> None:
+    loaded = room.load()
+    assert {name: loaded[name] for name in SEED} == {
+        **{name: type(value)() for name, value in SEED.items()},
+        "session_id": "main",
+        "tool_stats": {"total_calls": 0, "by_tool": {}, "failures": 0},
+        "last_known_environment": {"workspace": "", "last_update": 0, "system_snapshot": {}},
+        "token_usage": {"total_input": 0, "total_output": 0, "by_session": 0},
+    }
+    assert (loaded["is_new"], loaded["turns"], loaded["tokens"], loaded["file"]) == (True, 0, 0, FILE)
+    assert not room.file.exists()
+
+
+def test_turns_are_in_the_document_as_soon_as_they_are_said(room: Room) -> None:
+    room.say("Create a new file")
+    room.change(
+        "append_turn", role="assistant", content="Done", tools_used=["file_write"], input_tokens=100, output_tokens=7
+    )
+    for _ in range(2):
+        loaded = room.load()
+        seconds = int(NOW.timestamp())
+        assert loaded["recent_history"] == [
+            {"timestamp": seconds, "role": "user", "content": "Create a new file", "token_count": 4},
+            {"timestamp": seconds, "role": "assistant", "content": "Done", "token_count": 1},
+        ]
+        assert loaded["token_usage"] == {"total_input": 104, "total_output": 7, "by_session": 111}
+        assert loaded["tool_stats"] == {"total_calls": 1, "by_tool": {"file_write": 1}, "failures": 0}
+        assert (loaded["turns"], loaded["tokens"], loaded["is_new"]) == (2, 5, False)
+        room.restart()
+
+
+def test_a_turn_costs_no_document(room: Room) -> None:
+    room.say(*(f"message {number}" for number in range(50)))
+    assert not room.file.exists()
+    assert len(room.contents()) == 50
+
+
+# ---------------------------------------------------------------------------------------------------------- compaction
+
+
+def test_the_turn_that_is_one_too_many_compacts_the_document(room: Room) -> None:
+    room.say(*(f"message {number}" for number in range(1, 51)))
+    with capture_logs() as logs:
+        room.say("message 51")
+    [event] = [line for line in logs if line["event"] == "session.compacted"]
+    assert (event["summarised"], event["session"]) == (21, "main")
+    written = room.on_disk()
+    assert [entry["content"] for entry in written["recent_history"]] == [f"message {n}" for n in range(22, 52)]
+    assert written["long_term_summary"].startswith(f"{HEADER}\n- user: message 1\n- user: message 2\n")
+    assert written["honeybadger"] == {"turns": 51}
+    room.say("message 52")
+    assert room.on_disk() == written
+    assert room.contents()[-2:] == ["message 51", "message 52"]
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 100])
+def test_a_long_conversation_is_the_same_however_it_comes_in(tmp_path: Path, at_once: int) -> None:
+    """About one document in twenty turns, each turn once, and totals that count them all."""
+    room = Room(tmp_path)
+    said = [f"message {number}" for number in range(1, 201)]
+    for first in range(0, len(said), at_once):
+        room.say(*said[first : first + at_once])
+    loaded = room.load()
+    shown = [entry["content"] for entry in loaded["recent_history"]]
+    lines = [line.removeprefix("- user: ") for line in loaded["long_term_summary"].splitlines()[1:]]
+    assert lines + shown == said
+    assert len(shown) <= 50
+    assert loaded["token_usage"]["total_input"] == sum(len(text) // 4 for text in said)
+    room.restart()
+    assert room.load() == loaded
+    room.journal.close()
+
+
+def test_too_many_tokens_compact_the_document(tmp_path: Path) -> None:
+    room = Room(tmp_path, CompactionLimits(max_tokens=1000))
+    room.say(*("x" * 800 for _ in range(5)))
+    assert not room.file.exists()
+    room.say("y")
+    assert room.file.exists() is False  # 1000 tokens are not above 1000
+    room.say("x" * 800)
+    loaded = room.load()
+    assert loaded["tokens"] <= 1000
+    assert len(loaded["recent_history"]) == 4
+    assert room.on_disk()["honeybadger"] == {"turns": 7}
+    room.journal.close()
+
+
+def test_compaction_on_demand_says_what_it_did(room: Room) -> None:
+    room.say("Hello")
+    room.change(
+        "update_session", add_facts=["b", "a"], active_tasks=[{"id": "t", "description": "d", "status": "Completed"}]
+    )
+    result = room.change("compact_session")
+    assert (result["is_changed"], result["summarised"], result["facts"], result["tasks"]) == (True, 0, 2, 1)
+    assert room.on_disk()["facts"] == ["a", "b"]
+    before = room.file.stat()
+    assert room.change("compact_session")["is_changed"] is False
+    assert room.file.stat() == before
+    room.now += timedelta(days=1)
+    result = room.change("compact_session")
+    assert (result["is_changed"], result["tasks_removed"], result["tasks"]) == (True, 1, 0)
+
+
+def test_a_log_that_is_older_than_its_document_is_folded_in_once(room: Room) -> None:
+    """Ten thousand turns of a host that had no documents yet."""
+    room.say(*(f"message {number}" for number in range(1, 1201)))
+    room.file.unlink()
+    room.restart()
+    loaded = room.load()
+    assert [entry["content"] for entry in loaded["recent_history"]] == [f"message {n}" for n in range(1171, 1201)]
+    summary = loaded["long_term_summary"].splitlines()
+    assert summary[-1] == "- user: message 1170"
+    assert summary[1] == f"[... {1170 - (len(summary) - 2)} older messages left out, see the session's log]"
+    room.say("message 1201")
+    assert room.on_disk()["honeybadger"] == {"turns": 1201}
+    assert len(room.contents()) == 30
+
+
+# -------------------------------------------------------------------------------------------------------------- update
+
+
+def test_an_update_changes_what_it_names_and_nothing_else(room: Room) -> None:
+    room.say("Hello")
+    room.change("update_session", add_facts=["User speaks English"], system_state={"a": {"b": 1, "c": 2}, "d": 3})
+    state = room.change(
+        "update_session",
+        system_state={"a": {"b": None, "e": [1]}, "d": None},
+        long_term_summary="It began well.",
+        last_known_environment={"workspace": "/home/user/project", "system_snapshot": {"disk_usage_percent": 45.2}},
+        tool_calls=[{"tool": "echo", "calls": 3, "failures": 1}],
+    )
+    written = room.on_disk()
+    assert written["system_state"] == {"a": {"c": 2, "e": [1]}}
+    assert written["facts"] == ["User speaks English"]
+    assert written["long_term_summary"] == "It began well."
+    assert written["last_known_environment"] == {
+        "workspace": "/home/user/project",
+        "last_update": int(NOW.timestamp()),
+        "system_snapshot": {"disk_usage_percent": 45.2},
+    }
+    assert written["tool_stats"] == {"total_calls": 3, "by_tool": {"echo": 3}, "failures": 1}
+    assert [entry["content"] for entry in written["recent_history"]] == ["Hello"]
+    assert written["honeybadger"] == {"turns": 1}
+    assert (state["facts"], state["entries"], state["turns"], state["file"]) == (1, 1, 1, FILE)
+    assert state["version"] == room.load()["version"]
+
+
+def test_facts_are_added_once_and_removed_word_for_word(room: Room) -> None:
+    room.change("update_session", add_facts=["b", " a\n ", "b"])
+    assert room.on_disk()["facts"] == ["b", "a"]
+    room.change("update_session", remove_facts=["b"], add_facts=["c"])
+    assert room.on_disk()["facts"] == ["a", "c"]
+    refusal = room.refused("update_session", remove_facts=["B"], add_facts=["d"])
+    assert (refusal.code, refusal.field) == ("not_found", "payload.remove_facts.0")
+
+
+def test_a_task_starts_moves_on_and_ends(room: Room) -> None:
+    start = int(NOW.timestamp())
+    room.change("update_session", active_tasks=[{"id": "task_001", "description": "Monitor"}])
+    task = {"id": "task_001", "description": "Monitor", "created_at": start}
+    assert room.on_disk()["active_tasks"] == [{**task, "status": "Running", "progress": 0.0, "updated_at": start}]
+    room.now += timedelta(seconds=60)
+    room.change("update_session", active_tasks=[{"id": "task_001", "progress": 0.5}, {"id": "b", "description": "B"}])
+    room.change("update_session", active_tasks=[{"id": "task_001", "status": "Completed", "progress": 1}])
+    first, second = room.on_disk()["active_tasks"]
+    assert first == {**task, "status": "Completed", "progress": 1.0, "updated_at": start + 60}
+    assert second["id"] == "b"
+    room.change("update_session", remove_tasks=["b"])
+    assert [item["id"] for item in room.on_disk()["active_tasks"]] == ["task_001"]
+    for payload, code, field in (
+        ({"active_tasks": [{"id": "new"}]}, "invalid", "payload.active_tasks.0.description"),
+        ({"remove_tasks": ["task_001", "b"]}, "not_found", "payload.remove_tasks.1"),
+    ):
+        refusal = room.refused("update_session", **payload)
+        assert (refusal.code, refusal.field) == (code, field)
+
+
+def test_an_update_of_what_has_changed_since_it_was_read_is_a_conflict(room: Room) -> None:
+    version = room.load()["version"]
+    room.say("turns are no conflict")
+    room.change("update_session", expected_version=version, add_facts=["a"])
+    for type_, payload in (("update_session", {"add_facts": ["b"]}), ("delete_session", {})):
+        refusal = room.refused(type_, expected_version=version, **payload)
+        assert (refusal.code, refusal.field) == ("conflict", "payload.expected_version")
+    assert room.load()["version"] in refusal.message
+
+
+def test_requests_of_one_slice_see_each_other(room: Room) -> None:
+    version = room.load()["version"]
+    results = room.slice(
+        ("append_turn", {"role": "user", "content": "one"}),
+        ("update_session", {"add_facts": ["a"], "expected_version": version}),
+        ("append_turn", {"role": "user", "content": "two"}),
+        ("update_session", {"add_facts": ["b"], "expected_version": version}),
+        ("update_session", {"add_facts": ["c"]}),
+    )
+    assert [isinstance(result, Refusal) for result in results] == [False, False, False, True, False]
+    loaded = room.load()
+    assert loaded["facts"] == ["a", "c"]
+    assert [entry["content"] for entry in loaded["recent_history"]] == ["one", "two"]
+    assert room.on_disk()["honeybadger"] == {"turns": 2}
+
+
+@pytest.mark.parametrize(
+    ("payload", "code", "field"),
+    [
+        ({}, "invalid", "payload"),
+        ({"expected_version": "x"}, "invalid", "payload"),
+        ({"add_facts": ["a", " \u200b"]}, "invalid", "payload.add_facts.1"),
+        ({"long_term_summary": "x" * 6001}, "too_large", "payload.long_term_summary"),
+        ({"system_state": {"a": "x" * 70_000}}, "too_large", "payload.system_state"),
+        ({"last_known_environment": {"system_snapshot": {"a": "x" * 70_000}}}, "too_large", None),
+        ({"tool_calls": [{"tool": "\u200b"}]}, "invalid", "payload.tool_calls.0.tool"),
+        ({"active_tasks": [{"id": " ", "description": "x"}]}, "invalid", "payload.active_tasks.0.id"),
+    ],
+)
+def test_a_wrong_update_is_refused_and_changes_nothing(
+    room: Room, payload: dict[str, Any], code: str, field: str | None
+) -> None:
+    refusal = room.refused("update_session", **payload)
+    assert refusal.code == code
+    assert field is None or refusal.field == field
+
+
+def test_a_document_holds_a_thousand_facts_and_two_hundred_tasks(room: Room) -> None:
+    for first in range(0, 1000, 100):
+        room.change("update_session", add_facts=[f"fact {number}" for number in range(first, first + 100)])
+    assert room.refused("update_session", add_facts=["one more"]).code == "too_large"
+    for first in range(0, 200, 100):
+        room.change(
+            "update_session", active_tasks=[{"id": f"t{n}", "description": "d"} for n in range(first, first + 100)]
+        )
+    assert room.refused("update_session", active_tasks=[{"id": "t200", "description": "d"}]).code == "too_large"
+    room.change("update_session", active_tasks=[{"id": "t199", "progress": 0.5}])
+
+
+def test_credentials_do_not_come_into_a_document_by_any_member(room: Room) -> None:
+    key = "AKIAIOSFODNN7EXAMPLQ"
+    result = room.change(
+        "update_session",
+        system_state={"aws": {"list": [f"key {key}"]}, "pin": 4711, "password": "hunter2-Zebra", "port": 8080},
+        add_facts=[f"the key is {key}"],
+        long_term_summary=f"We used {key}.",
+        active_tasks=[{"id": "t", "description": f"rotate {key}"}],
+        last_known_environment={"workspace": f"/home/{key}", "system_snapshot": {"token": key}},
+    )
+    text = room.file.read_text()
+    assert key not in text
+    assert "hunter2" not in text
+    assert "4711" not in text
+    assert '"port": 8080' in text
+    assert result["neutralised"]["secrets"] >= 7
+
+
+def test_hidden_characters_do_not_come_into_a_document(room: Room) -> None:
+    result = room.change("update_session", add_facts=["a\u202eb\nc"], system_state={"k\u200b": "v\u2066"})
+    assert room.on_disk()["facts"] == ["ab c"]
+    assert room.on_disk()["system_state"] == {"k": "v"}
+    assert result["neutralised"] == {"bidi characters": 2, "line breaks": 1, "zero-width characters": 1}
+
+
+# -------------------------------------------------------------------------------------------------------------- delete
+
+
+def test_a_deleted_document_is_gone_and_what_was_said_before_does_not_come_back(room: Room) -> None:
+    room.say("before")
+    room.change("update_session", add_facts=["a"])
+    room.say("just before")
+    result = room.change("delete_session")
+    log = "data/sessions/main/main.jsonl"
+    assert result == {"session": "main", "is_deleted": True, "file": FILE, "log": log}
+    assert not room.file.exists()
+    assert len((room.home / log).read_bytes().splitlines()) == 2
+    for _ in range(2):
+        loaded = room.load()
+        assert (loaded["facts"], loaded["recent_history"], loaded["is_new"]) == ([], [], True)
+        assert loaded["token_usage"]["by_session"] == 0
+        room.restart()
+    room.say("after")
+    room.restart()
+    assert room.contents() == ["after"]
+    tombstone = orjson.loads((room.home / deleted_file("main", "main")).read_bytes())
+    assert tombstone == {"session_id": "main", "turns": 2, "deleted_at": "2026-11-21T06:05:59Z", "by": "researcher"}
+
+
+def test_a_session_is_deleted_again_and_again(room: Room) -> None:
+    assert room.change("delete_session") == {"session": "main", "is_deleted": False, "file": FILE, "log": None}
+    for number in range(3):
+        room.say(f"said {number}")  # it has a log only
+        assert room.change("delete_session")["is_deleted"] is True
+        assert room.change("delete_session")["is_deleted"] is False
+        room.change("update_session", add_facts=["a"])
+        assert room.load()["facts"] == ["a"]
+        assert room.change("delete_session")["is_deleted"] is True
+    assert room.contents() == []
+
+
+def test_a_deletion_and_what_follows_it_may_stand_in_one_slice(room: Room) -> None:
+    room.say("before")
+    room.change("update_session", add_facts=["a"])
+    room.slice(
+        ("append_turn", {"role": "user", "content": "just before"}),
+        ("delete_session", {}),
+        ("append_turn", {"role": "user", "content": "after"}),
+        ("update_session", {"add_facts": ["b"]}),
+        ("delete_session", {}),
+        ("append_turn", {"role": "user", "content": "in the end"}),
+    )
+    room.restart()
+    assert room.contents() == ["in the end"]
+    assert room.load()["facts"] == []
+
+
+def test_what_a_deletion_forgot_is_known_from_the_journal_when_its_file_is_damaged(room: Room) -> None:
+    room.say("before")
+    room.change("delete_session")
+    (room.home / deleted_file("main", "main")).write_text("{")
+    room.restart()
+    assert room.contents() == []
+    (room.home / deleted_file("main", "never")).write_text("{")
+    with capture_logs() as logs:
+        assert room.contents("never") == []
+    assert [line["event"] for line in logs] == ["session.mark_lost"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- list
+
+
+def test_sessions_are_listed_with_what_is_in_them_the_newest_first(room: Room) -> None:
+    assert room.ask("list_sessions") == {"sessions": [], "total": 0}
+    room.change("update_session", "with:file", add_facts=["a"])
+    room.say("Hello there", session="log-only")
+    room.say("Hello", "again", session="both")
+    room.change("update_session", "both", add_facts=["a"])
+    (room.file.parent / "notes of mine.json").write_text("{}")
+    (room.file.parent / "both.json.deleted").write_text("{}")
+    listed = room.ask("list_sessions")
+    assert listed["total"] == 3
+    rows = {row["session"]: row for row in listed["sessions"]}
+    assert (rows["log-only"]["turns"], rows["log-only"]["tokens"], rows["log-only"]["has_file"]) == (1, 2, False)
+    assert (rows["both"]["entries"], rows["both"]["has_file"], rows["with:file"]["entries"]) == (2, True, 0)
+    times = [row["updated_at"] for row in listed["sessions"]]
+    assert times == sorted(times, reverse=True)
+
+
+def test_a_list_comes_in_pages(room: Room) -> None:
+    for number in range(7):
+        room.say("x", session=f"s{number}")
+    pages = [room.ask("list_sessions", limit=3, offset=first) for first in (0, 3, 6, 9)]
+    assert [len(page["sessions"]) for page in pages] == [3, 3, 1, 0]
+    assert {row["session"] for page in pages for row in page["sessions"]} == {f"s{n}" for n in range(7)}
+    assert all(page["total"] == 7 for page in pages)
+
+
+def test_a_document_that_cannot_be_read_hides_no_other_in_the_list(room: Room) -> None:
+    room.change("update_session", "good", add_facts=["a"])
+    (room.file.parent / "bad.json").write_text("{")
+    rows = {row["session"]: row for row in room.ask("list_sessions")["sessions"]}
+    assert rows["good"]["entries"] == 0
+    assert "cannot be read: it is not JSON" in rows["bad"]["problem"]
+    assert (room.file.parent / "bad.json").read_text() == "{"
+
+
+# -------------------------------------------------------------------------------------------------------------- people
+
+
+def test_what_a_person_writes_into_the_file_counts_and_is_kept(room: Room) -> None:
+    room.say("Hello")
+    room.change("update_session", add_facts=["a"])
+    edited = room.on_disk()
+    edited["facts"] = ["edited"]
+    edited["my_note"] = 1
+    room.file.write_text(orjson.dumps(edited).decode())
+    assert room.load()["facts"] == ["edited"]
+    room.say("more")
+    room.change("update_session", add_facts=["b"])
+    assert room.on_disk()["facts"] == ["edited", "b"]
+    assert room.on_disk()["my_note"] == 1
+    assert room.contents() == ["Hello", "more"]
+
+
+def test_a_file_without_our_mark_goes_as_far_as_its_newest_message(room: Room) -> None:
+    room.say("one", "two")
+    room.now += timedelta(seconds=5)
+    room.change("update_session", add_facts=["a"])
+    edited = room.on_disk()
+    del edited["honeybadger"]
+    room.file.write_bytes(orjson.dumps(edited))
+    room.say("three")
+    room.restart()
+    assert room.contents() == ["one", "two", "three"]
+
+
+def test_a_document_from_elsewhere_is_taken_up(room: Room) -> None:
+    path = room.home / session_file("main", "user:agent:timestamp")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(orjson.dumps(SEED))
+    loaded = room.load("user:agent:timestamp")
+    assert {name: loaded[name] for name in SEED} == SEED
+    room.say("Hello", session="user:agent:timestamp")
+    assert len(room.contents("user:agent:timestamp")) == 4
+
+
+def test_a_file_that_was_removed_by_hand_is_made_again_from_the_log(room: Room) -> None:
+    room.say("one")
+    room.change("update_session", add_facts=["a"])
+    room.file.unlink()
+    loaded = room.load()
+    assert loaded["facts"] == []
+    assert room.contents() == ["one"]
+    room.change("update_session", add_facts=["b"])
+    assert room.on_disk()["facts"] == ["b"]
+
+
+def test_a_log_that_was_removed_by_hand_begins_anew_behind_the_document(room: Room) -> None:
+    room.say("one", "two", "three")
+    room.change("update_session", add_facts=["a"])
+    (room.home / "data/sessions/main/main.jsonl").unlink()
+    room.restart()
+    room.now += timedelta(seconds=5)
+    room.say("four")
+    assert room.contents() == ["one", "two", "three", "four"]
+    room.change("update_session", add_facts=["b"])
+    room.say("five")
+    room.restart()
+    assert room.contents() == ["one", "two", "three", "four", "five"]
+
+
+# ------------------------------------------------------------------------------------------------------------- corrupt
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize("broken", [b"", b'{"facts": ["a",]}', b"\x00" * 500, b'{"facts": 5}'])
+def test_a_corrupt_file_is_set_aside_and_the_last_good_generation_served(
+    room: Room, broken: bytes, in_memory: bool
+) -> None:
+    room.say("one")
+    room.change("update_session", add_facts=["a"])
+    room.say("two")
+    good = room.file.read_bytes()
+    room.load()
+    if not in_memory:
+        room.restart()
+    room.file.write_bytes(broken)
+    room.wall_ahead = LATER
+    with capture_logs() as logs:
+        loaded = room.load()
+    assert loaded["facts"] == ["a"]
+    assert [entry["content"] for entry in loaded["recent_history"]] == ["one", "two"]
+    [event] = [line for line in logs if line["event"] == "session.set_aside"]
+    assert event["log_level"] == "warning"
+    aside = room.file.with_name(event["to"])
+    assert aside.name.startswith("main.json.corrupt-")
+    assert aside.read_bytes() == broken
+    reason = orjson.loads(aside.with_name(f"{aside.name}.reason").read_bytes())
+    assert reason["why"] == event["why"]
+    assert "mend" in reason["now_what"]
+    assert room.file.read_bytes() == good
+    room.change("update_session", add_facts=["b"])
+    assert room.on_disk()["facts"] == ["a", "b"]
+    assert room.contents() == ["one", "two"]
+
+
+def test_a_corrupt_file_nobody_knows_a_good_one_of_leaves_the_log(room: Room) -> None:
+    room.say("one")
+    room.file.parent.mkdir(parents=True)
+    room.file.write_text("{")
+    room.wall_ahead = LATER
+    assert room.contents() == ["one"]
+    assert not room.file.exists()
+    room.change("update_session", add_facts=["b"])
+    assert room.on_disk()["facts"] == ["b"]
+
+
+def test_several_corrupt_files_are_all_kept(room: Room) -> None:
+    room.change("update_session", add_facts=["a"])
+    room.wall_ahead = LATER
+    for number in range(3):
+        room.file.write_text(f"{{ {number}")
+        assert room.load()["facts"] == ["a"]
+    kept = sorted(path.read_text() for path in room.file.parent.glob("*.corrupt-*") if path.suffix != ".reason")
+    assert kept == ["{ 0", "{ 1", "{ 2"]
+
+
+def test_a_file_that_an_editor_has_half_written_is_left_to_it(room: Room) -> None:
+    room.change("update_session", add_facts=["a"])
+    half = room.file.read_bytes()[:40]
+    room.file.write_bytes(half)
+    assert room.load()["facts"] == ["a"]
+    with pytest.raises(WorldFailed, match="somebody may be saving it"):
+        room.change("update_session", add_facts=["b"])
+    with capture_logs() as logs:
+        room.say("a turn does not need the document")
+    assert [line["event"] for line in logs] == ["session.passed_over"]
+    assert room.file.read_bytes() == half
+    edited = {**SEED, "session_id": "main", "facts": ["edited"]}
+    room.file.write_bytes(orjson.dumps(edited))
+    assert room.load()["facts"] == ["edited"]
+
+
+@pytest.mark.parametrize("place", [FILE, "data/sessions/main/main.jsonl"])
+def test_something_in_the_way_is_said_and_changes_nothing(room: Room, place: str) -> None:
+    (room.home / place).mkdir(parents=True)
+    with pytest.raises(WorldFailed, match="file"):
+        room.load()
+    with pytest.raises(WorldFailed, match="file"):
+        room.change("update_session", add_facts=["a"])
+
+
+def test_while_a_file_cannot_be_written_the_journal_counts(room: Room) -> None:
+    """A disk that was full after the commit: what was acknowledged is not lost to the next update."""
+    room.change("update_session", add_facts=["a"])
+    old = room.file.read_bytes()
+    room.say("said")
+    room.change("update_session", add_facts=["b"])
+    room.file.write_bytes(old)
+    room.behind.add(FILE)
+    assert room.load()["facts"] == ["a", "b"]
+    assert room.contents() == ["said"]
+    room.sessions.write_out_all()
+    assert room.file.read_bytes() == old
+    room.behind.clear()
+    room.file.write_bytes(room.journal.last_written(FILE) or b"")
+    room.change("update_session", add_facts=["c"])
+    assert room.on_disk()["facts"] == ["a", "b", "c"]
+
+
+# ----------------------------------------------------------------------------------------------------------- write out
+
+
+def test_the_file_is_brought_up_to_date_when_the_session_is_quiet(room: Room) -> None:
+    room.say("one", "two")
+    assert not room.sessions.write_out()
+    room.monotonic += LATER
+    assert room.sessions.write_out()
+    assert not room.sessions.write_out()
+    assert [entry["content"] for entry in room.on_disk()["recent_history"]] == ["one", "two"]
+    assert room.on_disk()["honeybadger"] == {"turns": 2}
+    assert room.file.stat().st_mode & 0o777 == 0o600
+    room.say("three")
+    assert room.contents() == ["one", "two", "three"]
+    room.change("update_session", add_facts=["a"])
+    room.monotonic += LATER
+    assert not room.sessions.write_out()
+
+
+def test_a_person_who_saves_the_file_meanwhile_wins(room: Room) -> None:
+    room.say("one")
+    room.change("update_session", add_facts=["a"])
+    room.say("two")
+    edited = orjson.dumps({**room.on_disk(), "facts": ["edited"]})
+    room.file.write_bytes(edited)
+    room.sessions.write_out_all()
+    assert room.on_disk()["facts"] == ["edited"]
+    assert room.contents() == ["one", "two"]
+
+
+def test_at_the_end_every_file_is_brought_up_to_date(room: Room) -> None:
+    for session in ("a", "b", "c"):
+        room.say("Hello", session=session)
+    room.sessions.write_out_all()
+    assert sorted(path.name for path in room.file.parent.iterdir()) == ["a.json", "b.json", "c.json"]
+
+
+def test_memory_keeps_only_so_many_documents(room: Room) -> None:
+    room.sessions._max_sessions = 3
+    for number in range(10):
+        room.change("update_session", f"s{number}", add_facts=[f"fact {number}"])
+        room.load(f"s{number}")
+    assert len(room.sessions._generations) == 3
+    assert room.load("s0")["facts"] == ["fact 0"]

@@ -1,0 +1,416 @@
+"""What requests of working memory are decided and answered, on real files (RB6, RB12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent.wire import REQUEST_TYPES, Refusal
+from honeybadger_host.domain import Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.memory.compaction import CompactionLimits
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations
+from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.settings import Settings
+from honeybadger_host.storage.atomic_files import WholeFiles, bring_up, row_offset
+from honeybadger_host.storage.journal_schema import Row
+from tests.host.indexes import index_of
+
+NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
+SAVE, GET, SEARCH, LIST = (
+    "save_to_working_memory",
+    "get_from_working_memory",
+    "search_working_memory",
+    "list_working_memory",
+)
+
+
+class Room:
+    """The handlers over a home, and the road as far as they need it: several requests may share a slice."""
+
+    def __init__(self, home: Path, **settings: Any) -> None:
+        self.home = home
+        self.now = NOW
+        self.shelves = Shelves(home)
+        self.whole_files = WholeFiles(home, [self.shelves])
+        files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=0)
+        conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=1024, clock=lambda: 0.0)
+        sessions = Sessions(home, conversations, CompactionLimits(), last_written=lambda file: None)
+        rooms = Rooms(
+            files=files,
+            conversations=conversations,
+            whole_files=self.whole_files,
+            entry_files=EntryFiles(home),
+            shelves=self.shelves,
+            sessions=sessions,
+            index=index_of(home),
+            journal=home / "journal.db",
+        )
+        self.table = build_table(Settings.model_validate(settings), rooms)
+        self.asked = 0
+        self.decided: list[FileWritten] = []
+
+    def decide(self, session: str = "main", group: str = "main", /, **payload: Any) -> Outcome:
+        """Decide one save of a slice that is not written yet."""
+        handler = self.table[SAVE]
+        assert isinstance(handler, ChangeHandler)
+        asked = self._asked(SAVE, session, group, payload)
+        if handler.prepare is not None:
+            handler.prepare(asked)
+        outcome = handler.decide(asked, self.now)
+        for change in outcome.changes:
+            assert isinstance(change, FileWritten)
+            self.whole_files.foresee(change)
+            self.decided.append(change)
+        REQUEST_TYPES[SAVE].result.model_validate(dict(outcome.result))
+        return outcome
+
+    def write(self) -> None:
+        """Write the slice."""
+        for change in self.decided:
+            (self.home / change.file).parent.mkdir(parents=True, exist_ok=True)
+            row = Row(1, 1, change.group, "bee", "r", change.row_kind, change.file, row_offset(change), change.data)
+            assert bring_up(self.home / change.file, change.file, [row])
+        self.decided.clear()
+        self.whole_files.settle()
+
+    def save(self, session: str = "main", group: str = "main", /, **payload: Any) -> Mapping[str, Any]:
+        outcome = self.decide(session, group, **payload)
+        self.write()
+        return outcome.result
+
+    def refused(self, session: str = "main", /, **payload: Any) -> Refusal:
+        with pytest.raises(Refusal) as caught:
+            self.decide(session, **payload)
+        self.whole_files.settle()
+        return caught.value
+
+    def ask(self, type_: str, session: str = "main", group: str = "main", /, **payload: Any) -> dict[str, Any]:
+        handler = self.table[type_]
+        assert isinstance(handler, QueryHandler)
+        result = handler.answer(self._asked(type_, session, group, payload), self.now)
+        REQUEST_TYPES[type_].result.model_validate_json(orjson.dumps(result))
+        return dict(result)
+
+    def get(self, key: str, session: str = "main", group: str = "main") -> str | None:
+        """Return the data of a key, None when it is answered with not_found."""
+        try:
+            return str(self.ask(GET, session, group, key=key)["data"])
+        except Refusal as refusal:
+            if (refusal.code, refusal.field) != ("not_found", "payload.key"):
+                raise
+            return None
+
+    def listed(self, session: str = "main", group: str = "main") -> list[str]:
+        return [entry["key"] for entry in self.ask(LIST, session, group)["entries"]]
+
+    def _asked(self, type_: str, session: str, group: str, payload: dict[str, Any]) -> Asked:
+        self.asked += 1
+        parsed = REQUEST_TYPES[type_].payload.model_validate(payload)
+        return Asked(group, "researcher", f"r{self.asked}", session, parsed)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+# -------------------------------------------------------------------------------------------------------- save and get
+
+
+def test_what_is_saved_is_there_for_five_minutes(room: Room) -> None:
+    result = room.save(key="page", data="text\tof a page", category="web-content", tags=["github", "rockbot", "github"])
+    assert result == {"key": "page", "expires_at": "2026-11-21T06:10:59.123Z", "replaced": False}
+    assert room.ask(GET, key="page") == {
+        "key": "page",
+        "data": "text\tof a page",
+        "category": "web-content",
+        "tags": ["github", "rockbot"],
+        "stored_at": "2026-11-21T06:05:59.123Z",
+        "expires_at": "2026-11-21T06:10:59.123Z",
+        "by": "researcher",
+        "characters": 14,
+    }
+    room.now = NOW + timedelta(minutes=5) - timedelta(milliseconds=1)
+    assert room.get("page") == "text\tof a page"
+    room.now = NOW + timedelta(minutes=5)
+    assert room.get("page") is None
+    assert room.listed() == []
+    assert room.ask(SEARCH, query="page")["hits"] == []
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expires_at"), [(90, "07:35:59.123Z"), (0.5, "06:06:29.123Z"), (1e-9, "06:05:59.124Z")]
+)
+def test_an_entry_may_say_how_long_it_lives(room: Room, minutes: float, expires_at: str) -> None:
+    assert room.save(key="k", data="x", ttl_minutes=minutes)["expires_at"] == f"2026-11-21T{expires_at}"
+
+
+def test_a_life_over_the_limit_is_refused_with_where_to_put_it(room: Room) -> None:
+    refusal = room.refused(key="k", data="x", ttl_minutes=1441)
+    assert (refusal.code, refusal.field) == ("invalid", "payload.ttl_minutes")
+    assert "at most 1440 (working.max_ttl_minutes)" in refusal.message
+    assert room.refused(key="k", data="x", ttl_minutes=1e308).code == "invalid"
+    assert room.listed() == []
+
+
+def test_the_same_key_again_replaces_data_expiry_and_labels(room: Room) -> None:
+    room.save(key="k", data="old", category="c", tags=["t"], ttl_minutes=60)
+    room.now += timedelta(minutes=1)
+    result = room.save(key="k", data="new")
+    assert (result["replaced"], result["expires_at"]) == (True, "2026-11-21T06:11:59.123Z")
+    entry = room.ask(GET, key="k")
+    assert (entry["data"], entry["category"], entry["tags"]) == ("new", None, [])
+    assert room.listed() == ["k"]
+    room.now += timedelta(minutes=10)
+    assert room.save(key="k", data="newer")["replaced"] is False
+
+
+def test_keys_differ_by_case_and_by_every_character(room: Room) -> None:
+    given = ["a", "A", "ab", "a/b", "a%2fb", "..", "é", "e\u0301", "a b", "x" * 100, "x" * 99 + "X"]
+    for key in given:
+        room.save(key=key, data=f"of {key}")
+    assert room.listed() == sorted(given)
+    assert [room.get(key) for key in given] == [f"of {key}" for key in given]
+    assert {path.suffix for path in (room.home / "data/working/main/main").iterdir()} == {".json"}
+
+
+def test_session_a_never_sees_session_ab_nor_a_group_another(room: Room) -> None:
+    for session, group in (("a", "main"), ("ab", "main"), ("A", "main"), ("a", "kitchen")):
+        room.save(session, group, key="k", data=f"{group} {session} secretword")
+        room.save(session, group, key=f"only {group} {session}", data="y")
+    for session, group in (("a", "main"), ("ab", "main"), ("A", "main"), ("a", "kitchen")):
+        assert room.get("k", session, group) == f"{group} {session} secretword"
+        assert room.listed(session, group) == ["k", f"only {group} {session}"]
+        (hit,) = room.ask(SEARCH, session, group, query="secretword")["hits"]
+        assert hit["text"] == f"{group} {session} secretword"
+        system = room.ask("get_context", session, group)["system"]
+        assert [line for line in system.splitlines() if line.startswith("- only")] == [
+            f"- only {group} {session}: expires in 4m59s"
+        ]
+    assert room.get("only main ab", "a") is None
+    assert room.listed("b") == []
+
+
+def test_a_key_that_is_not_there_is_not_found_with_the_nearest_that_is(room: Room) -> None:
+    room.save(key="chunked-page-1", data="x")
+    with pytest.raises(Refusal, match=r"did you mean 'chunked-page-1'\?") as caught:
+        room.ask(GET, key="chunked_page_1")
+    assert caught.value.code == "not_found"
+    with pytest.raises(Refusal, match="list_working_memory shows what is there"):
+        room.ask(GET, "other", key="chunked_page_1")
+
+
+@pytest.mark.parametrize(
+    "key", ["", " ", " k", "k ", "a\nb", "a\u2028b", "a\x00b", "\u200b", "a\u202eb", "a\u200bb", "\u2800", "a\rb"]
+)
+def test_a_key_that_could_forge_a_line_or_hides_something_is_refused(room: Room, key: str) -> None:
+    if not key:
+        with pytest.raises(ValueError, match="at least 1"):
+            REQUEST_TYPES[SAVE].payload.model_validate({"key": key, "data": "x"})
+        return
+    refusal = room.refused(key=key, data="x")
+    assert (refusal.code, refusal.field) == ("invalid", "payload.key")
+    assert not (room.home / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        ({"data": " \n\u200b"}, "payload.data"),
+        ({"data": "x", "category": " "}, "payload.category"),
+        ({"data": "x", "tags": ["a", "\u200b"]}, "payload.tags"),
+    ],
+)
+def test_a_blank_part_is_refused(room: Room, payload: dict[str, Any], field: str) -> None:
+    refusal = room.refused(key="k", **payload)
+    assert (refusal.code, refusal.field) == ("invalid", field)
+    assert "nothing was saved" in refusal.message
+
+
+def test_text_is_neutralised_and_that_is_said(room: Room) -> None:
+    result = room.save(key="k", data="a\r\nb\U000e0041", category="x\ny", tags=["t\u202e"])
+    assert result["neutralised"] == {"line breaks": 1, "zero-width characters": 1, "bidi characters": 1}
+    entry = room.ask(GET, key="k")
+    assert (entry["data"], entry["category"], entry["tags"]) == ("a\nb", "x y", ["t"])
+
+
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def test_credentials_do_not_become_working_memory(room: Room) -> None:
+    result = room.save(key="page", data=f"token {TOKEN}", tags=[TOKEN])
+    assert result["neutralised"]["secrets"] == 2
+    room.save(key="wifi password", data="correct-horse-9")
+    for key in ("page", "wifi password"):
+        assert "[REDACTED:" in str(room.get(key))
+    refusal = room.refused(key=TOKEN, data="x")
+    assert (refusal.code, refusal.field) == ("invalid", "payload.key")
+    assert room.refused(TOKEN, key="k", data="x").field == "session"
+    kept = b"".join(path.read_bytes() for path in room.home.rglob("*.json"))
+    assert TOKEN.encode() not in kept
+    assert not [path for path in room.home.rglob("*") if "ghp_" in path.name]
+
+
+def test_a_host_that_refuses_credentials_refuses_them_here_too(tmp_path: Path) -> None:
+    room = Room(tmp_path, security={"secrets": "refuse"})
+    assert room.refused(key="k", data=f"token {TOKEN}").field == "payload.data"
+
+
+# -------------------------------------------------------------------------------------------------------------- limits
+
+
+def test_the_fifty_first_entry_is_an_error_that_says_what_to_do(room: Room) -> None:
+    for number in range(50):
+        room.now += timedelta(seconds=1)
+        room.save(key=f"k{number}", data="x")
+    refusal = room.refused(key="one more", data="x")
+    assert (refusal.code, refusal.field) == ("too_large", "payload.key")
+    assert "holds 50 entries, the limit is 50 (working.max_entries)" in refusal.message
+    assert "the next one expires in 4m10s; nothing was saved" in refusal.message
+    assert len(room.listed()) == 50
+    assert room.save(key="k7", data="new")["replaced"] is True
+    assert room.save("other", key="one more", data="x")
+    room.now = NOW + timedelta(minutes=5, seconds=1)
+    room.save(key="one more", data="x")
+    assert "k0" not in room.listed()
+
+
+def test_requests_of_one_slice_count_each_other(tmp_path: Path) -> None:
+    room = Room(tmp_path, working={"max_entries": 2})
+    room.decide(key="a", data="1")
+    room.decide(key="b", data="1")
+    assert room.decide(key="a", data="2").result["replaced"] is True
+    with pytest.raises(Refusal, match="the limit is 2"):
+        room.decide(key="c", data="1")
+    room.decide("other", key="c", data="1")
+    room.write()
+    assert (room.listed(), room.get("a"), room.listed("other")) == (["a", "b"], "2", ["c"])
+
+
+def test_a_session_cannot_fill_the_disk_with_what_has_expired(tmp_path: Path) -> None:
+    room = Room(tmp_path, working={"max_entries": 1})
+    for number in range(20):
+        room.now += timedelta(seconds=1)
+        room.save(key=f"k{number}", data="x", ttl_minutes=0.001)
+    room.now += timedelta(seconds=1)
+    refusal = room.refused(key="k20", data="x")
+    assert (refusal.code, refusal.retry_after_seconds) == ("rate_limited", 60.0)
+    room.save(key="k3", data="x")
+
+
+def test_data_over_the_limit_is_refused_with_both_sizes(tmp_path: Path) -> None:
+    room = Room(tmp_path, working={"max_data_bytes": 1024})
+    room.save(key="k", data="é" * 512)
+    refusal = room.refused(key="k", data="é" * 512 + "x")
+    assert (refusal.code, refusal.field) == ("too_large", "payload.data")
+    assert "has 1025 bytes, the limit is 1024 (working.max_data_bytes): save it in parts" in refusal.message
+    assert room.get("k") == "é" * 512
+
+
+# ----------------------------------------------------------------------------------------------------- list and search
+
+
+def test_the_list_is_by_key_and_has_no_data(room: Room) -> None:
+    room.save(key="b", data="thedata", ttl_minutes=1)
+    room.save(key="a", data="thedata", category="c", tags=["t"])
+    result = room.ask(LIST)
+    assert result == {
+        "entries": [
+            {
+                "key": "a",
+                "expires_at": "2026-11-21T06:10:59.123Z",
+                "category": "c",
+                "tags": ["t"],
+                "by": "researcher",
+                "characters": 7,
+            },
+            {
+                "key": "b",
+                "expires_at": "2026-11-21T06:06:59.123Z",
+                "category": None,
+                "tags": [],
+                "by": "researcher",
+                "characters": 7,
+            },
+        ],
+        "max_entries": 50,
+        "skipped": 0,
+    }
+    assert b"thedata" not in orjson.dumps(result)
+
+
+def test_search_gives_what_says_it_best_with_a_piece_of_it(room: Room) -> None:
+    room.save(key="page-1", data="Badgers dig.\nThe badger digs a sett.", category="web/animals", tags=["zoo"])
+    room.save(key="page-2", data="Somebody saw a badger once, long ago, in another country.", category="website")
+    first, second = room.ask(SEARCH, query="badger")["hits"]
+    assert (first["key"], second["key"]) == ("page-1", "page-2")
+    assert first["score"] > second["score"] > 0
+    assert first["text"] == "Badgers dig. The badger digs a sett."
+    assert [hit["key"] for hit in room.ask(SEARCH, query="badger", category="web")["hits"]] == ["page-1"]
+    assert [hit["key"] for hit in room.ask(SEARCH, query="badger", tags=["ZOO"])["hits"]] == ["page-1"]
+    with pytest.raises(Refusal, match="query is blank"):
+        room.ask(SEARCH, query=" ")
+
+
+def test_a_damaged_entry_is_skipped_counted_and_never_overwritten(room: Room) -> None:
+    room.save(key="good", data="x")
+    bad = room.home / "data/working/main/main/bad.json"
+    bad.write_bytes(b"{torn")
+    assert (room.listed(), room.ask(LIST)["skipped"]) == (["good"], 1)
+    with pytest.raises(WorldFailed, match=r"bad\.json is no entry of working memory"):
+        room.ask(GET, key="bad")
+    with pytest.raises(WorldFailed, match=r"bad\.json is no entry of working memory"):
+        room.decide(key="bad", data="x")
+    assert bad.read_bytes() == b"{torn"
+
+
+# ------------------------------------------------------------------------------------------------- context and settings
+
+
+def test_the_context_shows_the_inventory_and_explains_it(room: Room) -> None:
+    assert "Working memory" not in room.ask("get_context")["system"]
+    room.save(key="chunked-page-1", data="x", category="web-content", tags=["github", "rockbot"], ttl_minutes=4.54)
+    room.save(key="draft-email", data="thedata", ttl_minutes=2.02)
+    result = room.ask("get_context")
+    assert result["system"].endswith(
+        "\nWorking memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve)"
+        ":\n"
+        "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
+        "- draft-email: expires in 2m01s\n"
+    )
+    (section,) = [row for row in result["sections"] if row["source"].startswith("data/working")]
+    assert (section["source"], section["state"]) == ("data/working/main/main/", "whole")
+    assert "thedata" not in result["system"]
+
+
+def test_a_host_without_working_memory_says_so(tmp_path: Path) -> None:
+    Room(tmp_path).save(key="k", data="x")
+    room = Room(tmp_path, working={"enabled": False})
+    assert room.refused(key="k", data="x").message == (
+        "working memory is off on this host (working.enabled): do without it"
+    )
+    for type_, payload in ((GET, {"key": "k"}), (SEARCH, {"query": "k"}), (LIST, {})):
+        with pytest.raises(Refusal, match=r"working\.enabled") as caught:
+            room.ask(type_, **payload)
+        assert (caught.value.code, caught.value.field) == ("invalid", "type")
+    result = room.ask("get_context")
+    assert "Working memory" not in result["system"]
+    assert [row["why"] for row in result["sections"] if row["source"].startswith("data/working")] == [
+        "working.enabled is false"
+    ]
+
+
+def test_every_request_of_working_memory_has_its_handler(room: Room) -> None:
+    assert {"save_to_working_memory", "get_from_working_memory", "search_working_memory", "list_working_memory"} == {
+        name for name in room.table if "working" in name
+    }

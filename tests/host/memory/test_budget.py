@@ -1,0 +1,260 @@
+"""What fits a budget: the newest of a conversation, the newest notes, a fair part of the whole (HB6, HB7, HB9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.budget import SHORTENED, cut_notes, divide, first_lines, format_history, shorten
+from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.text.neutralise import estimate_tokens
+
+AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
+
+
+def turn(number: int, content: str, sender: str = "user") -> Turn:
+    return Turn(number, AT, "user", sender, "front", content, estimate_tokens(content))
+
+
+def turns_of(*contents: str) -> list[Turn]:
+    return [turn(number, content) for number, content in enumerate(contents, 1)]
+
+
+contents = st.one_of(st.text(min_size=1, max_size=120), st.integers(1, 600).map(lambda size: "x" * size))
+conversations = st.lists(contents, max_size=30).map(lambda texts: turns_of(*texts))
+parts = st.floats(0, 0.999)
+budgets = st.one_of(st.integers(1, 60), st.integers(1, 5000))
+
+
+def part_of(tokens: int, part: float) -> int:
+    """Return a budget that is too small for `tokens`."""
+    assume(tokens > 1)
+    return max(1, int(tokens * part))
+
+
+# --------------------------------------------------------------------------------- the seed's test plan, items 4 to 6
+
+
+def test_conversation_formatter_with_budget_truncates_messages_over_budget() -> None:
+    turns = turns_of(*(f"message {number:02} " + "x" * 79 for number in range(50)))
+    line_tokens = len(f"[user]: message 00 {'x' * 79}\n") // 4
+    history = format_history(turns, 10 * line_tokens + line_tokens // 2)
+    assert len(history.turns) == 10
+    assert history.dropped == 40
+    assert history.tokens == 10 * line_tokens
+    assert history.text.count("\n") == 10
+
+
+def test_conversation_formatter_with_budget_prioritises_most_recent_messages() -> None:
+    turns = turns_of("the oldest " * 20, "in the middle " * 20, "the newest")
+    history = format_history(turns, 80)
+    assert [kept.number for kept in history.turns] == [2, 3]
+    assert history.text == f"[user]: {'in the middle ' * 20}\n[user]: the newest\n"
+
+
+def test_conversation_formatter_zero_budget_includes_all_messages() -> None:
+    turns = turns_of(*("long " * 2000 for _ in range(20)))
+    history = format_history(turns, 0)
+    assert list(history.turns) == turns
+    assert history.text == "".join(f"[user]: {'long ' * 2000}\n" for _ in range(20))
+    assert (history.dropped, history.is_shortened) == (0, False)
+
+
+# ------------------------------------------------------------------------------------------------------------- history
+
+
+def seeds_formatter(turns: Sequence[Turn], budget: int) -> str:
+    """The seed's own algorithm, line for line."""
+    text, tokens = "", 0
+    for each in reversed(turns):
+        line = f"[{each.sender}]: {each.content}\n"
+        if budget > 0 and tokens + len(line) // 4 > budget:
+            break
+        tokens += len(line) // 4
+        text = line + text
+    return text
+
+
+@given(st.lists(st.text("abc xyz", min_size=1, max_size=80), max_size=20), st.integers(0, 300))
+def test_for_ascii_the_result_is_the_seeds(texts: list[str], budget: int) -> None:
+    turns = turns_of(*texts)
+    expected = seeds_formatter(turns, budget)
+    history = format_history(turns, budget)
+    assert history.text == expected or (expected == "" and history.is_shortened)
+
+
+@given(conversations, budgets)
+def test_a_history_is_a_suffix_within_its_budget_and_never_without_the_newest(turns: list[Turn], budget: int) -> None:
+    history = format_history(turns, budget)
+    assert list(history.turns) == turns[history.dropped :]
+    assert history.tokens <= budget
+    assert bool(history.turns) == bool(history.text) == bool(turns)
+    if not history.is_shortened:
+        assert history.text == "".join(kept.line for kept in history.turns)
+        assert history.tokens == sum(kept.line_tokens for kept in history.turns)
+        if history.dropped:
+            assert history.tokens + turns[history.dropped - 1].line_tokens > budget
+    assert history == format_history(list(turns), budget)
+
+
+@given(contents, st.lists(contents, max_size=5), parts)
+def test_a_newest_turn_that_is_too_large_alone_is_shortened_and_marked(
+    newest: str, older: list[str], part: float
+) -> None:
+    turns = turns_of(*older, newest)
+    budget = part_of(turns[-1].line_tokens, part)
+    history = format_history(turns, budget)
+    assert history.is_shortened
+    assert list(history.turns) == turns[-1:]
+    assert history.dropped == len(older)
+    assert estimate_tokens(history.text) == history.tokens <= budget
+    kept = history.text.removesuffix(SHORTENED)
+    assert turns[-1].line.startswith(kept)
+    assert kept
+    if budget >= 8:
+        assert history.text.endswith(SHORTENED)
+
+
+def test_the_first_line_that_is_over_ends_the_history_even_if_an_older_one_would_fit() -> None:
+    history = format_history(turns_of("short", "x" * 400, "new"), 20)
+    assert history.text == "[user]: new\n"
+    assert history.dropped == 2
+
+
+def test_chinese_counts_by_the_character() -> None:
+    turns = turns_of(*("记住我喜欢深色模式" for _ in range(20)))
+    history = format_history(turns, 55)
+    assert len(history.turns) == 5  # 9 + 9 // 4 each; characters // 4 would let 13 in, three times what a model counts
+    assert history.tokens == 55
+
+
+@given(st.text(max_size=300), budgets)
+@example("x" * 300, 1)
+def test_shorten_never_costs_more_than_it_may(line: str, budget: int) -> None:
+    assert estimate_tokens(shorten(line, budget)) <= budget
+
+
+# --------------------------------------------------------------------------------------------------------------- notes
+
+note_texts = st.one_of(
+    st.text(st.characters(codec="utf-8", exclude_characters="#\n"), min_size=1, max_size=60),
+    st.integers(1, 400).map(lambda size: "x" * size),
+)
+
+
+def book_text(preface: str, notes: Sequence[str]) -> str:
+    return preface + "".join(
+        f"\n## Notes (a, 2026-11-21 06:05)\n- {number} {text}\n" for number, text in enumerate(notes)
+    )
+
+
+@given(st.sampled_from(["", "# Memory\n", "kept by hand\n" * 20]), st.lists(note_texts, max_size=12), parts)
+@example("", ["x" * 400, "y" * 400], 0.025)
+@example("", ["x" * 400], 0)
+def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part: float) -> None:
+    text = book_text(preface, texts)
+    share = part_of(estimate_tokens(text), part)
+    book = parse_notes(text)
+    cut = cut_notes(book, share)
+    assert estimate_tokens(cut.text) <= share
+    assert cut.text
+    if cut.is_shortened or not texts:
+        return
+    kept = parse_notes(cut.text).notes
+    assert [note.strip() for note in kept] == [note.strip() for note in book.notes[cut.left_out :]]
+    assert (f"{cut.left_out} older note" in cut.text) == (cut.left_out > 0)
+    assert cut_notes(book, share) == cut
+
+
+@given(st.lists(note_texts, min_size=1, max_size=8), st.integers(0, 100))
+def test_the_newest_note_is_kept_whole_where_it_fits_beside_the_mark(texts: list[str], more: int) -> None:
+    text = book_text("head\n" * 100, texts)
+    book = parse_notes(text)
+    share = estimate_tokens(book.notes[-1]) + 15 + more
+    assert estimate_tokens(text) > share
+    cut = cut_notes(book, share)
+    assert not cut.is_shortened
+    assert book.notes[-1].strip() in cut.text
+
+
+def test_how_many_notes_were_left_out_is_said_at_the_top() -> None:
+    book = parse_notes(book_text("", ["x" * 40 for _ in range(20)]))
+    cut = cut_notes(book, 100)
+    assert cut.left_out == 16
+    assert cut.text.startswith("[... 16 older notes left out, see MEMORY.md]\n## Notes (a, 2026-11-21 06:05)\n- 16 xxx")
+    assert cut.text.endswith(f"- 19 {'x' * 40}\n")
+    assert cut_notes(parse_notes(book_text("", ["x" * 40, "y" * 40])), 32).text.startswith("[... 1 older note left out")
+
+
+def test_the_text_above_the_first_note_goes_first_and_that_is_said() -> None:
+    text = book_text("kept by hand\n" * 20, ["one", "two"])
+    cut = cut_notes(parse_notes(text), 50)
+    assert cut.text.startswith("[... text above left out]\n## Notes")
+    assert cut.left_out == 0
+
+
+def test_a_memory_without_notes_keeps_its_newest_lines() -> None:
+    lines = "".join(f"line {number}: {'x' * 30}\n" for number in range(50))
+    cut = cut_notes(parse_notes(lines), 40)
+    assert cut.text.startswith("[... text above left out]\nline 4")
+    assert cut.text.endswith(f"line 49: {'x' * 30}")
+    huge_last = cut_notes(parse_notes("old\n" * 100 + "newest " + "x" * 1000), 20)
+    assert huge_last.text.startswith("newest xxx")
+    assert huge_last.text.endswith(SHORTENED)
+
+
+@given(st.lists(contents, max_size=8).map("\n".join), parts)
+def test_first_lines_stay_within_their_share_and_are_the_first(text: str, part: float) -> None:
+    share = part_of(estimate_tokens(text), part)
+    cut = first_lines(text, share)
+    assert estimate_tokens(cut) <= share
+    kept, mark, rest = cut.partition("[... ")
+    assert text.startswith(kept.rstrip("\n").rstrip())
+    assert rest == "" or mark
+
+
+# -------------------------------------------------------------------------------------------------------------- shares
+
+needs = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 100_000), max_size=4)
+weights = st.fixed_dictionaries({name: st.floats(0.01, 1) for name in "abcd"})
+
+
+@given(st.integers(-100, 200_000), needs, weights)
+@example(3109, {"d": 3109}, {"d": 0.6860581138561931})
+def test_nobody_gets_more_than_it_needs_and_all_together_no_more_than_there_is(
+    room: int, needs: dict[str, int], weights: dict[str, float]
+) -> None:
+    given_ = divide(room, needs, weights)
+    assert given_.keys() == needs.keys()
+    assert all(0 <= given_[name] <= needs[name] for name in needs)
+    assert sum(given_.values()) <= max(0, room)
+    if sum(needs.values()) <= room:
+        assert given_ == needs
+    else:
+        assert sum(given_.values()) >= room - len(needs)  # rounding is all that is wasted
+
+
+@given(st.integers(1, 100_000), weights)
+def test_those_that_want_everything_share_by_weight(room: int, weights: dict[str, float]) -> None:
+    given_ = divide(room, dict.fromkeys("abcd", room), weights)
+    total = sum(weights.values())
+    assert all(abs(given_[name] - room * weights[name] / total) <= 1 for name in "abcd")
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        ({"memory": 900, "history": 900, "summary": 900}, {"memory": 500, "history": 350, "summary": 150}),
+        ({"memory": 900, "history": 0, "summary": 0}, {"memory": 900, "history": 0, "summary": 0}),
+        ({"memory": 100, "history": 900, "summary": 900}, {"memory": 100, "history": 630, "summary": 270}),
+        ({"memory": 900, "history": 900, "summary": 50}, {"memory": 558, "history": 391, "summary": 50}),
+        ({"memory": 300, "history": 300, "summary": 300}, {"memory": 300, "history": 300, "summary": 300}),
+    ],
+)
+def test_what_one_part_leaves_goes_to_the_others(needs: dict[str, int], expected: dict[str, int]) -> None:
+    assert divide(1000, needs, {"memory": 0.5, "history": 0.35, "summary": 0.15}) == expected

@@ -1,0 +1,284 @@
+"""Entries and their files: what a person may write, what the host writes, and when two texts are the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_agent import wire
+from honeybadger_host.memory.entry import (
+    MAX_ENTRY_FILE_BYTES,
+    Entry,
+    dump_entry,
+    each_once,
+    entry_file,
+    entry_id,
+    normalise,
+    parse_entry,
+    place_of,
+    reinforce,
+)
+
+FILE = "groups/main/memory/user-preferences/look/k3v9x2m4q7p1.json"
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+visible = texts.filter(lambda text: text.strip() != "")
+once = st.lists(visible, max_size=4).map(each_once)
+json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(texts, json, max_size=4)
+times = st.none() | st.datetimes(timezones=st.just(UTC))
+entries = st.builds(
+    Entry,
+    id=st.just("k3v9x2m4q7p1"),
+    category=st.just("user-preferences/look"),
+    content=visible,
+    tags=once,
+    created=times,
+    updated=times,
+    metadata=objects,
+    by=st.none() | st.just("researcher"),
+    title=st.none() | visible,
+    aliases=once,
+    reinforced=st.integers(0, 2**53),
+    more=objects.map(lambda more: {f"x-{name}": value for name, value in more.items()}),
+)
+
+
+@given(entries)
+def test_what_the_host_writes_it_reads_back_and_a_person_can_read(entry: Entry) -> None:
+    data = dump_entry(entry)
+    assert parse_entry(data, FILE) == entry
+    assert dump_entry(parse_entry(data, FILE)) == data
+    assert data.startswith(b'{\n  "id": "k3v9x2m4q7p1",\n  "content": ')
+    assert data.endswith(b"\n}\n")
+
+
+def test_a_text_alone_is_an_entry_and_where_it_lies_says_the_rest() -> None:
+    entry = parse_entry(b'{"content": "User prefers dark mode"}', "groups/main/memory/look/dark.json", modified=NOON)
+    assert entry == Entry("dark", "look", "User prefers dark mode", created=NOON, updated=NOON)
+    assert parse_entry(b'{"content": "x"}', "groups/main/memory/dark.json") == Entry("dark", wire.GENERAL, "x")
+
+
+def test_the_place_counts_and_not_what_the_file_says_of_it() -> None:
+    data = b'{"id": "other", "category": "elsewhere", "content": "x"}'
+    assert (parse_entry(data, FILE).id, parse_entry(data, FILE).category) == ("k3v9x2m4q7p1", "user-preferences/look")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2026-11-21", datetime(2026, 11, 21, tzinfo=UTC)),
+        ("2026-11-21T12:00:00Z", NOON),
+        ("2026-11-21T13:45:00+01:45", NOON),
+        ("2026-11-21 12:00", NOON),
+    ],
+)
+def test_a_person_may_write_a_time_in_several_ways(written: str, read: datetime) -> None:
+    entry = parse_entry(orjson.dumps({"content": "x", "created": written}), FILE)
+    assert entry.created == read
+    assert entry.created.tzinfo is UTC
+    assert entry.updated is None
+
+
+def test_a_mark_before_the_text_and_nulls_are_no_harm() -> None:
+    data = (
+        b'\xef\xbb\xbf{"content": "x", "tags": null, "metadata": null, "title": null, "by": null, "reinforced": null}'
+    )
+    assert parse_entry(data, FILE) == Entry("k3v9x2m4q7p1", "user-preferences/look", "x")
+
+
+def test_what_a_person_added_stays_when_the_host_writes() -> None:
+    known = parse_entry(b'{"mood": ["fine", 1], "content": "Dark  mode"}', FILE)
+    said = Entry("k3v9x2m4q7p1", "user-preferences/look", "dark mode", tags=("ui",), created=NOON, updated=NOON)
+    again = orjson.loads(dump_entry(reinforce(known, said)))
+    assert again["mood"] == ["fine", 1]
+    assert again["content"] == "Dark  mode"
+    assert "created" not in again
+    assert "by" not in again
+    assert again["updated"] == "2026-11-21T12:00:00Z"
+
+
+def test_saying_it_again_adds_and_takes_nothing_away() -> None:
+    first = Entry(
+        "a", "general", "x", ("UI", "look"), NOON, NOON, {"a": 1, "b": 1}, "bee", "Old", ("Looks",), more={"c": 3}
+    )
+    later = NOON + timedelta(days=1)
+    said = Entry("a", "general", "X", ("ui", "dark"), later, later, {"b": 2}, "ant", None, ("looks", "Theme"))
+    again = reinforce(first, said)
+    assert again == Entry(
+        "a",
+        "general",
+        "x",
+        ("UI", "look", "dark"),
+        NOON,
+        later,
+        {"a": 1, "b": 2},
+        "bee",
+        "Old",
+        ("Looks", "Theme"),
+        1,
+        {"c": 3},
+    )
+    assert reinforce(again, Entry("a", "general", "x", title="New")).title == "New"
+    assert reinforce(again, said).reinforced == 2
+
+
+MALFORMED: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "not JSON"),
+    "torn": (b'{"content": "x', "not JSON"),
+    "another encoding": (b'{"content": "\xe9"}', "not JSON"),
+    "a list": (b"[]", "must be a JSON object"),
+    "no content": (b"{}", 'needs "content"'),
+    "blank content": (b'{"content": " \\n"}', 'needs "content"'),
+    "content that is a number": (b'{"content": 1}', '"content" must be a text'),
+    "tags that are a text": (b'{"content": "x", "tags": "a, b"}', '"tags" must be a list of texts'),
+    "a tag that is a number": (b'{"content": "x", "tags": ["a", 1]}', '"tags" must be a list of texts'),
+    "an alias that is null": (b'{"content": "x", "aliases": [null]}', '"aliases" must be a list of texts'),
+    "a time that is none": (b'{"content": "x", "created": "yesterday"}', '"created" must be a time'),
+    "a time that is a number": (b'{"content": "x", "updated": 1}', '"updated" must be a text'),
+    "a time before all times": (
+        b'{"content": "x", "updated": "0001-01-01T00:00:00+10:00"}',
+        '"updated" must be a time',
+    ),
+    "metadata that is a list": (b'{"content": "x", "metadata": []}', '"metadata" must be an object'),
+    "a number over 64 bits": (b'{"content": "x", "metadata": {"order": [12345678901234567890123]}}', "over 64 bits"),
+    "one just over": (b'{"content": "x", "metadata": {"order": 18446744073709551616}}', "over 64 bits"),
+    "a count below 0": (b'{"content": "x", "reinforced": -1}', '"reinforced" must be a number'),
+    "a count that is true": (b'{"content": "x", "reinforced": true}', '"reinforced" must be a number'),
+    "a title that is a list": (b'{"content": "x", "title": []}', '"title" must be a text'),
+    "too much": (b'{"content": "' + b"x" * MAX_ENTRY_FILE_BYTES + b'"}', "at most 1048576"),
+    "too deep": (b'{"content": "x", "metadata": ' + b'{"a":' * 400 + b"1" + b"}" * 401, "nested too deep"),
+    "far too deep": (b'{"content": "x", "metadata": ' + b'{"a":' * 2000 + b"1" + b"}" * 2001, "not JSON"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_what_is_wrong_with_a_file_is_said_to_who_wrote_it(name: str) -> None:
+    data, says = MALFORMED[name]
+    with pytest.raises(ValueError, match=says):
+        parse_entry(data, FILE)
+
+
+def test_the_largest_number_and_digits_in_a_text_are_kept_as_they_are() -> None:
+    data = b'{"content": "12345678901234567890123", "metadata": {"a": 18446744073709551615, "b": -9223372036854775808}}'
+    entry = parse_entry(data, FILE)
+    assert entry.metadata == {"a": 2**64 - 1, "b": -(2**63)}
+    assert parse_entry(dump_entry(entry), FILE) == entry
+
+
+@given(st.binary(max_size=60) | json.map(orjson.dumps) | objects.map(orjson.dumps))
+def test_no_bytes_do_anything_but_parse_or_say_why_not(data: bytes) -> None:
+    try:
+        entry = parse_entry(data, FILE)
+    except ValueError:
+        return
+    assert parse_entry(dump_entry(entry), FILE) == entry
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("groups/main/memory/a/my note.json", "no id"),
+        ("groups/main/memory/a/.json", "no id"),
+        ("groups/main/memory/a/x.txt", "no id"),
+        ("groups/main/memory/été/x.json", "no category"),
+        ("groups/main/memory/a//x.json", "no category"),
+        ("groups/main/memory/../x.json", "no category"),
+        ("groups/main/memory/" + "a/" * 9 + "x.json", "no category"),
+        ("groups/main/MEMORY.md", "not in"),
+        ("data/sessions/main/x.jsonl", "not in"),
+    ],
+)
+def test_a_file_that_lies_where_no_entry_does_is_none(file: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        place_of(file)
+
+
+# ----------------------------------------------------------------------------------------------------------- categories
+
+names = st.text("abcXYZ019-_", min_size=1, max_size=8)
+
+
+@given(st.lists(names, min_size=1, max_size=8))
+def test_letters_digits_dashes_and_slashes_are_a_category(parts: list[str]) -> None:
+    category = "/".join(parts)
+    assert wire.SaveMemory.model_validate({"content": "x", "category": category}).category == category
+    assert place_of(entry_file("main", category, "x")) == ("main", category, "x")
+
+
+@given(st.text("ab-_/.\\ ~é\n\0", max_size=12))
+def test_no_category_leads_out_of_the_folder_of_its_group(category: str) -> None:
+    """Source: AM3."""
+    try:
+        wire.SaveMemory.model_validate({"content": "x", "category": category})
+    except ValueError:
+        return
+    assert ".." not in category
+    assert category.strip("/") == category
+    assert "//" not in category
+    assert set(category) <= set("ab-_/")
+
+
+# ----------------------------------------------------------------------------------------------------- known already
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user prefers DARK mode",
+        "  User prefers\n dark\tmode ",
+        "Ｕser prefers dark mode",
+        "User\u00a0prefers dark mode",
+    ],
+)
+def test_case_width_and_white_space_make_no_other_text(text: str) -> None:
+    assert normalise(text) == normalise("User prefers dark mode")
+
+
+@pytest.mark.parametrize("text", ["User prefers dark mode.", "User prefers dark modes", "User prefers darkmode"])
+def test_another_word_or_mark_is_another_text(text: str) -> None:
+    assert normalise(text) != normalise("User prefers dark mode")
+
+
+@given(texts)
+def test_what_is_normalised_stays_so(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+
+
+def test_an_id_has_twelve_characters_and_is_the_same_on_every_machine() -> None:
+    assert entry_id("general", "user prefers dark mode") == "q9e4vbhapmx0"
+    assert entry_id("Look", "x") == entry_id("look", "x")
+
+
+@given(names, texts, st.integers(0, 9))
+def test_ids_differ_with_category_text_and_salt(category: str, text: str, salt: int) -> None:
+    made = entry_id(category, text, salt)
+    assert wire.ENTRY_ID.fullmatch(made)
+    assert len(made) == 12
+    assert made == made.lower()
+    assert len({made, entry_id(f"{category}x", text, salt), entry_id(category, f"{text}x", salt)}) == 3
+    assert made != entry_id(category, text, salt + 1)
+
+
+def test_labels_are_kept_once_in_their_order() -> None:
+    assert each_once(["b", "A", "a", " ", "B", "c"]) == ("b", "A", "c")
+
+
+def test_a_time_of_another_zone_is_written_in_utc() -> None:
+    entry = Entry("a", "general", "x", created=datetime(2026, 11, 21, 13, tzinfo=timezone(timedelta(hours=1))))
+    value: dict[str, Any] = orjson.loads(dump_entry(entry))
+    assert value["created"] == "2026-11-21T12:00:00Z"

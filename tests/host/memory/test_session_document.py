@@ -1,0 +1,257 @@
+"""The session document: its exact shape, what of a hand-edited file is kept, and turns folded in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from honeybadger_agent.wire import MAX_NUMBER
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.session_document import (
+    MAX_TOOL_NAMES,
+    OTHER_TOOLS,
+    Environment,
+    HistoryEntry,
+    SessionDocument,
+    Task,
+    TokenUsage,
+    ToolStats,
+    dump_document,
+    members_of,
+    parse_document,
+    version_of,
+    with_turns,
+)
+
+NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
+
+SEED: dict[str, Any] = {
+    "session_id": "user:agent:timestamp",
+    "system_state": {"last_workspace": "/home/user/project", "preferences": {}},
+    "facts": ["User prefers verbose output", "Project uses Rust 1.75"],
+    "recent_history": [
+        {"timestamp": 1708654321, "role": "user", "content": "Create a new file", "token_count": 5},
+        {"timestamp": 1708654322, "role": "assistant", "content": "I'll create the file for you", "token_count": 8},
+        {"timestamp": 1708654323, "role": "tool", "content": '{"success": true}', "token_count": 12},
+    ],
+    "long_term_summary": "User requested file creation. Successfully created test.txt.",
+    "active_tasks": [
+        {
+            "id": "task_001",
+            "description": "Monitor system resources",
+            "status": "Running",
+            "progress": 0.5,
+            "created_at": 1708654000,
+            "updated_at": 1708654321,
+        }
+    ],
+    "tool_stats": {"total_calls": 42, "by_tool": {"file_write": 15, "file_read": 20, "echo": 7}, "failures": 2},
+    "last_known_environment": {
+        "workspace": "/home/user/project",
+        "last_update": 1708654321,
+        "system_snapshot": {"memory_usage_mb": 8192, "disk_usage_percent": 45.2},
+    },
+    "token_usage": {"total_input": 15420, "total_output": 8930, "by_session": 24350},
+}
+"""The document of seed CM, member for member."""
+
+
+def turn(number: int, content: str = "Hello", **more: Any) -> Turn:
+    more.setdefault("role", "user")
+    more.setdefault("token_count", len(content) // 4)
+    at = NOW + timedelta(seconds=number)
+    return Turn(number=number, at=at, sender="user", by="user", content=content, **more)
+
+
+# ---------------------------------------------------------------------------------------------------------------- file
+
+
+def test_the_seeds_document_is_read_and_written_member_for_member() -> None:
+    document = parse_document(orjson.dumps(SEED), "user:agent:timestamp")
+    written = orjson.loads(dump_document(document))
+    assert written.pop("honeybadger") == {"turns": None}
+    assert written == SEED
+    assert list(written) == list(SEED)
+    for member in ("tool_stats", "last_known_environment", "token_usage"):
+        assert list(written[member]) == list(SEED[member])
+    assert list(written["recent_history"][0]) == list(SEED["recent_history"][0])
+    assert list(written["active_tasks"][0]) == list(SEED["active_tasks"][0])
+
+
+def test_an_empty_document_has_every_member_and_can_be_read_by_a_person() -> None:
+    text = dump_document(SessionDocument("main")).decode()
+    assert list(orjson.loads(text)) == [*SEED, "honeybadger"]
+    assert text.startswith('{\n  "session_id": "main",\n  "system_state": {},\n')
+    assert text.endswith('  "honeybadger": {\n    "turns": 0\n  }\n}\n')
+
+
+def test_what_a_person_added_is_kept_wherever_it_stands() -> None:
+    edited = orjson.loads(orjson.dumps(SEED))
+    edited["my_note"] = {"see": ["elsewhere"]}
+    edited["honeybadger"] = {"turns": 3, "by": "hand"}
+    edited["recent_history"][0]["mood"] = "good"
+    edited["active_tasks"][0]["owner"] = "me"
+    edited["tool_stats"]["since"] = 1
+    edited["last_known_environment"]["os"] = "Linux"
+    edited["token_usage"]["cost"] = 0.5
+    document = parse_document(b"\xef\xbb\xbf" + orjson.dumps(edited), "user:agent:timestamp")
+    assert document.turns == 3
+    assert orjson.loads(dump_document(document)) == edited
+
+
+def test_a_member_that_is_missing_is_empty() -> None:
+    assert parse_document(b"{}", "s") == SessionDocument("s", turns=None)
+    document = parse_document(b'{"facts": ["a"], "recent_history": [{"content": "x"}], "token_usage": null}', "s")
+    assert document.facts == ("a",)
+    assert document.recent_history == (HistoryEntry(0, "", "x", None),)
+
+
+def test_a_session_is_named_by_its_place_whatever_the_file_says() -> None:
+    assert parse_document(orjson.dumps(SEED), "copied").session_id == "copied"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "not JSON"),
+        (b'{"facts": [', "not JSON"),
+        (b'{"facts": ["a"],}', "not JSON"),
+        (b"[]", "it is no JSON object"),
+        (b'{"facts": "a"}', "facts is no list"),
+        (b'{"facts": ["a", 5]}', "facts[1] is no string"),
+        (b'{"system_state": []}', "system_state is no JSON object"),
+        (b'{"recent_history": ["a"]}', "recent_history[0] is no JSON object"),
+        (b'{"recent_history": [{"content": 5}]}', "recent_history[0].content is no string"),
+        (b'{"recent_history": [{"token_count": -1}]}', "recent_history[0].token_count is below 0"),
+        (b'{"recent_history": [{"timestamp": true}]}', "recent_history[0].timestamp is no number"),
+        (b'{"active_tasks": [{"id": "a"}, {"progress": "half"}]}', "active_tasks[1].progress is no number"),
+        (b'{"tool_stats": {"by_tool": {"echo": "often"}}}', "tool_stats.by_tool.echo is no number"),
+        (b'{"token_usage": {"total_input": 1e300}}', "token_usage.total_input is too large a number"),
+        (b'{"last_known_environment": {"workspace": 1}}', "last_known_environment.workspace is no string"),
+        (b'{"long_term_summary": {}}', "long_term_summary is no string"),
+        (b'{"honeybadger": {"turns": "all"}}', "honeybadger.turns is no number"),
+        (b'{"system_state": {"a": ' + b"[" * 300 + b"]" * 300 + b"}}", "nested too deep"),
+        (b'{"facts": ["\\ud800"]}', "not JSON"),
+        (b'{"facts": ["\xff"]}', "not JSON"),
+    ],
+)
+def test_what_is_no_document_is_refused_with_where_and_why(data: bytes, says: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_document(data, "s")
+    assert says in str(caught.value)
+
+
+TEXT = st.text(max_size=12)
+SCALAR = st.none() | st.booleans() | st.integers(-MAX_NUMBER, MAX_NUMBER) | TEXT
+JSON = st.recursive(
+    SCALAR, lambda part: st.lists(part, max_size=2) | st.dictionaries(TEXT, part, max_size=2), max_leaves=4
+)
+FREE = st.dictionaries(TEXT, JSON, max_size=2)
+COUNT = st.integers(0, MAX_NUMBER)
+TIME = st.integers(-MAX_NUMBER, MAX_NUMBER)
+ENTRIES = st.builds(HistoryEntry, TIME, TEXT, TEXT, st.none() | COUNT)
+TASKS = st.builds(Task, TEXT, TEXT, TEXT, st.floats(0, 1), TIME, TIME)
+DOCUMENTS = st.builds(
+    SessionDocument,
+    st.just("s"),
+    FREE,
+    st.lists(TEXT, max_size=2).map(tuple),
+    st.lists(ENTRIES, max_size=2).map(tuple),
+    TEXT,
+    st.lists(TASKS, max_size=2).map(tuple),
+    st.builds(ToolStats, COUNT, st.dictionaries(TEXT, COUNT, max_size=2), COUNT),
+    st.builds(Environment, TEXT, TIME, FREE),
+    st.builds(TokenUsage, COUNT, COUNT, COUNT),
+    COUNT,
+)
+
+
+@settings(max_examples=50)
+@given(DOCUMENTS)
+def test_every_document_is_read_as_it_was_written(document: SessionDocument) -> None:
+    assert parse_document(dump_document(document), "s") == document
+
+
+@given(st.binary(max_size=200) | FREE.map(orjson.dumps))
+def test_any_bytes_are_a_document_or_refused(data: bytes) -> None:
+    try:
+        document = parse_document(data, "s")
+    except ValueError:
+        return
+    dump_document(document)
+
+
+# --------------------------------------------------------------------------------------------------------------- turns
+
+
+def test_turns_become_history_and_are_counted() -> None:
+    turns = [
+        turn(1, "x" * 40),
+        turn(2, "y" * 80, role="assistant", tools_used=("echo", "file_read", "echo")),
+        turn(3, "z", role="assistant", input_tokens=500, output_tokens=70),
+        turn(4, "{}", role="tool", input_tokens=9),
+    ]
+    document = with_turns(SessionDocument("s"), turns)
+    assert document.recent_history[0] == HistoryEntry(int(turns[0].at.timestamp()), "user", "x" * 40, 10)
+    assert [entry.role for entry in document.recent_history] == ["user", "assistant", "assistant", "tool"]
+    assert document.tool_stats == ToolStats(3, {"echo": 2, "file_read": 1}, 0)
+    assert document.token_usage == TokenUsage(10 + 500 + 9, 20 + 70, 10 + 500 + 9 + 20 + 70)
+    assert document.turns == 4
+
+
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_turns_come_in_once_however_they_are_handed_over(first: int, again: int) -> None:
+    turns = [turn(number, f"message {number}", tools_used=("echo",)) for number in range(1, 13)]
+    whole = with_turns(SessionDocument("s"), turns)
+    parts = with_turns(with_turns(SessionDocument("s"), turns[:first]), turns[:again])
+    assert with_turns(parts, turns) == whole
+
+
+def test_counts_stay_within_what_json_readers_keep() -> None:
+    turns = [turn(number, input_tokens=MAX_NUMBER, output_tokens=MAX_NUMBER) for number in (1, 2, 3)]
+    document = with_turns(SessionDocument("s"), turns)
+    assert document.token_usage == TokenUsage(MAX_NUMBER, MAX_NUMBER, MAX_NUMBER)
+    assert parse_document(dump_document(document), "s") == document
+
+
+def test_ever_new_names_of_tools_do_not_grow_the_file() -> None:
+    stats = ToolStats().counted((f"tool {number}", 1) for number in range(3 * MAX_TOOL_NAMES))
+    assert len(stats.by_tool) == MAX_TOOL_NAMES + 1
+    assert stats.by_tool[OTHER_TOOLS] == 2 * MAX_TOOL_NAMES
+    assert stats.total_calls == sum(stats.by_tool.values()) == 3 * MAX_TOOL_NAMES
+
+
+# ------------------------------------------------------------------------------------------------------------- version
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: replace(document, facts=("other",)),
+        lambda document: replace(document, system_state={"a": 1}),
+        lambda document: replace(document, long_term_summary="other"),
+        lambda document: replace(document, active_tasks=()),
+        lambda document: replace(document, last_known_environment=Environment("/elsewhere")),
+    ],
+)
+def test_a_version_changes_with_what_an_update_may_overwrite(
+    change: Callable[[SessionDocument], SessionDocument],
+) -> None:
+    document = parse_document(orjson.dumps(SEED), "s")
+    assert version_of(change(document)) != version_of(document)
+
+
+def test_a_version_stays_while_turns_come() -> None:
+    document = parse_document(orjson.dumps(SEED), "s")
+    assert version_of(with_turns(replace(document, turns=0), [turn(1, tools_used=("a",))])) == version_of(document)
+
+
+def test_the_members_of_a_reply_are_those_of_the_file() -> None:
+    assert orjson.loads(orjson.dumps(members_of(parse_document(orjson.dumps(SEED), "user:agent:timestamp")))) == SEED

@@ -1,0 +1,486 @@
+"""Sessions: a log that is kept whole, a window over its newest turns; what hands and crashes do to it (AM1, AB5)."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from honeybadger_agent.wire import Role
+from honeybadger_host.domain import Turn, TurnAdded
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.turn_log import Conversations, dump_turn, parse_turn, read_window, turns_file
+from honeybadger_host.text.neutralise import estimate_tokens
+
+AT = datetime(2026, 11, 21, 6, 5, 59, 123000, tzinfo=UTC)
+
+
+class Clock:
+    """Monotonic seconds that pass when told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def turn(number: int, content: str = "") -> Turn:
+    content = content or f"turn {number}"
+    return Turn(number, AT, "user", "user", "front", content, estimate_tokens(content))
+
+
+def line(number: int, content: str = "") -> bytes:
+    return dump_turn(turn(number, content), f"request-{number}")
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Path:
+    path = tmp_path / turns_file("main", "main")
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def conversations_of(home: Path, clock: Callable[[], float] | None = None, **limits: int) -> Conversations:
+    known = {"window_turns": 50, "idle_seconds": 3600, "max_sessions": 1024, **limits}
+    return Conversations(home, clock=clock or Clock(), **known)
+
+
+def added(session: str, number: int, content: str = "") -> TurnAdded:
+    new = turn(number, content)
+    return TurnAdded("main", session, new, dump_turn(new, f"request-{number}"))
+
+
+def say(home: Path, conversations: Conversations, session: str, content: str = "") -> int:
+    """Append one turn as the road does: load, number, foresee, write, settle."""
+    conversations.load("main", session)
+    change = added(session, conversations.next_number("main", session), content)
+    conversations.foresee(change)
+    write(home, change)
+    conversations.settle([change], [change])
+    return change.turn.number
+
+
+def write(home: Path, change: TurnAdded) -> None:
+    path = home / change.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(change.data)
+
+
+def numbers(conversations: Conversations, session: str = "main") -> list[int]:
+    return [each.number for each in conversations.load("main", session).turns]
+
+
+# --------------------------------------------------------------------------------------------------------------- lines
+
+
+@given(
+    st.text(min_size=1),
+    st.text(min_size=1, max_size=80),
+    st.sampled_from(["user", "assistant", "system", "tool"]),
+    st.lists(st.text(max_size=20), max_size=3),
+    st.none() | st.integers(0, 2**53),
+)
+def test_a_turn_comes_back_from_its_line_as_it_was(
+    content: str, sender: str, role: Role, tools: list[str], tokens: int | None
+) -> None:
+    said = Turn(7, AT, role, sender, "front", content, 3, tuple(tools), tokens, tokens)
+    data = dump_turn(said, "request-7")
+    assert data.endswith(b"\n")
+    assert data.count(b"\n") == 1
+    assert parse_turn(data) == said
+
+
+def test_a_line_can_be_read_by_people_and_by_other_programs() -> None:
+    said = replace(turn(1, "héllo"), tools_used=("search",), input_tokens=12)
+    assert orjson.loads(dump_turn(said, "r1")) == {
+        "turn": 1,
+        "at": "2026-11-21T06:05:59.123Z",
+        "role": "user",
+        "sender": "user",
+        "by": "front",
+        "content": "héllo",
+        "token_count": 2,
+        "tools_used": ["search"],
+        "input_tokens": 12,
+        "request": "r1",
+    }
+    assert "héllo".encode() in dump_turn(said, "r1")
+
+
+def test_times_without_a_zone_are_utc_and_others_become_utc() -> None:
+    def at(written: str) -> datetime:
+        return parse_turn(line(1).replace(b"2026-11-21T06:05:59.123Z", written.encode())).at
+
+    assert at("2026-11-21T06:05:59") == datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
+    assert at("2026-11-21T11:50:59+05:45").isoformat() == "2026-11-21T06:05:59+00:00"
+
+
+GARBAGE = [
+    b"",
+    b"   ",
+    b"no json",
+    b"\x00" * 40,
+    b"\xff\xfe",
+    b"{}",
+    b"[]",
+    b"null",
+    b"7",
+    b'"turn"',
+    b"[" * 2000,
+    line(99)[:-20],
+    line(99).replace(b'"turn":99', b'"turn":"99"'),
+    line(99).replace(b'"turn":99', b'"turn":true'),
+    line(99).replace(b'"turn":99', b'"turn":1e400'),
+    line(99).replace(b'"role":"user"', b'"role":"root"'),
+    line(99).replace(b'"role":"user"', b'"role":null'),
+    line(99).replace(b'"sender":"user"', b'"sender":["user"]'),
+    line(99).replace(b'"content":"turn 99"', b'"content":{}'),
+    line(99).replace(b'"content":"turn 99"', b'"content":"\\ud800"'),
+    line(99).replace(b"2026-11-21T06:05:59.123Z", b"yesterday"),
+    line(99).replace(b"2026-11-21T06:05:59.123Z", b"0001-01-01T00:00:00+14:00"),
+    line(99).replace(b'"at":"2026-11-21T06:05:59.123Z"', b'"at":1795241159'),
+    line(99).replace(b'"token_count":1,', b'"token_count":1,"tools_used":5,'),
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+def test_a_line_that_is_no_turn_hides_no_other(log_file: Path, garbage: bytes) -> None:
+    garbage = garbage.replace(b"\n", b"")
+    log_file.write_bytes(line(1) + garbage + b"\n" + line(2) + garbage + b"\n" + line(3) + garbage)
+    window = read_window(log_file, 50)
+    assert [each.number for each in window.turns] == [1, 2, 3]
+    assert window.last_number == 3
+    assert window.skipped == (3 if garbage.strip() else 0)
+
+
+def test_skipped_lines_are_reported(tmp_path: Path, log_file: Path) -> None:
+    log_file.write_bytes(b"torn\n" + line(1))
+    with capture_logs() as logs:
+        conversations_of(tmp_path).load("main", "main")
+    assert logs == [
+        {"event": "conversation.skipped", "file": "data/sessions/main/main.jsonl", "lines": 1, "log_level": "warning"}
+    ]
+
+
+def test_a_last_line_without_its_end_is_a_turn_when_it_is_whole(log_file: Path) -> None:
+    log_file.write_bytes(line(1) + line(2).removesuffix(b"\n"))
+    assert read_window(log_file, 50).last_number == 2
+
+
+# ---------------------------------------------------------------------------------------------------------- the window
+
+
+@given(st.lists(st.sampled_from([0, 10, 100, 65_400, 65_535, 65_536, 65_537, 140_000]), max_size=6), st.integers(1, 7))
+def test_lines_of_any_length_are_read_from_the_end_whatever_blocks_they_cross(lengths: list[int], size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "main.jsonl"
+        path.write_bytes(b"".join(line(number, "x" * length) for number, length in enumerate(lengths, 1)))
+        window = read_window(path, size)
+    assert [each.number for each in window.turns] == list(range(1, len(lengths) + 1))[-size:]
+    assert [len(each.content) for each in window.turns if lengths[each.number - 1]] == [n for n in lengths[-size:] if n]
+    assert window.skipped == 0
+
+
+@pytest.mark.parametrize("cut", range(-3, 4))
+def test_a_line_end_on_the_edge_of_a_block_is_seen_once(log_file: Path, cut: int) -> None:
+    short = line(2)
+    filler = 64 * 1024 - len(short) - len(line(3, "x")) + 1 + cut
+    log_file.write_bytes(line(1) + short + line(3, "x" * filler))
+    assert [each.number for each in read_window(log_file, 50).turns] == [1, 2, 3]
+
+
+def test_ten_thousand_turns_cost_no_more_than_fifty(log_file: Path) -> None:
+    log_file.write_bytes(b"".join(line(number) for number in range(1, 10_001)))
+    window = read_window(log_file, 50)
+    assert [each.number for each in window.turns] == list(range(9951, 10_001))
+
+    def fastest(path: Path) -> float:
+        times = []
+        for _ in range(10):
+            start = time.perf_counter()
+            read_window(path, 50)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    few = log_file.with_name("few.jsonl")
+    few.write_bytes(b"".join(line(number) for number in range(1, 401)))
+    assert fastest(log_file) < 5 * fastest(few)
+
+
+def test_a_window_as_large_as_the_log_has_all_of_it(log_file: Path) -> None:
+    log_file.write_bytes(b"".join(line(number) for number in range(1, 2001)))
+    assert [each.number for each in read_window(log_file, 10_000).turns] == list(range(1, 2001))
+
+
+def test_much_garbage_is_passed_quickly(log_file: Path) -> None:
+    with log_file.open("wb") as file:
+        file.write(line(1))
+        file.truncate(16 * 1024 * 1024)  # what a file system may leave after a power cut
+        file.seek(0, 2)
+        file.write(b"\n" + line(2))
+    start = time.perf_counter()
+    window = read_window(log_file, 50)
+    assert [each.number for each in window.turns] == [1, 2]
+    assert time.perf_counter() - start < 1.0
+
+
+def test_an_unknown_session_is_empty(tmp_path: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    window = conversations.load("main", "nobody")
+    assert window.turns == ()
+    assert conversations.next_number("main", "nobody") == 1
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/etc/passwd")], ids=["folder", "link"])
+def test_something_else_in_the_place_of_a_log_is_an_error_that_names_it(
+    tmp_path: Path, log_file: Path, make: Callable[[Path], object]
+) -> None:
+    make(log_file)
+    conversations = conversations_of(tmp_path)
+    for _ in range(2):
+        with pytest.raises(WorldFailed, match=r"main\.jsonl cannot be read"):
+            conversations.load("main", "main")
+    assert len(conversations) == 0
+
+
+# ----------------------------------------------------------------------------------------------- the sessions in memory
+
+
+def test_the_window_moves_and_the_log_is_kept_whole(tmp_path: Path, log_file: Path) -> None:
+    conversations = conversations_of(tmp_path, window_turns=5)
+    assert [say(tmp_path, conversations, "main") for _ in range(12)] == list(range(1, 13))
+    assert numbers(conversations) == [8, 9, 10, 11, 12]
+    assert [parse_turn(each).number for each in log_file.read_bytes().splitlines()] == list(range(1, 13))
+
+
+def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+    first = conversations_of(tmp_path)
+    for _ in range(3):
+        say(tmp_path, first, "main")
+    second = conversations_of(tmp_path)
+    assert say(tmp_path, second, "main") == 4
+    assert numbers(second) == [1, 2, 3, 4]
+
+
+def test_a_loaded_session_is_not_read_again(tmp_path: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    say(tmp_path, conversations, "main")
+    assert conversations.load("main", "main") is conversations.load("main", "main")
+
+
+def test_a_snapshot_does_not_change_when_more_is_said(tmp_path: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    say(tmp_path, conversations, "main")
+    before = conversations.load("main", "main")
+    say(tmp_path, conversations, "main")
+    assert [each.number for each in before.turns] == [1]
+    assert numbers(conversations) == [1, 2]
+
+
+def test_sessions_with_names_alike_are_apart_and_so_are_groups(tmp_path: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    for session in ("a", "ab", "A", "a.b", "a:b", ".", ".."):
+        assert say(tmp_path, conversations, session, f"in {session}") == 1
+    for session in ("a", "ab", "A", "a.b", "a:b", ".", ".."):
+        for reader in (conversations, conversations_of(tmp_path)):
+            assert [each.content for each in reader.load("main", session).turns] == [f"in {session}"]
+    assert conversations.load("other", "a").turns == ()
+    assert sorted(path.parent.name for path in (tmp_path / "data").rglob("*.jsonl")) == ["main"] * 7
+
+
+def test_turns_of_one_batch_are_numbered_one_after_another(tmp_path: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    conversations.load("main", "main")
+    batch = []
+    for _ in range(3):
+        change = added("main", conversations.next_number("main", "main"))
+        conversations.foresee(change)
+        batch.append(change)
+    assert [change.turn.number for change in batch] == [1, 2, 3]
+    for change in batch:
+        write(tmp_path, change)
+    conversations.settle(batch, batch)
+    assert numbers(conversations) == [1, 2, 3]
+
+
+def test_numbers_of_turns_that_could_not_be_committed_are_given_again(tmp_path: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    conversations.load("main", "main")
+    lost = added("main", conversations.next_number("main", "main"))
+    conversations.foresee(lost)
+    conversations.settle([lost], [])
+    assert conversations.load("main", "main").turns == ()
+    assert say(tmp_path, conversations, "main") == 1
+
+
+@pytest.mark.parametrize("seen", [1, 2, 3])
+def test_a_query_between_the_append_and_its_settling_doubles_no_turn(tmp_path: Path, seen: int) -> None:
+    conversations = conversations_of(tmp_path)
+    say(tmp_path, conversations, "main")
+    batch = []
+    for _ in range(3):
+        batch.append(added("main", conversations.next_number("main", "main")))
+        conversations.foresee(batch[-1])
+    for number, change in enumerate(batch, 1):
+        write(tmp_path, change)
+        if number == seen:
+            assert numbers(conversations) == list(range(1, seen + 2))  # the query
+    conversations.settle(batch, batch)
+    assert numbers(conversations) == [1, 2, 3, 4]
+    assert say(tmp_path, conversations, "main") == 5
+    assert numbers(conversations) == numbers(conversations_of(tmp_path)) == [1, 2, 3, 4, 5]
+
+
+def test_queries_under_load_see_every_turn_once_and_in_order(tmp_path: Path) -> None:
+    conversations = conversations_of(tmp_path, window_turns=20)
+    is_done = threading.Event()
+    wrong: list[list[int]] = []
+
+    def look() -> None:
+        while not is_done.is_set():
+            seen = numbers(conversations)
+            if seen and seen != list(range(seen[0], seen[-1] + 1)):
+                wrong.append(seen)
+
+    readers = [threading.Thread(target=look) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for _ in range(300):
+        say(tmp_path, conversations, "main")
+    is_done.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+    assert numbers(conversations) == list(range(281, 301))
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_log_changed_behind_the_hosts_back_is_read_again(tmp_path: Path, log_file: Path, replaces: bool) -> None:
+    conversations = conversations_of(tmp_path)
+    for _ in range(3):
+        say(tmp_path, conversations, "main")
+    edited = b"".join(line(number, f"edited {number}") for number in (1, 2))
+    if replaces:
+        log_file.with_name("new").write_bytes(edited)
+        log_file.with_name("new").rename(log_file)
+    else:
+        log_file.write_bytes(edited)
+    assert [each.content for each in conversations.load("main", "main").turns] == ["edited 1", "edited 2"]
+    assert say(tmp_path, conversations, "main") == 3
+
+
+def test_a_removed_log_is_a_forgotten_conversation(tmp_path: Path, log_file: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    say(tmp_path, conversations, "main")
+    log_file.unlink()
+    assert numbers(conversations) == []
+    assert say(tmp_path, conversations, "main") == 1
+
+
+def test_an_edit_between_the_loading_and_the_append_is_seen_after_it(tmp_path: Path, log_file: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    say(tmp_path, conversations, "main")
+    change = added("main", conversations.next_number("main", "main"))
+    conversations.foresee(change)
+    with log_file.open("ab") as file:
+        file.write(line(70, "by hand"))
+    write(tmp_path, change)
+    conversations.settle([change], [change])
+    assert numbers(conversations) == [1, 70, 2]
+    assert conversations.next_number("main", "main") == 71
+
+
+def test_a_turn_whose_file_is_behind_is_remembered_and_its_number_taken(tmp_path: Path, log_file: Path) -> None:
+    conversations = conversations_of(tmp_path)
+    say(tmp_path, conversations, "main")
+    change = added("main", conversations.next_number("main", "main"))
+    conversations.foresee(change)
+    conversations.settle([change], [change])  # committed, and the disk was too full for the file
+    assert numbers(conversations) == [1, 2]
+    assert conversations.next_number("main", "main") == 3
+    write(tmp_path, change)  # caught up
+    assert numbers(conversations) == [1, 2]
+
+
+# ------------------------------------------------------------------------------------------------------------- eviction
+
+
+def test_an_idle_session_leaves_memory_and_loses_nothing(tmp_path: Path, clock: Clock) -> None:
+    conversations = conversations_of(tmp_path, clock, idle_seconds=3600)
+    say(tmp_path, conversations, "old")
+    clock.now += 3000
+    say(tmp_path, conversations, "fresh")
+    clock.now += 601
+    assert conversations.evict() == 1
+    assert not conversations.is_loaded("main", "old")
+    assert conversations.is_loaded("main", "fresh")
+    assert say(tmp_path, conversations, "old") == 2
+    assert numbers(conversations, "old") == [1, 2]
+
+
+def test_a_session_that_is_used_does_not_leave(tmp_path: Path, clock: Clock) -> None:
+    conversations = conversations_of(tmp_path, clock, idle_seconds=3600)
+    say(tmp_path, conversations, "main")
+    for _ in range(3):
+        clock.now += 3000
+        conversations.load("main", "main")
+    assert conversations.evict() == 0
+
+
+def test_over_the_limit_the_least_recently_used_leave(tmp_path: Path, clock: Clock) -> None:
+    conversations = conversations_of(tmp_path, clock, max_sessions=3)
+    for session in "abc":
+        conversations.load("main", session)
+        clock.now += 1
+    conversations.load("main", "a")
+    clock.now += 60
+    conversations.load("main", "d")
+    assert [session for session in "abcd" if conversations.is_loaded("main", session)] == ["a", "c", "d"]
+
+
+def test_a_session_that_a_request_was_just_prepared_for_stays(tmp_path: Path, clock: Clock) -> None:
+    conversations = conversations_of(tmp_path, clock, max_sessions=3, idle_seconds=1)
+    for number in range(20):
+        conversations.load("main", f"s{number}")
+    conversations.evict()
+    assert all(conversations.next_number("main", f"s{number}") == 1 for number in range(20))
+    clock.now += 60
+    assert conversations.evict() == 20
+
+
+def test_a_session_with_turns_under_way_stays(tmp_path: Path, clock: Clock) -> None:
+    conversations = conversations_of(tmp_path, clock)
+    conversations.load("main", "main")
+    change = added("main", 1)
+    conversations.foresee(change)
+    clock.now += 100_000
+    assert conversations.evict() == 0
+    conversations.settle([change], [])
+    clock.now += 100_000
+    assert conversations.evict() == 1
+
+
+def test_a_stranger_who_makes_up_sessions_fills_no_memory(tmp_path: Path, clock: Clock) -> None:
+    conversations = conversations_of(tmp_path, clock, max_sessions=50)
+    for number in range(2000):
+        clock.now += 0.5
+        conversations.load("main", f"made-up-{number}")
+    assert len(conversations) == 50

@@ -1,0 +1,298 @@
+"""Working memory without the world: names of files, expiry, the inventory, search (RB6)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from honeybadger_host.memory.working_memory import (
+    InventoryLine,
+    Label,
+    WorkingEntry,
+    cut_inventory,
+    dump_entry,
+    entry_file,
+    file_name,
+    find,
+    inventory,
+    inventory_line,
+    is_below,
+    parse_entry,
+    parse_own,
+    preview,
+    session_folder,
+    span_text,
+)
+from honeybadger_host.text.neutralise import estimate_tokens
+
+NOW = datetime(2026, 11, 21, 6, 5, 59, 123000, tzinfo=UTC)
+FIVE = timedelta(minutes=5)
+
+
+def label(key: str, category: str | None = None, *tags: str, ttl: timedelta = FIVE) -> Label:
+    return Label(key, category, tags, NOW, NOW + ttl, "researcher", 1)
+
+
+def entry(key: str, data: str, category: str | None = None, *tags: str) -> WorkingEntry:
+    return WorkingEntry(replace(label(key, category, *tags), characters=len(data)), data)
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100)
+alike = st.text("aAbB.%~/é\u00c9\\: \x00", min_size=1, max_size=100)
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+@given(st.lists(names | alike, min_size=2, max_size=6, unique=True))
+@example(["a", "A"])
+@example(["a/b", "a%2fb"])
+@example(["é", "e\u0301"])
+@example(["x" * 100, "X" * 100])
+@example(["ÄÖ" * 50, "ÄÖ" * 49 + "ÄÜ"])
+def test_two_names_never_share_a_file_even_where_case_does_not_count(given_names: list[str]) -> None:
+    files = [file_name(name) for name in given_names]
+    assert len({file.casefold() for file in files}) == len(files)
+
+
+@given(names | alike)
+@example("..")
+@example(".")
+@example("../../etc/passwd")
+@example("\U0001f9a1" * 100)
+def test_every_name_is_one_safe_name_of_a_file(name: str) -> None:
+    file = file_name(name)
+    assert file.isascii()
+    assert file.isprintable()
+    assert 1 <= len(file) <= 180
+    assert not set(file) & set("/\\: \"'*?<>|")
+    assert not file.startswith(".")
+    assert file == file_name(name)
+
+
+def test_an_ordinary_name_reads_as_it_is() -> None:
+    assert entry_file("main", "main", "chunked-page_1.v2") == "data/working/main/main/chunked-page_1.v2.json"
+    assert session_folder("main", "telegram:7") == "data/working/main/telegram%3a7"
+    assert session_folder("main", "..") == "data/working/main/%2e."
+
+
+sessions = st.text("abAB.:_-", min_size=1, max_size=4)
+
+
+@given(sessions, sessions, names, names)
+@example("a", "ab", "b", "b")
+@example("a", "A", "k", "k")
+@example("a", "..", "k", "k")
+def test_no_file_of_one_session_is_a_file_of_another(one: str, other: str, key: str, other_key: str) -> None:
+    file = entry_file("main", one, key)
+    assert file.startswith(f"{session_folder('main', one)}/")
+    if one != other:
+        assert not file.startswith(f"{session_folder('main', other)}/")
+        assert entry_file("main", other, other_key) != file
+    assert "/../" not in file
+
+
+@given(names, names, st.none() | names, st.lists(names, max_size=3), st.integers(1, 10**9))
+def test_what_is_written_is_read_again(
+    key: str, data: str, category: str | None, tags: list[str], milliseconds: int
+) -> None:
+    written = WorkingEntry(
+        Label(key, category, tuple(tags), NOW, NOW + timedelta(milliseconds=milliseconds), "bee", len(data)), data
+    )
+    file = entry_file("main", "a", key)
+    assert parse_own(dump_entry(written, "a", "r1"), "main", "a", file) == written
+    with pytest.raises(ValueError, match="another key or session"):
+        parse_own(dump_entry(written, "ab", "r1"), "main", "a", file)
+
+
+def test_a_file_is_what_a_person_can_read() -> None:
+    lines = dump_entry(entry("draft", "one\ntwo", "mail", "urgent"), "main", "r1").decode().splitlines()
+    assert lines[1:4] == ['  "key": "draft",', '  "session": "main",', '  "category": "mail",']
+    assert '  "expires_at": "2026-11-21T06:10:59.123Z",' in lines
+    assert lines[-2] == '  "data": "one\\ntwo"'
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"key": 5}, "key must be text"),
+        ({"data": None}, "data must be text"),
+        ({"expires_at": "soon"}, "expires_at must be a time"),
+        ({"stored_at": 5}, "stored_at must be a time"),
+        ({"tags": "a"}, "tags must be a list"),
+        ({"tags": [1]}, "tags must be a list"),
+        ({"category": 1}, "category must be text or null"),
+    ],
+)
+def test_what_is_no_entry_says_why(change: dict[str, object], says: str) -> None:
+    value = orjson.loads(dump_entry(entry("draft", "x"), "main", "r1"))
+    assert parse_entry(orjson.dumps(value | {"by_hand": True}))[0] == entry("draft", "x")
+    with pytest.raises(ValueError, match=says):
+        parse_entry(orjson.dumps(value | change))
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"null"])
+def test_bytes_that_are_no_object_say_so(data: bytes) -> None:
+    with pytest.raises(ValueError, match="it is no"):
+        parse_entry(data)
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    value = orjson.loads(dump_entry(entry("draft", "x"), "main", "r1")) | {"expires_at": "2026-11-21T06:10:59"}
+    assert parse_entry(orjson.dumps(value))[0].label.expires_at == datetime(2026, 11, 21, 6, 10, 59, tzinfo=UTC)
+
+
+# -------------------------------------------------------------------------------------------------------------- expiry
+
+
+def test_an_entry_expires_at_its_time_and_not_before() -> None:
+    short = label("a")
+    assert not short.is_expired(NOW + FIVE - timedelta(microseconds=1))
+    assert short.is_expired(NOW + FIVE)
+    assert short.remaining(NOW + FIVE * 2) == timedelta(0)
+
+
+@given(st.integers(1, 10**6), st.integers(-(10**7), 10**7))
+def test_a_clock_that_is_set_back_lengthens_a_life_by_at_most_itself(ttl: int, later: int) -> None:
+    entry_label = label("a", ttl=timedelta(seconds=ttl))
+    now = NOW + timedelta(seconds=later)
+    assert entry_label.remaining(now) <= timedelta(seconds=ttl)
+    if entry_label.is_expired(now):
+        assert later >= ttl or later < -ttl
+    else:
+        assert -ttl <= later < ttl
+
+
+# ----------------------------------------------------------------------------------------------------------- inventory
+
+
+def test_the_inventory_is_the_seeds_line_for_line() -> None:
+    """Source: RB6, its example; there is no line for what has expired."""
+    page = label("chunked-page-1", "web-content", "github", "rockbot", ttl=timedelta(minutes=4, seconds=32.9))
+    draft = label("draft-email", ttl=timedelta(minutes=2, seconds=1))
+    lines = inventory("f/", [draft, label("gone", ttl=timedelta(0)), page], NOW).lines
+    assert "".join(line.text for line in lines) == (
+        "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
+        "- draft-email: expires in 2m01s\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0m00s"),
+        (0.9, "0m00s"),
+        (5, "0m05s"),
+        (59.99, "0m59s"),
+        (300, "5m00s"),
+        (3600, "1h00m00s"),
+        (86_399, "23h59m59s"),
+    ],
+)
+def test_a_span_is_minutes_and_seconds(seconds: float, shown: str) -> None:
+    assert span_text(timedelta(seconds=seconds)) == shown
+
+
+@given(names, st.none() | names, st.lists(names, max_size=4))
+@example("a\n## Forged", "b\u2028- c", ["\r\n", "# x"])
+@example("# Heading", None, [])
+@example("#", None, [])
+@example("<!-- hidden", None, [])
+def test_an_entry_is_one_line_of_the_inventory_whatever_it_is_called(
+    key: str, category: str | None, tags: list[str]
+) -> None:
+    line = inventory_line(label(key, category, *tags), NOW)
+    assert line.startswith("- ")
+    assert len(line.splitlines()) == 1
+    assert re.match(r"- #{1,6}\s", line) is None  # `#:` is no heading
+    assert "\\<!--" in line or "<!--" not in line
+    assert ": expires in 5m00s" in line
+
+
+lines_strategy = st.lists(
+    st.builds(
+        InventoryLine,
+        st.integers(1, 200).map(lambda size: f"- {'x' * size}\n"),
+        st.integers(0, 1000).map(lambda seconds: NOW + timedelta(seconds=seconds)),
+    ),
+    min_size=1,
+    max_size=50,
+)
+
+
+@given(lines_strategy, st.integers(0, 1500))
+def test_a_cut_inventory_fits_keeps_its_order_and_what_lives_longest(lines: list[InventoryLine], share: int) -> None:
+    text, left_out = cut_inventory(lines, share)
+    if not text:
+        assert left_out == len(lines)
+        return
+    assert estimate_tokens(text) <= share
+    *kept, mark = text.splitlines(keepends=True)
+    assert mark == f"[... {left_out} more that expire sooner, see list_working_memory]\n"
+    assert len(kept) + left_out == len(lines)
+    by_life = sorted(lines, key=lambda line: line.expires_at, reverse=True)[: len(kept)]
+    assert kept == [line.text for line in lines if line in by_life][: len(kept)] or len(set(lines)) < len(lines)
+
+
+# -------------------------------------------------------------------------------------------------------------- search
+
+PAGES = [
+    entry(
+        "page-1", "The badger digs a sett. Badgers are omnivores; a badger eats worms.", "web-content/animals", "Zoo"
+    ),
+    entry(
+        "page-2", "Otters swim. One badger is mentioned here among many other words that say nothing.", "web-content"
+    ),
+    entry("draft_email", "Dear Ann, see you at noon.", "website"),
+]
+
+
+def found(query: str, category: str | None = None, *tags: str) -> list[str]:
+    return [hit.label.key for hit, _ in find(PAGES, query, category, tags)]
+
+
+def test_the_entry_that_says_most_of_it_comes_first() -> None:
+    assert found("badger") == ["page-1", "page-2"]
+    assert found("Which badgers swim?") == ["page-2", "page-1"]
+    assert found("giraffe") == []
+
+
+def test_a_word_is_found_however_it_is_written_and_without_spaces_between() -> None:
+    assert found("BADGER") == found("badgers")
+    entries = [entry("k", "\u660e\u5929\u6709\u96e8"), entry("l", "\u4eca\u5929\u6709\u96ea")]
+    assert [hit.label.key for hit, _ in find(entries, "\u660e\u5929")] == ["k"]
+    assert preview(entries[0], "\u6709\u96e8") == "\u660e\u5929\u6709\u96e8"
+
+
+def test_an_entry_is_found_by_its_key_its_tags_and_its_category() -> None:
+    assert found("email") == ["draft_email"]
+    assert found("zoo") == ["page-1"]
+    assert found("animals") == ["page-1"]
+
+
+def test_a_category_has_exact_boundaries_and_tags_must_all_be_there() -> None:
+    assert found("badger noon", "web-content") == ["page-1", "page-2"]
+    assert found("noon", "web") == []
+    assert found("badger", "web-content/animals") == ["page-1"]
+    assert found("badger", None, "zoo") == ["page-1"]
+    assert found("badger", None, "zoo", "other") == []
+    assert is_below("A/B", "a")
+    assert not is_below(None, "a")
+
+
+def test_nothing_to_search_is_no_hit() -> None:
+    assert find([], "badger") == []
+    assert find(PAGES, "?!") == []
+
+
+def test_a_preview_shows_the_place_on_one_line() -> None:
+    long = entry("k", "x\n" * 500 + "the badger\nis here" + " y" * 500)
+    assert "the badger is here y" in preview(long, "Badger")
+    assert len(preview(long, "badger")) <= 200
+    assert preview(entry("k", "short"), "?") == "short"

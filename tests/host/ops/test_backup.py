@@ -1,0 +1,517 @@
+"""Backups: what is in one, that a damaged or hostile one changes nothing, that a full disk leaves no part of one."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import os
+import resource
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_host.errors import HomeError, HostError, JournalError, NotFound
+from honeybadger_host.ops.archive import ArchiveDamaged, read_archive
+from honeybadger_host.ops.backup import back_up
+from honeybadger_host.ops.restore import restore
+from honeybadger_host.storage.home import HomeLock, read_holder
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_reader import copy_journal, glance
+from honeybadger_host.storage.journal_schema import Marks, Row
+
+NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def full_home(home: Path) -> Path:
+    """A home that was served, with something of everything and a journal at 3."""
+    journal = Journal.open(home / "data/journal.db")
+    journal.commit([Row(seq, seq, "main", "bee", f"r{seq}", "note", "f", 0, b"x") for seq in (1, 2, 3)], [])
+    journal.mark_projected(2)
+    journal.close()
+    lock = HomeLock(home)
+    lock.sign(journal.identity)
+    lock.release()
+    files = {
+        "AGENT.md": "Global.\n",
+        "config/senders.json": "{}",
+        "config/directives/tone.md": "Be brief.\n",
+        "groups/main/MEMORY.md": "\n## Notes (bee, 2026-11-21 06:00)\n- tea ☕\n",
+        "groups/main/memory/facts/1.json": "{}",
+        "groups/main/empty.md": "",
+        "data/sessions/main/main.jsonl": "{}\n",
+        "data/dead/main/bee/x.reason.json": "{}",
+        "data/context/main/main.json": "{}",
+        "data/ipc/main/bee/requests/r4.json": "{}",
+        "data/ipc/main/bee/turns/t1.json": "{}",
+    }
+    for name, text in (files | dict.fromkeys(LEFT_OUT, "left out")).items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    (home / "groups/main/MEMORY.md").chmod(0o640)
+    os.utime(home / "groups/main/MEMORY.md", ns=(10**18, 10**18 + 123_456_789))
+    return home
+
+
+LEFT_OUT = (
+    "README.md",
+    ".git/HEAD",
+    "data/index.db",
+    "data/status.json",
+    "data/ipc/main/bee/replies/r1.json",
+    "data/ipc/main/bee/tmp/r5.tmp",
+    "data/ipc/main/bee/requests/.r6.json",
+    "data/ipc/main/bee/requests/README",
+    "groups/main/.MEMORY.md.77.tmp",
+)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, bytes | None]]:
+    """Return name -> (mode, mtime, bytes), None for a folder, of everything below a folder."""
+    found: dict[str, tuple[int, int, bytes | None]] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.name.startswith("journal.db-"):
+            continue  # made by whoever reads the journal
+        status = path.lstat()
+        is_file = stat.S_ISREG(status.st_mode)
+        found[str(path.relative_to(folder))] = (
+            stat.S_IMODE(status.st_mode),
+            status.st_mtime_ns if is_file else 0,
+            path.read_bytes() if is_file else None,
+        )
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- round trip
+
+
+def test_what_is_restored_is_what_was_packed_with_modes_and_times(full_home: Path, tmp_path: Path) -> None:
+    archive, copy = tmp_path / "b.tar.gz", tmp_path / "deep/copy"
+    before = tree(full_home)
+    packed = back_up(full_home, archive, now=NOW)
+    assert packed.left_out == ()
+    assert tree(full_home) == before
+    restored = restore(archive, copy, now=NOW)
+    assert (restored.aside, restored.foreign_uids) == (None, ())
+    expected = {
+        name: value
+        for name, value in before.items()
+        if name not in (*LEFT_OUT, ".git", "data/journal.db", "data/host.lock")
+    }
+    found = tree(copy)
+    found.pop("data/journal.db")
+    found.pop("data/host.lock")
+    assert found == expected
+    assert glance(copy / "data/journal.db") == glance(full_home / "data/journal.db")
+    assert read_holder(copy).journal == glance(full_home / "data/journal.db").identity
+    assert read_holder(copy).pid is None
+
+
+def test_an_archive_is_for_its_owner_only_and_nothing_is_left_beside_it(full_home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    old = os.umask(0)
+    try:
+        back_up(full_home, folder / "b.tar.gz", now=NOW)
+    finally:
+        os.umask(old)
+    assert os.listdir(folder) == ["b.tar.gz"]
+    assert stat.S_IMODE((folder / "b.tar.gz").stat().st_mode) == 0o600
+    assert read_archive(folder / "b.tar.gz").made_at == "2026-11-21T06:00:00Z"
+
+
+def test_tar_can_unpack_an_archive_too(full_home: Path, tmp_path: Path) -> None:
+    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    with tarfile.open(tmp_path / "b.tar.gz") as tar:
+        assert "groups/main/MEMORY.md" in tar.getnames()
+        assert tar.getnames()[-2:] == ["data/journal.db", "manifest.json"]
+
+
+def test_a_copied_journal_claims_no_more_of_the_files_than_it_is_told(full_home: Path, tmp_path: Path) -> None:
+    """What is projected while files are copied may be missing in their copies: recovery must look for it."""
+    journal = full_home / "data/journal.db"
+    assert glance(journal).projected_seq == 2
+    assert copy_journal(journal, tmp_path / "a.db", marks=Marks(1, {})).projected_seq == 1
+    assert copy_journal(journal, tmp_path / "b.db", marks=Marks(9, {})).projected_seq == 2
+    assert glance(tmp_path / "a.db") == glance(journal)._replace(marks=Marks(1, {}))
+    assert glance(journal).projected_seq == 2
+
+
+def test_what_is_no_plain_file_is_left_out_and_named(full_home: Path, tmp_path: Path) -> None:
+    box = full_home / "data/ipc/main/bee/requests"
+    (box / "link.json").symlink_to("/etc/passwd")
+    os.mkfifo(box / "fifo.json")
+    (box / "folder.json/inner.json").mkdir(parents=True)
+    os.truncate(os.open(box / "huge.json", os.O_CREAT | os.O_WRONLY), 1 << 40)
+    (full_home / "groups/main/link.md").symlink_to("/etc/passwd")
+    (full_home / "data/ipc/main/root").symlink_to("/")
+    os.mkdir(os.fsencode(full_home / "groups") + b"/caf\xe9")
+    packed = back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    assert sorted(packed.left_out) == [
+        "data/ipc/main/bee/requests/fifo.json: a FIFO",
+        "data/ipc/main/bee/requests/huge.json: too large for a request",
+        "data/ipc/main/bee/requests/link.json: a link",
+        "data/ipc/main/root: a link",
+        "groups/caf\\udce9: its name is no UTF-8",
+        "groups/main/link.md: a link",
+    ]
+    restore(tmp_path / "b.tar.gz", tmp_path / "copy", now=NOW)
+    assert os.listdir(tmp_path / "copy/data/ipc/main") == ["bee"]
+    assert sorted(os.listdir(tmp_path / "copy/data/ipc/main/bee/requests")) == ["folder.json", "r4.json"]
+    assert os.listdir(tmp_path / "copy/data/ipc/main/bee/requests/folder.json") == []
+
+
+def test_a_part_that_is_a_link_to_another_disk_is_packed(full_home: Path, tmp_path: Path) -> None:
+    (full_home / "groups/main/.MEMORY.md.77.tmp").unlink()
+    (full_home / "groups").rename(tmp_path / "other-disk")
+    (full_home / "groups").symlink_to(tmp_path / "other-disk")
+    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    restore(tmp_path / "b.tar.gz", tmp_path / "copy", now=NOW)
+    assert tree(tmp_path / "copy/groups") == tree(tmp_path / "other-disk")
+
+
+@needs_root
+def test_owners_come_back_and_those_of_the_host_become_whoever_owns_the_home(full_home: Path, tmp_path: Path) -> None:
+    for path in (full_home, *full_home.rglob("*")):
+        os.chown(path, 4001, 4001)
+    box = full_home / "data/ipc/main/bee/requests"
+    os.chown(box, 4002, 4002)
+    os.chown(box / "r4.json", 4002, 4002)
+    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    restore(tmp_path / "b.tar.gz", tmp_path / "same", now=NOW)
+    (tmp_path / "moved").mkdir()
+    os.chown(tmp_path / "moved", 5001, 5005)
+    restore(tmp_path / "b.tar.gz", tmp_path / "moved", now=NOW)
+    for copy, host in ((tmp_path / "same", (4001, 4001)), (tmp_path / "moved", (5001, 5005))):
+        for path in (copy, *copy.rglob("*")):
+            status = path.stat()
+            is_box = str(path).endswith(("bee/requests", "r4.json"))
+            assert (status.st_uid, status.st_gid) == ((4002, 4002) if is_box else host), path
+
+
+@needs_root
+def test_without_root_the_files_become_the_callers_and_the_owners_are_named(full_home: Path) -> None:
+    os.chown(full_home / "data/ipc/main/bee/requests", 4002, 4002)
+    with tempfile.TemporaryDirectory() as open_to_all:
+        os.chmod(open_to_all, 0o777)
+        archive = Path(open_to_all) / "b.tar.gz"
+        back_up(full_home, archive, now=NOW)
+        archive.chmod(0o644)
+        os.seteuid(4001)
+        try:
+            restored = restore(archive, Path(open_to_all) / "copy", now=NOW)
+        finally:
+            os.seteuid(0)
+        assert restored.foreign_uids == (4002,)
+        assert {path.stat().st_uid for path in Path(open_to_all, "copy").rglob("*")} == {4001}
+
+
+# ------------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_an_existing_file_is_not_replaced_by_a_backup(full_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "b.tar.gz").write_text("yesterday's")
+    with pytest.raises(HostError, match="exists and is not replaced"):
+        back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    assert (tmp_path / "b.tar.gz").read_text() == "yesterday's"
+
+
+def test_a_backup_is_not_made_inside_of_what_it_packs(full_home: Path) -> None:
+    (full_home.parent / "link").symlink_to(full_home / "groups")
+    for target in (full_home / "data/b.tar.gz", full_home.parent / "link/b.tar.gz"):
+        with pytest.raises(HostError, match="would lie in what it is a backup of"):
+            back_up(full_home, target, now=NOW)
+    back_up(full_home, full_home / "b.tar.gz", now=NOW)  # the home folder may be a project's: that one is no part
+
+
+def test_a_folder_that_is_no_home_is_not_packed(tmp_path: Path) -> None:
+    with pytest.raises(HomeError, match="is no Honeybadger home"):
+        back_up(tmp_path, tmp_path / "b.tar.gz", now=NOW)
+    assert os.listdir(tmp_path) == []
+
+
+def test_there_is_no_backup_of_a_damaged_or_a_missing_journal(full_home: Path, tmp_path: Path) -> None:
+    journal = full_home / "data/journal.db"
+    identity = glance(journal).identity
+    data = bytearray(journal.read_bytes())
+    data[4096:8192] = os.urandom(4096)
+    journal.write_bytes(data)
+    for extra in ("-wal", "-shm"):
+        Path(f"{journal}{extra}").unlink(missing_ok=True)
+    with pytest.raises(JournalError, match=r"damaged|malformed|cannot (read|copy)"):
+        back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    journal.unlink()
+    (full_home / "data/host.lock").write_bytes(orjson.dumps({"journal": identity}))
+    with pytest.raises(JournalError, match="is missing, but this home had one"):
+        back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    assert os.listdir(tmp_path) == ["home"]
+
+
+def test_a_home_with_files_is_kept_unless_forced_and_then_moved_aside(full_home: Path, tmp_path: Path) -> None:
+    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    (full_home / "groups/main/MEMORY.md").write_text("newer\n")
+    before = tree(full_home)
+    with pytest.raises(HomeError, match=r"has data, groups, AGENT.md, config: restore into another home"):
+        restore(tmp_path / "b.tar.gz", full_home, now=NOW)
+    assert tree(full_home) == before
+    restored = restore(tmp_path / "b.tar.gz", full_home, now=NOW, is_forced=True)
+    assert restored.aside == full_home / "before-restore-20261121T060000Z"
+    assert (restored.aside / "groups/main/MEMORY.md").read_text() == "newer\n"
+    assert "tea ☕" in (full_home / "groups/main/MEMORY.md").read_text()
+    assert (full_home / ".git/HEAD").exists()
+    assert not list(full_home.glob(".restore-*"))
+
+
+def test_empty_folders_are_no_obstacle(full_home: Path, tmp_path: Path) -> None:
+    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    (tmp_path / "copy/data/ipc/main").mkdir(parents=True)
+    (tmp_path / "copy/groups").mkdir()
+    assert restore(tmp_path / "b.tar.gz", tmp_path / "copy", now=NOW).aside is None
+    assert (tmp_path / "copy/data/journal.db").exists()
+
+
+def test_an_exchange_that_fails_halfway_is_taken_back(
+    full_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    before = tree(full_home)
+    real = os.rename
+
+    def failing(source: Any, target: Any, **more: Any) -> None:
+        if ".restore-" in str(source) and str(target).endswith("/groups"):
+            raise OSError(5, "Input/output error")
+        real(source, target, **more)
+
+    monkeypatch.setattr(os, "rename", failing)
+    with pytest.raises(HostError, match="Input/output error; nothing was changed"):
+        restore(tmp_path / "b.tar.gz", full_home, now=NOW, is_forced=True)
+    assert tree(full_home) == before
+
+
+# ----------------------------------------------------------------------------------------------------- damaged, hostile
+
+
+def refused(archive: Path, home: Path, *, says: str | None = None) -> None:
+    """Check that an archive is refused, and that a new and an existing home stay as they are."""
+    before = tree(home)
+    for target in (home, home.parent / "new"):
+        with pytest.raises(ArchiveDamaged, match=says):
+            restore(archive, target, now=NOW, is_forced=True)
+    assert tree(home) == before
+    assert not (home.parent / "new").exists()
+
+
+def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(full_home: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "b.tar.gz"
+    back_up(full_home, archive, now=NOW)
+    good = archive.read_bytes()
+    manifest = read_archive(archive)
+    noticed = 0
+    offsets = range(0, len(good), max(1, len(good) // 200))
+    for offset in offsets:
+        archive.write_bytes(good[:offset] + bytes([good[offset] ^ 1 << offset % 8]) + good[offset + 1 :])
+        try:
+            assert read_archive(archive) == manifest
+            assert gzip.decompress(archive.read_bytes()) == gzip.decompress(good)  # the same bytes, packed otherwise
+        except ArchiveDamaged:
+            noticed += 1
+    assert noticed > len(offsets) * 0.8
+    archive.write_bytes(good[:2000] + bytes([good[2000] ^ 255]) + good[2001:])
+    refused(archive, full_home)
+
+
+def test_a_cut_archive_is_refused(full_home: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "b.tar.gz"
+    back_up(full_home, archive, now=NOW)
+    good = archive.read_bytes()
+    for length in (0, 1, 9, 10, 100, len(good) // 2, len(good) - 9, len(good) - 8, len(good) - 1):
+        archive.write_bytes(good[:length])
+        with pytest.raises(ArchiveDamaged):
+            read_archive(archive)
+    refused(archive, full_home)
+
+
+def test_what_is_no_archive_is_refused(full_home: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        restore(tmp_path / "nowhere", tmp_path / "new", now=NOW)
+    for data in (b"not gzip", gzip.compress(b"not tar"), gzip.compress(bytes(10240))):
+        (tmp_path / "b").write_bytes(data)
+        refused(tmp_path / "b", full_home)
+
+
+class Forger:
+    """Makes archives with good checksums and anything in them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.members: list[tuple[tarfile.TarInfo, bytes]] = []
+        self.manifest: dict[str, Any] = {
+            "format": 1,
+            "version": "0.1.0",
+            "made_at": "2026-11-21T06:00:00Z",
+            "home": {"name": ".", "mode": 0o700, "uid": 0, "gid": 0},
+            "journal": None,
+            "folders": [],
+            "files": [],
+        }
+
+    def folder(self, name: str) -> Forger:
+        self.member(name, kind=tarfile.DIRTYPE)
+        self.manifest["folders"].append({"name": name, "mode": 0o700, "uid": 0, "gid": 0})
+        return self
+
+    def file(self, name: str, data: bytes = b"x") -> Forger:
+        self.member(name, data)
+        digest = hashlib.sha256(data).hexdigest()
+        place = {"name": name, "mode": 0o600, "uid": 0, "gid": 0}
+        self.manifest["files"].append({**place, "size": len(data), "sha256": digest, "mtime_ns": 0})
+        return self
+
+    def member(self, name: str, data: bytes = b"", *, kind: bytes = tarfile.REGTYPE, link: str = "") -> Forger:
+        info = tarfile.TarInfo(name)
+        info.type, info.size, info.linkname = kind, len(data), link
+        self.members.append((info, data))
+        return self
+
+    def write(self) -> Path:
+        with tarfile.open(self.path, "w:gz") as tar:
+            for info, data in self.members:
+                tar.addfile(info, io.BytesIO(data))
+            data = orjson.dumps(self.manifest)
+            info = tarfile.TarInfo("manifest.json")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        return self.path
+
+
+@pytest.fixture
+def forger(tmp_path: Path) -> Forger:
+    return Forger(tmp_path / "forged.tar.gz").folder("groups").folder("groups/main")
+
+
+def test_a_forged_archive_that_is_right_is_restored(forger: Forger, tmp_path: Path) -> None:
+    """Else the refusals below would show nothing."""
+    restore(forger.file("groups/main/MEMORY.md").write(), tmp_path / "new", now=NOW)
+    assert (tmp_path / "new/groups/main/MEMORY.md").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside",
+        "groups/../../outside",
+        "groups/main/../../../outside",
+        "/tmp/outside",
+        "/groups/x",
+        "./groups/x",
+        "groups//x",
+        "groups/./x",
+        "groups/main/",
+        "",
+        ".",
+        "..",
+        "outside",
+        ".git/hooks/post-checkout",
+        "groups/nobody/x",
+        "data/host.lock",
+        "manifest.json/x",
+        "groups\\..\\..\\x",
+    ],
+)
+def test_a_name_that_leads_out_of_a_home_is_refused(name: str, forger: Forger, full_home: Path) -> None:
+    names = tree(full_home.parent).keys()
+    refused(forger.file(name).write(), full_home)
+    assert tree(full_home.parent).keys() - names == {"forged.tar.gz"}
+
+
+def test_a_folder_that_leads_out_of_a_home_is_refused(forger: Forger, full_home: Path) -> None:
+    refused(forger.folder("../outside").folder("../outside/deep").write(), full_home)
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.GNUTYPE_SPARSE]
+)
+def test_links_and_devices_are_refused(kind: bytes, forger: Forger, full_home: Path) -> None:
+    refused(forger.member("groups/main/x", kind=kind, link="/etc/passwd").write(), full_home)
+
+
+def test_a_file_that_is_used_as_a_folder_is_refused(forger: Forger, full_home: Path) -> None:
+    refused(forger.file("groups/main/x").file("groups/main/x/y").write(), full_home, says="is not a name of a home")
+
+
+def test_what_the_manifest_does_not_list_is_refused(forger: Forger, full_home: Path) -> None:
+    refused(forger.member("groups/main/extra", b"x").write(), full_home, says="groups/main/extra is not what")
+
+
+def test_what_the_manifest_lists_and_is_not_there_is_refused(forger: Forger, full_home: Path) -> None:
+    forger.file("groups/main/x").members.pop()
+    refused(forger.write(), full_home, says="groups/main/x is not what")
+
+
+def test_what_is_there_twice_is_refused(forger: Forger, full_home: Path) -> None:
+    refused(forger.file("groups/main/x").member("groups/main/x", b"y").write(), full_home, says="is in it twice")
+
+
+def test_other_bytes_than_the_manifest_says_are_refused(forger: Forger, full_home: Path) -> None:
+    forger.file("groups/main/x").manifest["files"][0]["sha256"] = hashlib.sha256(b"y").hexdigest()
+    refused(forger.write(), full_home, says="groups/main/x is not what")
+
+
+def test_a_journal_that_is_promised_must_be_there(forger: Forger, full_home: Path) -> None:
+    forger.manifest["journal"] = {"identity": "a", "seq": 1}
+    refused(forger.write(), full_home, says="journal.db is missing")
+
+
+def test_an_archive_of_a_later_format_is_refused(forger: Forger, tmp_path: Path) -> None:
+    forger.manifest |= {"format": 2, "version": "9.0.0"}
+    with pytest.raises(HostError, match=r"has format 2, this version reads 1: use version 9\.0\.0"):
+        restore(forger.write(), tmp_path / "new", now=NOW)
+
+
+# ----------------------------------------------------------------------------------------------------------- full disks
+
+
+@contextlib.contextmanager
+def little_space(most_bytes: int) -> Iterator[None]:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limit[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+
+@pytest.mark.parametrize("where", ["archive", "journal"])
+def test_a_backup_without_space_leaves_no_part_of_one(where: str, full_home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    if where == "archive":
+        (full_home / "groups/main/large.bin").write_bytes(os.urandom(400_000))
+    else:
+        with contextlib.closing(Journal.open(full_home / "data/journal.db")) as journal:
+            journal.commit([Row(4, 4, "main", "bee", "r4", "note", "f", 0, bytes(400_000))], [])
+    with little_space(200_000), pytest.raises(HostError, match=r"cannot write .*; there is no backup"):
+        back_up(full_home, folder / "b.tar.gz", now=NOW)
+    assert os.listdir(folder) == []
+    back_up(full_home, folder / "b.tar.gz", now=NOW)
+
+
+def test_a_restore_without_space_changes_nothing(full_home: Path, tmp_path: Path) -> None:
+    (full_home / "groups/main/large.bin").write_bytes(os.urandom(200_000))
+    back_up(full_home, tmp_path / "b.tar.gz", now=NOW)
+    before = tree(full_home)
+    for target in (full_home, tmp_path / "new"):
+        with little_space(100_000), pytest.raises(HostError, match=r"cannot restore to .*; nothing was changed"):
+            restore(tmp_path / "b.tar.gz", target, now=NOW, is_forced=True)
+    assert tree(full_home) == before
+    assert not (tmp_path / "new").exists()

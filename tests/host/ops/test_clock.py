@@ -1,0 +1,92 @@
+"""What is kept for a term of service, and a wall clock that is set."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.ops.clock import Ages, WallClock
+
+DAY = 86_400.0
+YEAR = 365 * DAY
+
+
+class Clocks:
+    def __init__(self) -> None:
+        self.wall, self.steady = 1_700_000_000.0, 5.0
+        self.watched = WallClock(lambda: self.wall, lambda: self.steady)
+
+    def passes(self, seconds: float, jump: float = 0.0) -> None:
+        self.wall += seconds + jump
+        self.steady += seconds
+
+
+def test_a_clock_that_nobody_sets_never_jumps() -> None:
+    clocks = Clocks()
+    for seconds in (60, 60.4, 7 * DAY, 0):
+        clocks.passes(seconds, 0.05)
+        assert clocks.watched.look() == 0
+        assert clocks.watched.is_steady_for(YEAR)
+
+
+def test_a_clock_that_was_set_is_noticed_once_and_is_steady_again_after_a_while() -> None:
+    clocks = Clocks()
+    for jump in (YEAR, -2 * YEAR, 61.0):
+        clocks.passes(60, jump)
+        assert clocks.watched.look() == jump
+        assert clocks.watched.look() == 0
+        clocks.passes(3599)
+        assert clocks.watched.look() == 0
+        assert not clocks.watched.is_steady_for(3600)
+        clocks.passes(1)
+        assert clocks.watched.is_steady_for(3600)
+
+
+def test_a_clock_was_watched_since_the_start_or_since_it_was_set_last() -> None:
+    clocks = Clocks()
+    for jump in (0.0, YEAR, -YEAR):
+        clocks.passes(0, jump)
+        clocks.watched.look()
+        clocks.passes(299)
+        assert not clocks.watched.was_watched_for(300)
+        clocks.passes(1)
+        assert clocks.watched.was_watched_for(300)
+
+
+def test_what_is_over_its_term_is_named_once() -> None:
+    ages = Ages(100.0)
+    assert ages.pass_time(1, 10) == 0
+    assert ages.pass_time(98, 20) == 0
+    assert ages.pass_time(1, 20) == 0  # all 20 are not older than a second for certain
+    assert ages.pass_time(1, 20) == 10
+    assert ages.pass_time(98, 20) == 20
+    assert ages.pass_time(1000, 20) == 0
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.1, 50), st.integers(0, 3), st.booleans()), max_size=80),
+    st.floats(10, 200),
+)
+def test_nothing_is_over_before_its_term_or_kept_much_longer_whenever_the_host_restarts(
+    rounds: list[tuple[float, int, bool]], term: float
+) -> None:
+    ages = Ages(term)
+    born: list[float] = []  # of change 1, 2, …: when the host had served for so long
+    served = 0.0
+    gone = 0
+    longest = max((seconds for seconds, _, _ in rounds), default=0.0)
+    for seconds, new, is_restart in rounds:
+        born += [served] * new
+        served += seconds
+        gone = max(gone, ages.pass_time(seconds, len(born)))
+        assert all(served - at >= term for at in born[:gone])
+        assert all(served - at <= term * 1.05 + 2 * longest + 1e-6 for at in born[gone:])
+        assert len(ages.moments) <= 22
+        if is_restart:
+            ages = Ages.of(term, ages.dump())
+
+
+def test_a_journal_that_never_kept_ages_forgets_nothing_at_once() -> None:
+    ages = Ages.of(7 * DAY, [])
+    assert ages.pass_time(60, 1_000_000) == 0
+    assert ages.pass_time(7 * DAY, 1_000_000) == 1_000_000

@@ -1,0 +1,346 @@
+"""The systemd service: what is rendered, that systemd takes it, and that nothing is done before it is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import HomeError, HomeLocked, HostError, JournalError, SettingsError, StorageFailed
+from honeybadger_host.ops.systemd import (
+    SYSTEM_COMMAND,
+    SYSTEM_HOME,
+    Plan,
+    check_visible,
+    is_booted,
+    plan_system,
+    plan_user,
+    run,
+    serves,
+    show,
+    user_unit,
+    write,
+)
+from honeybadger_host.settings import Life
+from tests.hosting import run_cli
+
+ROOT = Path(__file__).parents[3]
+UNIT = Path("/etc/systemd/system/honeybadger-host.service")
+DROP_IN = UNIT.with_name("honeybadger-host.service.d") / "closed.conf"
+DEPLOYED = {
+    "honeybadger-host.service": UNIT,
+    "honeybadger-host.service.d/closed.conf": DROP_IN,
+    "honeybadger.tmpfiles.conf": Path("/etc/tmpfiles.d/honeybadger.conf"),
+    "honeybadger.sysusers.conf": Path("/etc/sysusers.d/honeybadger.conf"),
+}
+BARE = Path("/bin/true")
+"""A program that is there, for systemd's checks."""
+
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+needs_root_and_systemd = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("systemd-sysusers") is None, reason="needs root and systemd-sysusers"
+)
+
+
+def options(text: str) -> dict[str, list[str]]:
+    """Return option -> its values in a unit."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if match := re.match(r"(\w+)=(.*)", line):
+            found.setdefault(match[1], []).append(match[2])
+    return found
+
+
+def system_unit(home: Path = SYSTEM_HOME, command: Path = SYSTEM_COMMAND) -> str:
+    return dict(plan_system(home, command).files)[UNIT]
+
+
+def user_plan(folder: Path = Path("/home/ada")) -> Plan:
+    return plan_user(
+        folder / ".local/share/honeybadger", folder / "venv/bin/honeybadger-host", folder, folder / ".config"
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- what it says
+
+
+def test_the_files_in_deploy_are_what_is_installed_for_the_default_home() -> None:
+    found = {str(path.relative_to(ROOT / "deploy")) for path in (ROOT / "deploy").rglob("*") if path.is_file()}
+    assert found == DEPLOYED.keys()
+    closed = dict(plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True).files)
+    installed = closed | dict(plan_system(SYSTEM_HOME, SYSTEM_COMMAND).files)
+    for name, path in DEPLOYED.items():
+        assert (ROOT / "deploy" / name).read_text() == installed[path], name
+
+
+def test_what_no_restart_mends_is_not_restarted() -> None:
+    given_up = {int(code) for code in options(system_unit())["RestartPreventExitStatus"][0].split()}
+    assert given_up == {2, *(error.exit_code for error in (SettingsError, HomeError, HomeLocked, JournalError))}
+    assert StorageFailed.exit_code not in given_up
+    assert options(user_plan().files[0][1])["RestartPreventExitStatus"] == [" ".join(map(str, sorted(given_up)))]
+
+
+def test_systemd_waits_longer_for_the_end_than_the_host_does() -> None:
+    assert int(options(system_unit())["TimeoutStopSec"][0]) > Life().grace_seconds
+    assert int(options(user_plan().files[0][1])["TimeoutStopSec"][0]) > Life().grace_seconds
+
+
+def test_who_owns_a_file_is_the_same_inside_and_outside_of_the_service() -> None:
+    for _, text in (*plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True).files, *user_plan().files):
+        assert not options(text).keys() & {"PrivateUsers", "DynamicUser"}
+
+
+def test_the_home_is_the_only_place_the_service_may_write_to() -> None:
+    default, other = options(system_unit()), options(system_unit(Path("/srv/honey")))
+    assert default["StateDirectory"] == ["honeybadger"]
+    assert "ReadWritePaths" not in default
+    assert other["ReadWritePaths"] == ["/srv/honey"]
+    assert "StateDirectory" not in other
+    for unit in (default, other):
+        assert unit["ProtectSystem"] == ["strict"]
+    assert other["ExecStart"] == ["/usr/local/bin/honeybadger-host run --home /srv/honey"]
+
+
+def test_closed_mode_adds_its_capabilities_in_a_drop_in_and_lets_senders_pass() -> None:
+    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True)
+    files = dict(plan.files)
+    assert files[UNIT] == system_unit()
+    assert options(files[UNIT])["CapabilityBoundingSet"] == [""]
+    drop_in = options(files[DROP_IN])
+    assert drop_in["AmbientCapabilities"] == drop_in["CapabilityBoundingSet"] == ["CAP_DAC_OVERRIDE CAP_CHOWN"]
+    assert drop_in["StateDirectoryMode"] == ["0711"]
+    assert "d /var/lib/honeybadger 0711 honeybadger honeybadger -" in files[Path("/etc/tmpfiles.d/honeybadger.conf")]
+    open_mode = dict(plan_system(SYSTEM_HOME, SYSTEM_COMMAND).files)
+    assert DROP_IN not in open_mode
+    assert "d /var/lib/honeybadger 0700" in open_mode[Path("/etc/tmpfiles.d/honeybadger.conf")]
+
+
+def test_a_users_own_service_moves_with_the_home_folder_and_claims_nothing_a_user_cannot_have() -> None:
+    ((path, text),) = user_plan().files
+    assert path == Path("/home/ada/.config/systemd/user/honeybadger-host.service")
+    unit = options(text)
+    assert unit["ExecStart"] == ["%h/venv/bin/honeybadger-host run --home %h/.local/share/honeybadger"]
+    assert unit["WantedBy"] == ["default.target"]
+    wants_root = ("User", "Group", "Protect", "Private", "Capability", "Ambient", "StateDir", "IPAddress", "Device")
+    assert not [name for name in unit if name.startswith(wants_root)]
+
+
+@pytest.mark.parametrize("path", ["/home/ada/hb", "/root/hb", "/tmp/hb", "/var/tmp/hb", "/run/user/7/hb"])
+def test_a_path_that_the_service_cannot_see_is_refused(path: str) -> None:
+    with pytest.raises(HostError, match="the service cannot see"):
+        plan_system(Path(path), SYSTEM_COMMAND)
+    with pytest.raises(HostError, match="the service cannot see"):
+        plan_system(SYSTEM_HOME, Path(path))
+    with pytest.raises(HostError, match="the service cannot see"):
+        check_visible(Path(path))  # where a venv's Python lies
+
+
+@pytest.mark.parametrize(
+    "path", ["/srv/my home", "/srv/50%", "/srv/a\nExecStartPre=/bin/x", "/srv/$X", "/srv/ü", "srv"]
+)
+def test_a_path_that_would_need_quoting_is_refused(path: str) -> None:
+    with pytest.raises(HostError, match="a path in a unit must be absolute"):
+        plan_system(Path(path), SYSTEM_COMMAND)
+    with pytest.raises(HostError, match="a path in a unit must be absolute"):
+        plan_user(Path(path), SYSTEM_COMMAND, Path("/home/ada"), Path("/home/ada/.config"))
+
+
+# ------------------------------------------------------------------------------------------------------- systemd's view
+
+
+def laid_out(folder: Path, plan: Plan) -> Path:
+    """Write units as systemd finds them; return the unit."""
+    for path, text in plan.files:
+        if path.suffix == ".service" or path.parent.suffix == ".d":
+            target = folder / (path.name if path.suffix == ".service" else f"{path.parent.name}/{path.name}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+    return folder / UNIT.name
+
+
+def exposure(unit: Path) -> float:
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", str(unit)], capture_output=True, text=True
+    )
+    match = re.search(r"Overall exposure level for .*: ([\d.]+)", done.stdout)
+    if match is None:
+        pytest.skip(f"this systemd-analyze rates no files: {(done.stderr or done.stdout).strip()[-200:]}")
+    return float(match[1])
+
+
+@needs_systemd
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_the_exposure_is_at_most_one(is_closed: bool, tmp_path: Path) -> None:
+    assert exposure(laid_out(tmp_path, plan_system(SYSTEM_HOME, BARE, is_closed=is_closed))) <= 1.0
+
+
+@needs_systemd
+def test_a_bare_unit_is_rated_as_exposed(tmp_path: Path) -> None:
+    """Else the test above would show nothing."""
+    (tmp_path / UNIT.name).write_text("[Service]\nExecStart=/bin/true\n")
+    assert exposure(tmp_path / UNIT.name) > 9
+
+
+@needs_systemd
+@pytest.mark.parametrize("kind", ["system", "closed", "user"])
+def test_systemd_finds_nothing_wrong_with_the_units(kind: str, tmp_path: Path) -> None:
+    if kind == "user":
+        plan = plan_user(Path("/srv/hb"), BARE, Path("/home/ada"), Path("/home/ada/.config"))
+    else:
+        plan = plan_system(SYSTEM_HOME, BARE, is_closed=kind == "closed")
+    unit = laid_out(tmp_path, plan)
+    options_ = ["--user"] if kind == "user" else []
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    done = subprocess.run(
+        ["systemd-analyze", *options_, "verify", "--man=no", str(unit)], capture_output=True, text=True, env=environment
+    )
+    about_us = [line for line in done.stderr.splitlines() if "honeybadger" in line]
+    assert about_us == []
+    assert done.returncode == 0, done.stderr
+
+
+@needs_root_and_systemd
+def test_the_user_and_the_home_are_made_as_the_files_say(tmp_path: Path) -> None:
+    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
+    write(plan, tmp_path)
+    for tool, folder, more in (
+        ("systemd-sysusers", "sysusers.d", []),
+        ("systemd-tmpfiles", "tmpfiles.d", ["--create"]),
+    ):
+        done = subprocess.run(
+            [tool, f"--root={tmp_path}", *more, f"{tmp_path}/etc/{folder}/honeybadger.conf"],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+    (entry,) = [line for line in (tmp_path / "etc/passwd").read_text().splitlines() if line.startswith("honeybadger:")]
+    uid, home = entry.split(":")[2], entry.split(":")[5]
+    assert home == str(SYSTEM_HOME)
+    status = (tmp_path / "var/lib/honeybadger").stat()
+    assert (status.st_uid, status.st_mode & 0o777) == (int(uid), 0o700)
+
+
+# -------------------------------------------------------------------------------------------------------------- install
+
+
+def install(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    return run_cli("service", "install", *arguments, env={"HOME": str(folder)})
+
+
+def test_a_dry_run_prints_what_would_be_written_and_run_and_does_nothing(tmp_path: Path) -> None:
+    shown = install("--dry-run", "--command", SYSTEM_COMMAND, folder=tmp_path)
+    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
+    assert shown.returncode == 0
+    assert shown.stdout == show(plan)
+    for path, text in plan.files:
+        assert f"# {path}\n{text}" in shown.stdout
+    assert shown.stdout.endswith(
+        "$ systemd-sysusers /etc/sysusers.d/honeybadger.conf\n"
+        "$ systemd-tmpfiles --create /etc/tmpfiles.d/honeybadger.conf\n"
+        "$ runuser -u honeybadger -- /usr/local/bin/honeybadger-host init /var/lib/honeybadger\n"
+        "$ systemctl daemon-reload\n"
+        "$ systemctl enable honeybadger-host.service\n"
+        "$ systemctl restart honeybadger-host.service\n"
+    )
+    assert install("--dry-run", "--user", folder=tmp_path).returncode == 0
+    assert os.listdir(tmp_path) == []
+
+
+def test_into_an_image_the_same_files_are_written_and_nothing_is_run(tmp_path: Path) -> None:
+    image = tmp_path / "image"
+    done = install("--closed", "--command", SYSTEM_COMMAND, "--root", image, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND, is_closed=True)
+    found = {path.relative_to(image): path for path in image.rglob("*") if path.is_file()}
+    assert found.keys() == {path.relative_to("/") for path, _ in plan.files}
+    for path, text in plan.files:
+        assert found[path.relative_to("/")].read_text() == text
+        assert found[path.relative_to("/")].stat().st_mode & 0o777 == 0o644
+    assert "  systemctl enable honeybadger-host.service\n" in done.stdout
+
+
+def test_an_edited_file_is_kept_and_an_equal_one_not_written_again(tmp_path: Path) -> None:
+    plan = plan_system(SYSTEM_HOME, SYSTEM_COMMAND)
+    assert len(write(plan, tmp_path)) == 3
+    assert write(plan, tmp_path) == []
+    unit = tmp_path / UNIT.relative_to("/")
+    unit.write_text("mine\n")
+    assert write(plan, tmp_path) == [unit]
+    assert unit.with_name(f"{unit.name}.old").read_text() == "mine\n"
+    assert unit.read_text() == dict(plan.files)[UNIT]
+
+
+@pytest.mark.skipif(is_booted(), reason="would start a service")
+def test_a_users_service_is_installed_and_the_commands_are_told_where_systemd_does_not_run(tmp_path: Path) -> None:
+    done = install("--user", "--home", tmp_path / "honey", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    unit = user_unit(tmp_path / ".config")
+    assert options(unit.read_text())["ExecStart"][0].endswith("/honeybadger-host run --home %h/honey")
+    assert "systemd does not run here. Where it does, run:\n" in done.stdout
+    assert "  systemctl --user enable honeybadger-host.service\n" in done.stdout
+    assert "loginctl enable-linger" in done.stdout
+    assert serves(unit, tmp_path / "honey", tmp_path) is not None
+    assert serves(unit, tmp_path / "other", tmp_path) is None
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "etc").write_text("a file where a folder should be")
+    with pytest.raises(HostError, match=r"cannot write .*/etc/systemd/system/honeybadger-host.service: "):
+        write(plan_system(SYSTEM_HOME, SYSTEM_COMMAND), tmp_path)
+
+
+def test_own_and_closed_exclude_each_other(tmp_path: Path) -> None:
+    assert install("--user", "--closed", "--dry-run", folder=tmp_path).returncode == 2
+
+
+def test_a_command_that_fails_is_told_and_those_behind_it_are_not_run(tmp_path: Path) -> None:
+    run([["touch", str(tmp_path / "first")]])
+    assert (tmp_path / "first").exists()
+    behind = ["touch", str(tmp_path / "behind")]
+    with pytest.raises(HostError, match=r"^ls /nowhere: .*No such file"):
+        run([["ls", "/nowhere"], behind])
+    with pytest.raises(HostError, match="cannot run no-such-program: No such file"):
+        run([["no-such-program"], behind])
+    assert not (tmp_path / "behind").exists()
+
+
+# --------------------------------------------------------------------------------------------------------------- doctor
+
+
+def doctor(home: Path, folder: Path) -> str:
+    return run_cli("doctor", home=home, env={"HOME": str(folder)}).stdout
+
+
+def test_the_doctor_knows_the_unit_that_serves_a_home_and_says_when_it_was_edited(home: Path, tmp_path: Path) -> None:
+    assert "systemd" not in doctor(home, tmp_path)
+    command = Path("/usr/local/bin/honeybadger-host")
+    unit = user_unit(tmp_path / ".config")
+    write(plan_user(home, command, tmp_path, tmp_path / ".config"))
+    assert f"ok        systemd: {unit} serves this home\n" in doctor(home, tmp_path)
+    unit.write_text(unit.read_text().replace("WatchdogSec=30", "WatchdogSec=0"))
+    said = doctor(home, tmp_path)
+    assert f"warning   systemd: {unit} is not what this version installs\n" in said
+    assert "-> compare with `honeybadger-host service install --user --dry-run`" in said
+    unit.write_text(unit.read_text().replace("%h/home", "%h/another"))
+    assert "systemd" not in doctor(home, tmp_path)
+
+
+def test_the_doctor_says_when_the_service_may_not_open_boxes_of_other_users(home: Path, tmp_path: Path) -> None:
+    write(plan_user(home, SYSTEM_COMMAND, tmp_path, tmp_path / ".config"))
+    (home / "config/senders.json").write_text('{"main/bee": {"uid": 4002}}')
+    assert "may not open" not in doctor(home, tmp_path)
+    (home / "config/honeybadger.toml").write_text("[ipc]\nclosed = true\n")
+    said = doctor(home, tmp_path)
+    assert "may not open the boxes of uid 4002\n" in said
+    assert "-> honeybadger-host service install --closed\n" in said
+
+
+def test_the_doctor_names_a_metrics_folder_that_is_missing(home: Path, tmp_path: Path) -> None:
+    (home / "config/honeybadger.toml").write_text('[metrics]\ntextfile = "/nowhere/hb.prom"\n')
+    said = run_cli("doctor", home=home, env={"HOME": str(tmp_path)})
+    assert said.returncode == 1
+    assert "problem   metrics: metrics.textfile: /nowhere is no folder that uid" in said.stdout

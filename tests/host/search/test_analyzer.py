@@ -1,0 +1,199 @@
+"""What a text is found by."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.search.language.analyzer import (
+    QUESTION_MARK,
+    analyse_query,
+    document_terms,
+    entry_terms,
+    length_in_words,
+)
+
+
+def asked(question: str) -> set[str]:
+    return {form for term in analyse_query(question).terms for form in term.forms}
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("timezone", "the TimeZone of the host"),
+        ("time-zone", "time_zone = UTC"),
+        ("time zone", "the timezone of the host"),
+        ("C#", "written in C#, later in Go"),
+        ("Go", "written in C#, later in Go"),
+        (".NET", "runs on .NET 8"),
+        ("dotnet net", "runs on .NET 8"),
+        ("node.js", "a Node.js service"),
+        ("the UI", "UI is dark"),
+        ("cafe", "Café Müller"),
+        ("CAFÉ", "cafe muller"),
+        ("Mueller", "Café Müller"),
+        ("Müller", "Cafe Mueller"),
+        ("muller", "Café Müller"),
+        ("ｈｏｎｅｙ", "honey badgers"),
+        ("went", "we go there"),
+        ("children", "my child"),
+        ("badger", "two badgers"),
+        ("1500", "costs 1,500 euros"),
+        ("2 dogs", "two dogs"),
+        ("3.11", "Python 3.11.7"),
+        ("猫", "我的猫很可爱"),
+        ("我的猫叫什么名字？", "猫叫咪咪"),
+        ("東京で何をしましたか", "昨日は東京に行きました"),
+        ("avion", "l’avion est en retard"),
+        ("welche Hunde", "Der Hund und die Katze sind nicht da"),
+        ("¿Cuáles son mis canciones?", "mi canción de la infancia es esta"),
+        ("its", "it's its own"),
+        ("Qu'est-ce qu'on a volé ?", "je me suis fait voler mes chaussures"),
+        ("¿Cuánto ocupaban los registros?", "Eran los registros, ocupan 41 GB"),
+        ("Кто написал книгу?", "эта книга мне нравится"),
+        ("ماذا حدث للحاسوب؟", "لكن الحاسوب تعطل"),
+        ("किताब कहाँ है?", "मेरी किताबें घर में हैं"),
+        ("ข้าวผัด", "ฉันชอบกินข้าวผัดมาก"),
+        ("Kitap nerede?", "kitaplar masanın üstünde ve çok ağır"),
+    ],
+)
+def test_what_is_asked_for_is_found_however_it_was_written(question: str, text: str) -> None:
+    assert asked(question) & set(document_terms(text)), (asked(question), document_terms(text))
+
+
+@pytest.mark.parametrize(
+    ("question", "text"), [("net", "a network"), ("C", "C#"), ("May I ask", "maypole"), ("the", "he")]
+)
+def test_what_is_something_else_is_not_found(question: str, text: str) -> None:
+    assert not asked(question) & set(document_terms(text))
+
+
+@pytest.mark.parametrize(
+    ("question", "left"),
+    [
+        ("Qu'est-ce que c'est qu'un canapé ?", {"canap", "canape"}),
+        ("Welches Instrument?", {"instrument"}),
+        ("¿Quién es tu jefe?", {"jef", "jefe"}),
+        ("Сколько было у вас времени?", {"времен"}),
+        ("ماذا في المدرسة؟", {"مدرس"}),
+        ("Die Hard", {"die", "hard", "diehard"}),
+    ],
+)
+def test_what_only_asks_leaves_a_question_in_any_language(question: str, left: set[str]) -> None:
+    assert asked(question) - left == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Die Hard was great", "english"),
+        ("We saw the La Brea tar pits", "english"),
+        ("Welches Instrument spielt sie?", "german"),
+        ("J'arrive", "french"),
+        ("¿Dónde?", "spanish"),
+        ("The Straße is closed", "english"),
+    ],
+)
+def test_a_short_text_is_told_by_few_words(text: str, language: str) -> None:
+    assert analyse_query(text).language == language
+
+
+def test_stop_words_leave_questions_and_stay_in_documents() -> None:
+    assert asked("What is the name of my dog?") == asked("name dog") - {"namedog"}
+    assert "the" in document_terms("the dog")
+
+
+def test_a_question_of_stop_words_alone_keeps_them() -> None:
+    assert "not" in asked("to be or not to be")
+
+
+def test_a_short_name_in_capitals_is_no_stop_word() -> None:
+    assert "it" in asked("Who runs IT?")
+    assert "it" not in asked("WHO RUNS IT?")
+
+
+@pytest.mark.parametrize(
+    ("question", "flags"),
+    [
+        ("When did I buy my bike?", (True, False, True, False)),
+        ("How many books did you recommend?", (False, True, False, True)),
+        ("What does Anna like?", (False, False, False, False)),
+        ("我什么时候搬家的？", (True, False, True, False)),
+        ("Wann war ich in Rom?", (True, False, True, False)),
+        ("Wie hoch ist die Miete?", (False, False, False, True)),
+        ("¿Qué libro me recomendaste?", (True, True, False, False)),
+        ("Quel film m'as-tu conseillé ?", (True, True, False, False)),
+        ("Сколько мне лет?", (True, False, False, True)),
+        ("我曾经和你推荐过一部电影？", (True, False, False, False)),
+        ("你曾经给我推荐过哪些书？", (True, True, False, False)),
+        ("민수는 언제 카페를 열었어?", (False, False, True, False)),
+        ("متى تصدر الرواية؟", (False, False, True, False)),
+    ],
+)
+def test_a_question_says_who_and_what_kind(question: str, flags: tuple[bool, bool, bool, bool]) -> None:
+    query = analyse_query(question)
+    assert (query.is_first_person, query.is_second_person, query.asks_time, query.asks_number) == flags
+
+
+def test_a_question_among_documents_is_marked() -> None:
+    assert document_terms("Really?")[-1] == QUESTION_MARK
+    assert QUESTION_MARK not in document_terms("No? Yes.")
+
+
+def test_an_entry_is_found_by_its_names_and_its_category() -> None:
+    terms = entry_terms("Deploys to EKS.", "work/cloud-hosting", ["kubernetes", "k8s"])
+    assert {"kubernet", "k8s", "work", "cloud", "host"} <= set(terms)
+
+
+def test_length_counts_words_also_where_nobody_writes_spaces() -> None:
+    assert length_in_words(document_terms("one or two small words")) == 5
+    assert length_in_words(document_terms("我昨天去了东京")) in range(3, 6)
+
+
+@pytest.mark.parametrize(
+    "text", ["daha leri bir çok leri", "URL leri için daha iyi bir yol", "\u0640\u0640\u0640", "x \u0640 \u0627\u0644"]
+)
+def test_no_term_is_empty(text: str) -> None:
+    """Whatever a stemmer or folding takes away: one empty term kept its group from being searched."""
+    assert "" not in document_terms(text)
+    assert "" not in asked(text)
+
+
+@given(st.text(max_size=300))
+def test_any_text_gives_terms_and_the_same_again(text: str) -> None:
+    terms = document_terms(text)
+    assert terms == document_terms(text)
+    assert all(term and len(term) <= 200 and not term.isspace() for term in terms)
+    analyse_query(text)
+    assert length_in_words(terms) >= 0
+
+
+@given(
+    st.lists(
+        st.sampled_from(["the", "The", "die", "DIE", "und", "Katzen,", "de", "la", "casas", "houses", "are"]),
+        max_size=8,
+    )
+)
+def test_what_was_read_before_does_not_change_the_language_of_a_text(words: list[str]) -> None:
+    text = " ".join(words)
+    assert document_terms(text + " ž") == [*document_terms(text), "z"]
+
+
+@given(st.text(alphabet=st.sampled_from("abCD.,:;-_'\"(?#+/1 2\n\t\x1c"), max_size=60))
+def test_plain_text_is_cut_as_any_other_text(text: str) -> None:
+    terms = [term for term in document_terms(text) if term != QUESTION_MARK]
+    assert document_terms(text + " ž") == [*terms, "z"]
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("dogs and cats", "cat"),
+        ("die Hunde und die Katzen sind nicht hier", "katz"),
+        ("los perros y los gatos de la casa", "gat"),
+    ],
+)
+def test_a_text_is_stemmed_in_its_language(text: str, term: str) -> None:
+    assert term in document_terms(text)

@@ -1,0 +1,150 @@
+"""A group's documents in memory: what is added, replaced and removed is as if it had been loaded so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from honeybadger_host.search import corpus as corpus_module
+from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.documents import Document, Kind
+from honeybadger_host.search.language.analyzer import document_terms, length_in_words
+from honeybadger_host.search.ranking import search
+from honeybadger_host.search.scoring import Hit
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+WORDS = ("ada", "bob", "tea", "ship", "stone", "river", "seven", "yesterday", "what?")
+
+
+def document(
+    number: int, text: str, kind: Kind = "turn", *, session: str = "s", author: str = "ada", at: float = 0.0
+) -> Document:
+    terms = document_terms(text)
+    return Document(
+        number=number,
+        kind=kind,
+        key=f"k{number}",
+        terms=terms,
+        length=length_in_words(terms),
+        session=session if kind == "turn" else "",
+        author=author,
+        role="user" if kind == "turn" else "",
+        at=at,
+    )
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> list[Document]:
+    numbers = draw(st.lists(st.integers(1, 40), unique=True, max_size=25))
+    return [
+        document(
+            number,
+            " ".join(draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=30))),
+            draw(st.sampled_from(["turn", "turn", "turn", "entry", "note"])),
+            session=draw(st.sampled_from(["s", "t"])),
+            author=draw(st.sampled_from(["ada", "bob"])),
+            at=draw(st.sampled_from([0.0, 1e9, float("nan")])),
+        )
+        for number in numbers
+    ]
+
+
+def found(corpus: Corpus, question: str) -> list[tuple[int, float]]:
+    return [(hit.number, round(hit.score, 6)) for hit in search(corpus, question, now=NOW, limit=50)]
+
+
+def filled(documents: Sequence[Document]) -> Corpus:
+    corpus = Corpus()
+    corpus.add(documents)
+    return corpus
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents(), st.lists(documents(), max_size=3), st.lists(st.integers(1, 40), max_size=10))
+def test_a_corpus_that_grew_and_shrank_finds_what_a_new_one_finds(
+    first: list[Document], later: list[list[Document]], gone: list[int]
+) -> None:
+    corpus = filled(first)
+    living = {each.number: each for each in first}
+    for batch in later:
+        for each in batch:  # one by one
+            corpus.add([each])
+            living[each.number] = each
+    corpus.remove(gone)
+    for number in gone:
+        living.pop(number, None)
+    rebuilt = filled(sorted(living.values(), key=lambda each: each.number))
+    assert len(corpus) == len(living)
+    for question in ("ada tea", "What did Bob do with the stone?", "when seven ships", "river"):
+        assert found(corpus, question) == found(rebuilt, question)
+
+
+def test_a_turn_is_found_by_what_was_said_around_it() -> None:
+    corpus = filled([document(1, "Which ship was it?"), document(2, "The blue one."), document(3, "Tea?", session="t")])
+    hits = {hit.number: hit for hit in search(corpus, "ship", now=NOW, limit=9)}
+    assert set(hits) == {1, 2}
+    assert "around" in hits[2].parts
+    assert "terms" not in hits[2].parts
+
+
+def test_the_text_around_is_counted_in_words_not_in_turns() -> None:
+    long = "river stone " * 60
+    corpus = filled([document(1, "a ship"), document(2, long), document(3, "far away"), document(4, "end")])
+    assert "around" not in {part for hit in hits_of(corpus, "ship", 3) for part in hit.parts}
+    assert hits_of(corpus, "ship", 2)
+
+
+def hits_of(corpus: Corpus, question: str, number: int) -> list[Hit]:
+    return [hit for hit in search(corpus, question, now=NOW, limit=9) if hit.number == number]
+
+
+def test_a_document_is_found_by_the_next_search_and_gone_with_the_next() -> None:
+    corpus = Corpus()
+    assert found(corpus, "ship") == []
+    corpus.add([document(1, "a ship")])
+    assert [number for number, _ in found(corpus, "ship")] == [1]
+    corpus.add([document(1, "a river")])
+    assert found(corpus, "ship") == []
+    corpus.remove([1, 99])
+    assert found(corpus, "river") == []
+    assert len(corpus) == 0
+
+
+def test_memory_grows_with_the_documents() -> None:
+    small, large = filled([document(1, "a ship")]), filled([document(number, "a ship") for number in range(100)])
+    assert 0 < small.memory_bytes < large.memory_bytes
+
+
+@given(texts=st.lists(st.text(alphabet="ab cd3?", max_size=30), min_size=1, max_size=12))
+def test_documents_that_are_loaded_are_as_those_added_one_by_one(texts: list[str]) -> None:
+    documents = [
+        document(number, text, "turn" if number % 3 else "entry", session=f"s{number % 2}")
+        for number, text in enumerate(texts, 1)
+    ]
+    one_by_one, loaded = Corpus(), Corpus()
+    one_by_one.add(documents)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus_module, "_BULK", 0)
+        patch.setattr(corpus_module, "_SLICE", 5)
+        loaded.add([*documents, *reversed(documents)])  # the same number twice: the later one stands
+    assert set(loaded.vocabulary) == set(one_by_one.vocabulary)
+    for term, number in one_by_one.vocabulary.items():
+        assert list(loaded.postings(loaded.vocabulary[term])) == list(one_by_one.postings(number))
+    assert list(loaded.says) == list(one_by_one.says)
+    assert [loaded.key(row) for row in range(loaded.size)] == [document.key for document in documents]
+    for question in ("a", "cd", "3", "ab a?"):
+        assert found(loaded, question) == found(one_by_one, question)
+    more = document(len(texts) + 1, "ab cd a brand new word", session="s1")
+    for corpus in (one_by_one, loaded):
+        corpus.add([more])
+        corpus.add([document(1, "cd again", session="s1")])
+        corpus.remove([2])
+    for question in ("a", "cd", "brand", "3"):
+        assert found(loaded, question) == found(one_by_one, question)
+    loaded.remove([document.number for document in [*documents, more]])
+    assert len(loaded) == 0
+    assert found(loaded, "ab cd") == []

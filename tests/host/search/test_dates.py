@@ -1,0 +1,105 @@
+"""The dates a question says."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.search.language.dates import dates_said
+
+NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)  # a Wednesday
+
+
+def said(question: str) -> list[tuple[str, str]]:
+    """Return (first day, last day) of every stretch in 2025 and 2026."""
+    found = []
+    for each in dates_said(question, NOW):
+        for span in each.spans(2025, 2026):
+            first, end = (datetime.fromtimestamp(moment, UTC).date() for moment in (span.start, span.end))
+            found.append((first.isoformat(), (end - timedelta(days=1)).isoformat()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("question", "stretch"),
+    [
+        ("What happened on 7 May 2026?", [("2026-05-07", "2026-05-07")]),
+        ("Where was I on May 7th, 2026?", [("2026-05-07", "2026-05-07")]),
+        ("on 2026-05-07", [("2026-05-07", "2026-05-07")]),
+        ("in May", [("2025-05-01", "2025-05-31"), ("2026-05-01", "2026-05-31")]),
+        ("in March 2026", [("2026-03-01", "2026-03-31")]),
+        ("in 2025", [("2025-01-01", "2025-12-31")]),
+        ("last Friday", [("2026-06-12", "2026-06-12")]),
+        ("on Wednesday", [("2026-06-10", "2026-06-10")]),
+        ("last week", [("2026-06-08", "2026-06-14")]),
+        ("last weekend", [("2026-06-13", "2026-06-14")]),
+        ("last month", [("2026-05-01", "2026-05-31")]),
+        ("last year", [("2025-01-01", "2025-12-31")]),
+        ("yesterday", [("2026-06-16", "2026-06-16")]),
+        ("two days ago", [("2026-06-15", "2026-06-15")]),
+        ("two weeks ago", [("2026-05-31", "2026-06-06")]),
+        ("the last 3 days", [("2026-06-14", "2026-06-17")]),
+        ("this month", [("2026-06-01", "2026-06-17")]),
+        ("am 7. Mai 2026", [("2026-05-07", "2026-05-07")]),
+        ("letzten Freitag", [("2026-06-12", "2026-06-12")]),
+        ("le 7 mai 2026", [("2026-05-07", "2026-05-07")]),
+        ("2026年5月7日", [("2026-05-07", "2026-05-07")]),
+        ("我上周五说了什么", [("2026-06-12", "2026-06-12")]),
+        ("去年", [("2025-01-01", "2025-12-31")]),
+        ("the last weekend before April 10, 2026", [("2026-04-04", "2026-04-05"), ("2026-04-10", "2026-04-10")]),
+        ("本月", [("2026-06-01", "2026-06-17")]),
+        ("前天", [("2026-06-15", "2026-06-15")]),
+        ("三天前", [("2026-06-14", "2026-06-14")]),
+        ("十月一日", [("2025-10-01", "2025-10-01"), ("2026-10-01", "2026-10-01")]),
+        ("在5月2号这天", [("2025-05-02", "2025-05-02"), ("2026-05-02", "2026-05-02")]),
+        ("上周末", [("2026-06-13", "2026-06-14")]),
+        ("先週の金曜日", [("2026-06-12", "2026-06-12")]),
+        ("おとといの夜", [("2026-06-15", "2026-06-15")]),
+        ("지난주 금요일에", [("2026-06-12", "2026-06-12")]),
+        ("2026년 3월 15일", [("2026-03-15", "2026-03-15")]),
+        ("작년에", [("2025-01-01", "2025-12-31")]),
+        ("vor drei Tagen", [("2026-06-14", "2026-06-14")]),
+        ("am 7.5.2026", [("2026-05-07", "2026-05-07")]),
+        ("vorgestern", [("2026-06-15", "2026-06-15")]),
+        ("in mei 2026", [("2026-05-01", "2026-05-31")]),
+        ("en mai", [("2025-05-01", "2025-05-31"), ("2026-05-01", "2026-05-31")]),
+        ("la semaine dernière", [("2026-06-08", "2026-06-14")]),
+        ("il y a deux jours", [("2026-06-15", "2026-06-15")]),
+        ("vendredi dernier", [("2026-06-12", "2026-06-12")]),
+        ("el mes pasado", [("2026-05-01", "2026-05-31")]),
+        ("hace dos días", [("2026-06-15", "2026-06-15")]),
+        ("el fin de semana pasado", [("2026-06-13", "2026-06-14")]),
+        ("el 4 de abril de 2026", [("2026-04-04", "2026-04-04")]),
+        ("l'anno scorso", [("2025-01-01", "2025-12-31")]),
+        ("tre giorni fa", [("2026-06-14", "2026-06-14")]),
+        ("ontem", [("2026-06-16", "2026-06-16")]),
+        ("vorige week", [("2026-06-08", "2026-06-14")]),
+        ("на прошлой неделе", [("2026-06-08", "2026-06-14")]),
+        ("в прошлую пятницу", [("2026-06-12", "2026-06-12")]),
+        ("два дня назад", [("2026-06-15", "2026-06-15")]),
+        ("3 октября 2025 года", [("2025-10-03", "2025-10-03")]),
+        ("w zeszłym roku", [("2025-01-01", "2025-12-31")]),
+        ("30 February 2026", []),
+        ("may I march to Mars?", []),
+        ("nothing", []),
+    ],
+)
+def test_a_date_is_understood(question: str, stretch: list[tuple[str, str]]) -> None:
+    assert said(question) == stretch
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_read(text: str) -> None:
+    for each in dates_said(text, NOW):
+        for span in each.spans(2025, 2026):
+            assert span.start < span.end
+
+
+@given(st.dates(date(2025, 1, 1), date(2026, 12, 31)))
+def test_a_day_is_found_however_it_is_written(day: date) -> None:
+    expected = [(day.isoformat(), day.isoformat())]
+    for form in ("%d %B %Y", "%B %d, %Y", "%Y-%m-%d", "%d. %B %Y"):
+        assert said(f"on {day:{form}}") == expected

@@ -1,0 +1,516 @@
+"""The search index: whatever happens to the files, the next search knows it; whatever happens to it, it comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.entry import normalise
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.search import index as index_module
+from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.index import INDEX_FILE, Index, open_copy
+from honeybadger_host.search.lookups import Found
+from honeybadger_host.search.ranking import search
+from honeybadger_host.text.neutralise import render_note
+
+NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
+
+
+class World:
+    """A home and its index, from one start to the next."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        (home / "data").mkdir()
+        self.index = self.open()
+
+    def open(self) -> Index:
+        return Index(self.home, self.home / INDEX_FILE, max_note_bytes=1_000_000, max_memory_bytes=100_000_000)
+
+    def restart(self) -> None:
+        self.index.close()
+        self.index = self.open()
+
+    def put(self, file: str, data: bytes | str, *, touch: bool = True) -> None:
+        path = self.home / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+        if touch:
+            self.index.touch(file)
+
+    def entry(self, name: str, content: str, group: str = "main", category: str = "general", **more: object) -> str:
+        file = f"groups/{group}/memory/{category}/{name}.json"
+        self.put(file, orjson.dumps({"content": content, **more}))
+        return file
+
+    def turns(self, session: str, *contents: str, first: int = 1, group: str = "main") -> str:
+        file = f"data/sessions/{group}/{session}.jsonl"
+        path = self.home / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as log:
+            for number, content in enumerate(contents, first):
+                log.write(dump_turn(Turn(number, NOW, "user", "ann", "front", content, 1), f"r{number}"))
+        self.index.touch(file)
+        return file
+
+    def find(self, words: str, group: str = "main") -> list[str]:
+        """Return what is found, sorted: an entry's id, a turn's session and number, else the text."""
+        return sorted(_called(found) for found in self.found(words, group))
+
+    def found(self, words: str, group: str = "main") -> list[Found]:
+        def ask(corpus: Corpus) -> list[int]:
+            return [hit.number for hit in search(corpus, words, now=NOW, limit=100) if hit.parts.get("terms", 0) > 0]
+
+        numbers, is_complete = self.index.search(group, ask)
+        assert is_complete
+        return list(self.index.lookups.show(numbers).values())
+
+
+def _called(found: Found) -> str:
+    return {"entry": found.key, "turn": f"{found.session}#{found.key}"}.get(found.kind, found.text)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.index.close()
+
+
+def test_every_kind_of_memory_is_found_by_the_next_search(world: World) -> None:
+    world.entry("e1", "The badger lives in Chicago")
+    assert world.find("badger") == ["e1"]
+    world.turns("main", "Our badger is asleep", "nothing else")
+    world.put("groups/main/MEMORY.md", render_note("a badger is no weasel", "Notes", "bee", NOW).data)
+    world.put("groups/main/HISTORY.md", "[2026-05-03] The badger moved.\n\nSomething else.\n")
+    assert world.find("badger") == ["- a badger is no weasel", "[2026-05-03] The badger moved.", "e1", "main#1"]
+
+
+def test_an_edit_a_move_and_a_removal_are_followed(world: World) -> None:
+    file = world.entry("e1", "The badger lives in Chicago")
+    assert world.find("badger chicago") == ["e1"]
+    world.entry("e1", "The weasel lives in Oslo")
+    assert world.find("badger chicago") == []
+    assert world.find("weasel") == ["e1"]
+    (world.home / "groups/main/memory/pets").mkdir()
+    (world.home / file).rename(world.home / "groups/main/memory/pets/e1.json")
+    world.index.touch(file)
+    world.index.touch("groups/main/memory/pets/e1.json")
+    assert [(found.key, found.category) for found in world.found("weasel")] == [("e1", "pets")]
+    (world.home / "groups/main/memory/pets/e1.json").unlink()
+    world.index.touch("groups/main/memory/pets/e1.json")
+    assert world.find("weasel") == []
+    assert world.index.documents == 0
+
+
+def test_what_nobody_told_of_is_found_after_a_comparison(world: World) -> None:
+    assert world.find("badger") == []
+    world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
+    assert world.find("badger") == []
+    assert world.index.compare_all() == 1
+    assert world.find("badger") == ["e1"]
+    (world.home / "groups/main/memory/general/e1.json").unlink()
+    world.index.compare_all()
+    assert world.find("badger") == []
+
+
+def test_a_file_saved_twice_within_one_time_stamp_is_looked_at_again(world: World) -> None:
+    file = world.entry("e1", "badger one")
+    assert world.find("badger") == ["e1"]
+    status = (world.home / file).stat()
+    with (world.home / file).open("r+b") as same:  # same inode, size and, on a coarse clock, time
+        same.write(orjson.dumps({"content": "weasel one"}))
+    os.utime(world.home / file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert world.index.compare("main") == 1
+    assert world.find("weasel") == ["e1"]
+
+
+def test_a_folder_a_person_made_is_looked_into(world: World) -> None:
+    world.find("anything")
+    world.put("groups/main/memory/animals/e1.json", b'{"content": "badger"}', touch=False)
+    world.index.touch_folder("groups/main/memory/animals")
+    assert world.find("badger") == ["e1"]
+    assert "groups/main/memory/animals" in world.index.folders
+
+
+def test_no_search_of_a_large_group_waits_for_a_comparison_that_a_folder_asks_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_COMPARED_NOW", 2)
+    for name in ("a", "b", "c"):
+        world.entry(name, "badger")
+    assert world.find("badger") == ["a", "b", "c"]
+    world.put("groups/main/memory/new/d.json", b'{"content": "badger"}', touch=False)
+    world.index.touch_folder("groups/main/memory/new")
+    assert world.index.search("main", len) == (3, False)
+    assert world.index.compare_told() >= 1  # files this young are looked at once more
+    assert world.find("badger") == ["a", "b", "c", "d"]
+
+
+def test_damage_that_is_met_while_it_is_opened_is_as_good_as_no_index(world: World) -> None:
+    world.entry("a", "badger")
+    assert world.find("badger") == ["a"]
+    world.index.close()
+    with contextlib.closing(sqlite3.connect(world.home / INDEX_FILE)) as db:
+        db.execute("UPDATE groups SET name = CAST(x'ff' AS TEXT) WHERE number > 0")
+        db.commit()
+    world.restart()
+    assert world.index.rebuilds == 1
+    assert world.find("badger") == ["a"]
+
+
+def test_a_folder_that_comes_while_a_search_looks_is_for_the_next_one_to_look_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.entry("a", "badger")
+    was = Index._changed
+
+    def changed(index: Index, group: str) -> list[str]:
+        index.touch_folder("groups/main/memory/new")
+        return was(index, group)
+
+    monkeypatch.setattr(Index, "_changed", changed)
+    assert world.index.search("main", len) == (1, True)
+    assert not world.index.is_idle
+
+
+def test_what_came_with_a_folder_is_found_out_before_anybody_asks(world: World) -> None:
+    world.find("anything")
+    world.put("groups/main/memory/animals/e1.json", b'{"content": "badger"}', touch=False)
+    assert world.index.compare_told() == 0
+    world.index.touch_folder("groups/main/memory/animals")
+    assert world.index.compare_told() >= 1  # files this young are looked at once more
+    assert not world.index.work(is_bulk=True)  # one file is left to the search
+    assert world.index.waiting == 1
+    assert world.find("badger") == ["e1"]
+
+
+def test_a_malformed_file_is_named_and_leaves_the_others_searchable(world: World) -> None:
+    world.entry("good", "badger")
+    with capture_logs() as logs:
+        world.put("groups/main/memory/general/bad.json", b'{"content": "badger", ')
+        assert world.find("badger") == ["good"]
+    assert [line["file"] for line in logs if line["event"] == "index.refused"] == [
+        "groups/main/memory/general/bad.json"
+    ]
+    ((file, problem),) = world.index.lookups.problems()
+    assert file == "groups/main/memory/general/bad.json"
+    assert "JSON" in problem
+    world.entry("bad", "badger, mended")
+    assert world.find("badger") == ["bad", "good"]
+    assert world.index.lookups.problems() == []
+
+
+def test_a_name_that_is_no_utf8_and_folders_without_end_hide_nothing_else(world: World) -> None:
+    world.entry("good", "badger")
+    general = world.home / "groups/main/memory/general"
+    Path(os.fsdecode(os.fsencode(general) + b"/\xff.json")).write_bytes(b'{"content": "badger"}')
+    world.index.touch("groups/main/memory/general/\udcff.json")
+    Path(os.fsdecode(os.fsencode(general) + b"/\xff")).mkdir()
+    subprocess.run(["mkdir", "-p", f"{general}/{'a/' * 1500}"], check=True)
+    (general / "/".join("a" * 8) / "deep.json").write_bytes(b'{"content": "badger"}')
+    try:
+        world.index.touch_folder("groups/main/memory/general")
+        assert world.find("badger") == ["good"]
+        world.restart()
+        world.index.compare_all()
+        assert world.find("badger") == ["good"]
+        ((file, problem),) = world.index.lookups.problems()
+        assert file == "groups/main/memory/general/a/a/a/a/a/a/a/a/deep.json"
+        assert "up to 8 deep" in problem
+    finally:
+        subprocess.run(["rm", "-r", f"{general}/a"], check=True)  # pytest cannot
+
+
+def test_a_log_is_read_on_from_where_it_was_and_anew_when_it_is_another(world: World) -> None:
+    file = world.turns("main", "first badger")
+    assert world.find("badger") == ["main#1"]
+    world.turns("main", "second badger", "third", first=2)
+    assert world.find("badger") == ["main#1", "main#2"]
+    path = world.home / file
+    path.write_bytes(path.read_bytes()[: -len(path.read_bytes().splitlines(keepends=True)[-1])])
+    world.index.touch(file)
+    assert world.find("third") == []
+    path.unlink()
+    world.turns("main", "a new log, with a badger", first=7)
+    assert world.find("badger") == ["main#7"]
+
+
+def test_a_torn_line_is_read_when_it_is_whole(world: World) -> None:
+    file = world.turns("main", "badger one", "badger two")
+    data = (world.home / file).read_bytes()
+    world.put(file, data[:-20])
+    assert world.find("badger") == ["main#1"]
+    with (world.home / file).open("ab") as log:
+        log.write(data[-20:])
+    world.index.touch(file)
+    assert world.find("badger") == ["main#1", "main#2"]
+
+
+def test_groups_do_not_see_each_other_and_all_see_the_global_one(world: World) -> None:
+    world.entry("mine", "badger", "main")
+    world.entry("yours", "badger", "other")
+    world.entry("ours", "badger", "global")
+    assert world.find("badger", "main") == ["mine", "ours"]
+    assert world.find("badger", "other") == ["ours", "yours"]
+    world.entry("ours", "weasel", "global")
+    assert world.find("badger", "main") == ["mine"]
+    assert world.find("weasel", "other") == ["ours"]
+
+
+def test_a_restart_knows_everything_and_what_changed_meanwhile(world: World) -> None:
+    world.entry("kept", "badger kept")
+    gone = world.entry("gone", "badger gone")
+    world.turns("main", "badger said")
+    assert len(world.find("badger")) == 3
+    world.index.close()
+    (world.home / gone).unlink()
+    world.entry("new", "badger new")
+    world.turns("main", "badger said again", first=2)
+    world.index = world.open()
+    assert world.find("badger") == ["kept", "main#1", "main#2", "new"]
+    assert world.index.rebuilds == 0
+
+
+def spoil_with_garbage(path: Path) -> None:
+    path.write_bytes(b"no database at all" * 100)
+
+
+def spoil_a_page(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xa5" * (size - 4096))
+
+
+def make_it_old(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+
+
+def make_it_of_the_schema_before(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as db:
+        db.executescript("""
+            CREATE TABLE sources (file TEXT PRIMARY KEY, grp TEXT NOT NULL) WITHOUT ROWID;
+            CREATE TABLE docs (id INTEGER PRIMARY KEY, grp TEXT NOT NULL, terms TEXT NOT NULL);
+            CREATE TABLE vectors (doc INTEGER PRIMARY KEY); CREATE TABLE recalled (grp TEXT PRIMARY KEY);
+            INSERT INTO docs VALUES (1, 'main', 'badger number');
+            PRAGMA user_version = 3001;
+            """)
+    db.close()
+
+
+def take_its_terms(path: Path) -> None:
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM terms")
+    db.close()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [spoil_with_garbage, spoil_a_page, make_it_old, make_it_of_the_schema_before, take_its_terms, Path.unlink],
+)
+def test_an_index_that_is_damaged_old_or_gone_is_built_anew(world: World, spoil: Callable[[Path], None]) -> None:
+    for number in range(50):
+        world.entry(f"e{number}", f"badger number {number}, " + "padding " * 20)
+    assert len(world.find("badger")) == 50
+    world.index.close()
+    for end in ("-wal", "-shm"):
+        (world.home / f"{INDEX_FILE}{end}").unlink(missing_ok=True)
+    spoil(world.home / INDEX_FILE)
+    with capture_logs() as logs:
+        world.index = world.open()
+        assert len(world.find("badger")) == 50
+    assert [line["event"] for line in logs if line["event"] == "index.rebuilt"] == ["index.rebuilt"]
+
+
+def test_an_index_removed_while_the_host_runs_is_made_again(world: World) -> None:
+    world.entry("e1", "badger")
+    assert world.find("badger") == ["e1"]
+    (world.home / INDEX_FILE).unlink()
+    world.index.compare_all()
+    assert world.find("badger") == ["e1"]
+    assert (world.home / INDEX_FILE).exists()
+
+
+def test_many_new_files_are_read_in_the_background_while_searches_are_answered(world: World) -> None:
+    for number in range(2100):
+        world.put(f"groups/main/memory/general/e{number}.json", b'{"content": "badger"}', touch=False)
+    assert world.index.search("main", len) == (0, False)
+    assert world.index.waiting == 2100
+    world.entry("fresh", "a fresh weasel")
+    size, is_complete = world.index.search("main", len)
+    assert (size, is_complete) == (1, False)
+    while world.index.work():
+        pass
+    assert world.index.search("main", len) == (2101, True)
+
+
+def test_searches_and_changes_from_many_threads_end_with_all_of_it(world: World) -> None:
+    errors: list[BaseException] = []
+
+    def change(first: int) -> None:
+        try:
+            for number in range(first, first + 30):
+                world.entry(f"e{number}", f"badger {number}", "global" if number % 3 == 0 else "main")
+                world.index.search("main" if number % 2 else "other", len)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=change, args=(first,)) for first in (0, 100, 200, 300)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert world.index.search("main", len) == (120, True)
+    assert world.index.search("other", len) == (40, True)
+
+
+def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    world = World.__new__(World)
+    world.home = tmp_path
+    world.index = Index(tmp_path, tmp_path / INDEX_FILE, max_note_bytes=1000, max_memory_bytes=1)
+    for group in ("one", "two"):
+        world.entry("e", "badger", group)
+    for _ in range(2):
+        assert world.find("badger", "one") == ["e"]
+        assert world.find("badger", "two") == ["e"]
+    world.entry("e", "weasel", "one")
+    assert world.find("badger", "one") == []
+    world.index.close()
+
+
+def test_an_entry_is_known_by_what_it_says(world: World) -> None:
+    world.entry("e1", "Prefers  dark mode", category="user-preferences")
+    world.find("dark")
+    assert world.index.lookups.known("main", "user-preferences", normalise("prefers DARK mode")) == "e1"
+    assert world.index.lookups.known("main", "general", normalise("prefers DARK mode")) is None
+    assert world.index.lookups.known("other", "user-preferences", normalise("prefers DARK mode")) is None
+
+
+def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(world: World) -> None:
+    world.index.lookups.note_recalled("main", "s", ["a", "b"], 3, oldest=1)
+    world.index.lookups.note_recalled("main", "s", ["b"], 5, oldest=1)
+    world.index.lookups.note_recalled("main", "other", ["c"], 1, oldest=1)
+    world.restart()
+    assert world.index.lookups.recalled("main", "s") == {"a": 3, "b": 5}
+    world.index.lookups.note_recalled("main", "s", ["d"], 9, oldest=4)
+    assert world.index.lookups.recalled("main", "s") == {"b": 5, "d": 9}
+    assert world.index.lookups.recalled("main", "main") == {}
+
+
+def test_a_log_longer_than_a_slice_is_read_to_its_end(world: World) -> None:
+    world.turns("main", *(f"badger {'padding ' * 100}" for _ in range(1000)), "a weasel at the end")
+    assert world.find("weasel") == ["main#1001"]
+    assert world.index.documents == 1001
+    world.turns("main", "another weasel", first=1002)
+    assert world.find("weasel") == ["main#1001", "main#1002"]
+
+
+def test_a_group_in_memory_is_told_of_what_is_read_in_the_background(world: World) -> None:
+    world.entry("e", "weasel")
+    assert world.find("weasel") == ["e"]
+    for number in range(5000):
+        world.put(f"groups/main/memory/general/e{number}.json", f'{{"content": "badger {number}"}}', touch=False)
+    world.index.touch_folder("groups/main/memory/general")
+    assert world.index.search("main", len) == (1, False)
+    before = world.index.resident_bytes
+    while world.index.work():
+        pass
+    assert world.index.resident_bytes > before  # without a search
+    assert world.index.search("main", len) == (5001, True)
+    world.restart()
+    assert world.index.search("main", len) == (5001, True)
+    assert {"e", "e4999"} <= set(world.find("badger 4999 weasel"))
+
+
+def test_the_large_groups_used_last_are_loaded_before_anybody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_WORTH_WARMING", 3)
+    world = World(tmp_path)
+    for age, group in enumerate(("newest", "older", "small")):
+        for number in range(4 if group != "small" else 2):
+            file = world.entry(f"e{number}", "badger " * 20, group)
+            os.utime(tmp_path / file, ns=(0, 10**18 - age * 10**12))
+    world.index.compare_all()
+    while world.index.work():
+        pass
+    assert world.index.resident_bytes == 0
+    assert world.index.warm()
+    one = world.index.resident_bytes
+    world.find("badger", "newest")
+    assert world.index.resident_bytes == one  # that one was there
+    assert world.index.warm()
+    assert world.index.resident_bytes > one
+    assert not world.index.warm()
+    world.index.close()
+    small = Index(tmp_path, tmp_path / INDEX_FILE, max_note_bytes=1000, max_memory_bytes=one)
+    small.compare_all()
+    assert small.warm()
+    assert not small.warm()  # the other half is for what is searched
+    small.close()
+
+
+def test_an_operator_searches_beside_a_host_without_touching_its_index(world: World) -> None:
+    world.entry("e1", "badger")
+    world.find("badger")
+    world.put("groups/main/memory/general/e2.json", b'{"content": "badger two"}', touch=False)
+    before = (world.home / INDEX_FILE).stat()
+    copy = open_copy(world.home, "main", max_note_bytes=1000)
+    assert copy.search("main", len) == (2, True)
+    copy.close()
+    assert (world.home / INDEX_FILE).stat() == before
+    assert world.index.search("main", len) == (1, True)
+
+
+def test_notes_over_the_limit_are_not_searched_and_that_is_said(world: World) -> None:
+    world.put("groups/main/MEMORY.md", "## A\n" + "badger " * 200_000)
+    assert world.find("badger") == []
+    ((file, problem),) = world.index.lookups.problems()
+    assert file == "groups/main/MEMORY.md"
+    assert "the limit is 1000000" in problem
+
+
+def test_numpy_is_imported_by_the_first_search_and_not_for_indexing(world: World) -> None:
+    world.put("groups/main/memory/general/e1.json", b'{"content": "badger"}', touch=False)
+    script = """
+import sys
+from pathlib import Path
+import honeybadger_host.daemon
+from honeybadger_host.search.index import Index
+index = Index(Path(sys.argv[1]), None, max_note_bytes=1000, max_memory_bytes=1000)
+index.compare_all()
+while index.work():
+    pass
+assert index.documents == 1 and not index.warm()
+before = "numpy" in sys.modules
+assert index.search("main", len) == (1, True)
+print(before, "numpy" in sys.modules)
+index.close()
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(world.home)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (run.stdout.splitlines()[-1:], run.stderr) == (["False True"], "")

@@ -1,0 +1,96 @@
+"""A large MEMORY.md that only grew is read from its last note on, and is indexed as if it had been read whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.search import indexer
+from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.search.parser import Said, analysed
+from honeybadger_host.search.sources import Piece
+
+FILE = "groups/main/MEMORY.md"
+NOTES = ["- tea\n", "- coffee\n", "- tea\nand more\n", "", "## \n", "text without a heading\n", "- ünï 茶\n"]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "groups/main").mkdir(parents=True)
+    opened = open_index(tmp_path, tmp_path / INDEX_FILE)
+    yield opened
+    opened.close()
+
+
+def open_index(home: Path, file: Path | None) -> Index:
+    return Index(home, file, max_note_bytes=2_000_000, max_memory_bytes=0)
+
+
+def indexed(index: Index) -> list[tuple[str, str]]:
+    """Return (key, text) of every note that is indexed, sorted."""
+    assert index.bring_up("main")
+    return sorted(index._db.rows("SELECT key, text FROM docs WHERE kind = 2 OR kind = 1", ()))
+
+
+def changed(text: str, rng: random.Random) -> str:
+    """Return what a host or a person may make of a MEMORY.md."""
+    note = f"\n## Notes (ann, 2026-11-21 06:0{rng.randint(0, 2)})\n{rng.choice(NOTES)}"
+    at = rng.randint(0, len(text))
+    match rng.randint(0, 9):
+        case 0:
+            return text[:at]
+        case 1:
+            return text[:at] + note + text[at:]
+        case 2:
+            return text + rng.choice(["more\n", "#", "\n## ", "\r\n## x\n"])
+        case 3:
+            return rng.choice(["", "\ufeff", "preface\n"]) + text
+        case _:
+            return text + note
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_done_to_it_the_index_is_that_of_a_whole_reading(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(indexer, "_LARGE_NOTES", 0)
+    rng = random.Random(seed)
+    text = ""
+    for _ in range(60):
+        text = changed(text, rng)
+        (tmp_path / FILE).write_text(text, newline="")
+        index.touch(FILE)
+        found = indexed(index)
+        fresh = open_index(tmp_path, None)
+        assert found == indexed(fresh), text
+        fresh.close()
+
+
+def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def counted(kind: Kind, piece: Piece, digest: bytes) -> tuple[Said, list[str]]:
+        read.append(piece.text)
+        return analysed(kind, piece, digest)
+
+    monkeypatch.setattr(indexer, "analysed", counted)
+    path = tmp_path / FILE
+    path.write_text("".join(f"\n## Notes (ann, 2026-11-21 06:05)\n- number {number}\n" for number in range(1000)))
+    index.touch(FILE)
+    assert len(indexed(index)) == 1000
+    assert index._writer._grown
+    with path.open("a") as file:
+        file.write("\n## Notes (ann, 2026-11-21 06:06)\n- one more\n")
+    read.clear()
+    index.touch(FILE)
+    assert len(indexed(index)) == 1001
+    assert read == ["- one more"]
+    index._emptied()
+    assert index._writer._grown == {}

@@ -1,0 +1,236 @@
+"""The index keeps vectors: what is indexed is embedded once, and what is gone has none."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from honeybadger_agent.wire import SearchMemory
+from honeybadger_host.domain import Asked, Turn
+from honeybadger_host.handlers.context_recall import Recaller
+from honeybadger_host.handlers.search import search_memory
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.search.index import INDEX_FILE, Index, open_copy
+from honeybadger_host.settings import Recall
+from tests.host.hashing import HashEmbedder
+
+NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
+
+
+class World:
+    """A home with an index that embeds."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        (home / "data").mkdir()
+        self.embedder: HashEmbedder | None = HashEmbedder()
+        self.index = self.open()
+
+    def open(self) -> Index:
+        path = self.home / INDEX_FILE
+        return Index(self.home, path, max_note_bytes=1_000_000, max_memory_bytes=100_000_000, embedder=self.embedder)
+
+    def restart(self, embedder: HashEmbedder | None) -> None:
+        self.index.close()
+        self.embedder = embedder
+        self.index = self.open()
+
+    def entry(self, name: str, content: str, group: str = "main", **more: object) -> Path:
+        path = self.home / f"groups/{group}/memory/general/{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(orjson.dumps({"content": content, **more}))
+        self.index.touch(str(path.relative_to(self.home)))
+        return path
+
+    def turns(self, *contents: str) -> None:
+        path = self.home / "data/sessions/main/main.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as log:
+            for number, content in enumerate(contents, 1):
+                log.write(dump_turn(Turn(number, NOW, "user", "ann", "front", content, 1), f"r{number}"))
+        self.index.touch(str(path.relative_to(self.home)))
+
+    def settle(self) -> None:
+        """Read and embed all that waits."""
+        self.index.compare_all()
+        while self.index.work():
+            pass
+        while self.index.embed():
+            pass
+
+    def find(self, question: str, group: str = "main") -> dict[str, dict[str, float]]:
+        """Return name of a hit -> what it earned from what."""
+        answered = search_memory(self.index, Recall()).answer(
+            Asked(group, "front", "main", "id", SearchMemory(query=question)), NOW
+        )
+        return {hit["id"]: hit["points"] for hit in answered["hits"]}
+
+    def vectors(self) -> list[tuple[int, str]]:
+        with sqlite3.connect(self.home / INDEX_FILE) as db:
+            rows = db.execute("SELECT doc, model FROM vectors ORDER BY doc").fetchall()
+        db.close()
+        return rows
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.index.close()
+
+
+def test_what_was_remembered_and_said_is_embedded_in_the_background(world: World) -> None:
+    world.entry("e1", "an automobile")
+    world.turns("the physician called")
+    assert world.find("car") == {}
+    assert world.index.unembedded == 2
+    assert world.index.embed()
+    assert world.index.unembedded == 0
+    assert not world.index.embed()
+    assert world.embedder is not None
+    assert sorted(world.embedder.embedded) == ["an automobile", "ann: the physician called"]
+    assert {name: list(points) for name, points in world.find("car").items()} == {"e1": ["terms", "vector"]}
+    assert world.find("doctor")["main#1"]["vector"] > 0
+
+
+def test_a_restart_keeps_the_vectors_and_embeds_nothing_again(world: World) -> None:
+    world.entry("e1", "an automobile")
+    world.settle()
+    again = HashEmbedder()
+    world.restart(again)
+    world.settle()
+    assert again.embedded == []
+    assert list(world.find("car")) == ["e1"]
+
+
+def test_another_model_embeds_everything_anew(world: World) -> None:
+    world.entry("e1", "an automobile")
+    world.settle()
+    world.restart(HashEmbedder("other"))
+    assert world.find("car") == {}
+    assert world.index.unembedded == 1
+    world.settle()
+    assert list(world.find("car")) == ["e1"]
+    assert [model for _, model in world.vectors()] == ["other"]
+
+
+def test_vectors_stay_while_they_are_off_and_go_with_their_documents(world: World) -> None:
+    path = world.entry("e1", "an automobile")
+    world.entry("e2", "a car")
+    world.settle()
+    world.restart(None)
+    assert world.find("automobile") == {"e1": world.find("automobile")["e1"]}
+    assert "vector" not in world.find("automobile")["e1"]
+    path.unlink()
+    world.settle()
+    assert world.index.unembedded == 0
+    assert len(world.vectors()) == 1
+    world.restart(again := HashEmbedder())
+    world.settle()
+    assert again.embedded == []
+    assert list(world.find("automobile")) == ["e2"]
+
+
+def test_an_edited_entry_is_embedded_as_it_is_now(world: World) -> None:
+    world.entry("e1", "an automobile")
+    world.settle()
+    assert list(world.find("car")) == ["e1"]
+    world.entry("e1", "a boat")
+    assert world.find("car") == {}
+    world.settle()
+    assert world.find("car") == {}
+    assert len(world.vectors()) == 1
+    world.entry("e1", "a car")
+    world.settle()
+    assert list(world.find("automobile")) == ["e1"]
+
+
+def test_an_entry_is_embedded_with_its_names_and_anew_when_they_change(world: World) -> None:
+    world.entry("e1", "an automobile", title="Family", aliases=["our wheels"])
+    world.settle()
+    assert world.embedder is not None
+    assert world.embedder.embedded == ["Family, our wheels: an automobile"]
+    world.entry("e1", "an automobile", title="Family", aliases=["the beast"])
+    world.settle()
+    assert world.embedder.embedded[1:] == ["Family, the beast: an automobile"]
+    assert len(world.vectors()) == 1
+
+
+def test_a_number_is_never_given_twice(world: World) -> None:
+    path = world.entry("e1", "an automobile")
+    world.settle()
+    before = world.vectors()[0][0]
+    path.unlink()
+    world.settle()
+    world.entry("e2", "a boat")
+    world.settle()
+    assert world.vectors()[0][0] > before
+
+
+def test_every_group_finds_what_all_may_read_by_its_vector(world: World) -> None:
+    world.entry("mine", "green tea")
+    world.entry("ours", "an automobile", "global")
+    assert world.find("tea") != {}  # its corpus is in memory before anything is embedded
+    world.settle()
+    assert list(world.find("car")) == ["ours"]
+    assert list(world.find("car", "global")) == ["ours"]
+
+
+def test_an_index_that_is_deleted_is_embedded_anew(world: World) -> None:
+    world.entry("e1", "an automobile")
+    world.settle()
+    (world.home / INDEX_FILE).unlink()
+    world.settle()
+    assert world.index.rebuilds == 2
+    assert list(world.find("car")) == ["e1"]
+
+
+def test_a_copy_answers_as_the_host_does_and_embeds_the_question_only(world: World) -> None:
+    world.entry("e1", "an automobile")
+    world.settle()
+    world.entry("e2", "the automobile again")
+    again = HashEmbedder()
+    copy = open_copy(world.home, "main", max_note_bytes=1000, embedder=again)
+    assert again.embedded == []
+    assert copy.vector_of("car") is not None
+    assert copy.unembedded == 1
+    copy.close()
+
+
+def test_a_model_that_fails_leaves_the_words_and_says_so_once(world: World) -> None:
+    world.entry("e1", "an automobile")
+    assert world.embedder is not None
+    world.embedder.fails = True
+    with capture_logs() as logs:
+        assert list(world.find("automobile")) == ["e1"]
+        assert not world.index.embed()
+        assert list(world.find("automobile")) == ["e1"]
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == ["vectors.failed"]
+    assert world.index.unembedded == 1
+    world.embedder.fails = False
+    world.settle()
+    assert list(world.find("car")) == ["e1"]
+
+
+def test_a_vector_alone_puts_nothing_into_a_context_and_takes_no_ones_place(world: World) -> None:
+    for number in range(14):
+        world.entry(f"e{number}", "automobile " * (number + 1))
+    for number in range(200):
+        world.entry(f"o{number}", f"w{number} x{number}")
+    world.entry("good", "Zoltan keeps the zither")
+    world.settle()
+    recaller = Recaller(world.index, Recall(), 8000)
+
+    def recalled(message: str) -> list[str]:
+        found = recaller.recall("main", "main", message, [Turn(1, NOW, "assistant", "a", "a", "hm", 1)], NOW)
+        return [one.id for one in found.recollections]
+
+    assert len(world.find("car")) == 8
+    assert recalled("car") == []
+    assert recalled("car car car car zither") == ["good"]

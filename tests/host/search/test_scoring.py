@@ -1,0 +1,200 @@
+"""The fast ranking is the plain one: every score is checked against a reference that looks at every document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from honeybadger_host.search import corpus as corpus_module
+from honeybadger_host.search import scoring as scoring_module
+from honeybadger_host.search.corpus import AROUND_TURNS, AROUND_WORDS, Corpus
+from honeybadger_host.search.documents import Document
+from honeybadger_host.search.language.analyzer import (
+    QUESTION_MARK,
+    Query,
+    analyse_query,
+    document_terms,
+    length_in_words,
+    time_terms,
+)
+from honeybadger_host.search.language.spelling import guesses
+from honeybadger_host.search.ranking import search
+from honeybadger_host.search.scoring import SESSION_B, SESSION_K1, WEIGHTS, Parameters
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+WORDS = ("tea", "ship", "stone", "river", "harbour", "green", "yesterday", "40", "ada", "bob", "night?")
+QUESTIONS = (
+    "tea",
+    "the green ship",
+    "What did Ada say about the river?",
+    "When was the stone green, Bob?",
+    "How many ships are in the harbour?",
+    "harbuor ships",
+    "my tea",
+    "Ada",
+    "nothing known",
+)
+
+
+def around(turns: Sequence[Document], place: int) -> list[Document]:
+    """Return a turn and what stands around it in its session, by walking away from it."""
+    near = [turns[place]]
+    for step in (-1, 1):
+        between, other = 0, place + step
+        while 0 <= other < len(turns) and abs(other - place) <= AROUND_TURNS and between < AROUND_WORDS:
+            near.append(turns[other])
+            between += turns[other].length
+            other += step
+    return near
+
+
+def plain(documents: Sequence[Document], query: Query) -> dict[int, float]:
+    """Return the score of every document above zero, computed one by one; dates are left to another test."""
+    count = len(documents)
+    p = Parameters()
+
+    def bm25(tf: float, length: float, average: float, k1: float, b: float) -> float:
+        return tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average)) if tf else 0.0
+
+    def idf(total: int, having: int) -> float:
+        return math.log(1 + (total - having + 0.5) / (having + 0.5))
+
+    sessions: dict[str, list[Document]] = {}
+    for each in sorted(documents, key=lambda document: document.number):
+        if each.kind == "turn":
+            sessions.setdefault(each.session, []).append(each)
+    near = {turn.number: around(turns, place) for turns in sessions.values() for place, turn in enumerate(turns)}
+    around_average = sum(sum(turn.length for turn in turns) for turns in near.values()) / max(1, len(near))
+    session_average = sum(turn.length for turns in sessions.values() for turn in turns) / max(1, len(sessions))
+    averages = {
+        kind: sum(each.length for each in documents if each.kind == kind)
+        / max(1, sum(each.kind == kind for each in documents))
+        for kind in ("turn", "entry")
+    }
+    vocabulary = {term for each in documents for term in each.terms}
+    speakers = {each.author for each in documents if each.kind == "turn"}
+    named = {author for author in speakers if author in query.words}
+    terms = [
+        heard
+        for term in query.terms
+        for heard in ([term] if vocabulary & set(term.forms) else guesses(term, vocabulary) or [term])
+    ]
+    are_all_names = bool(named) and all(named & set(term.forms) for term in terms)
+    text = {each.number: 0.0 for each in documents}
+    for term in terms:
+        forms = set(term.forms) if are_all_names else set(term.forms) & vocabulary
+        if not forms:
+            continue
+        is_name = bool(named & forms) and not are_all_names
+
+        def tf(document: Document, forms: set[str] = forms, is_name: bool = is_name) -> int:
+            if document.kind == "turn" and is_name:
+                return 0
+            if are_all_names:
+                speaks = document.kind == "turn" and document.author in named
+                return int(speaks or bool(forms.intersection(document.terms)))
+            return sum(min(63, list(document.terms).count(form)) for form in forms)
+
+        having = max(sum(form in each.terms for each in documents) for form in forms)
+        rare = term.weight * idf(count, sum(map(tf, documents)) if are_all_names else having)
+        having = sum(any(tf(turn) for turn in turns) for turns in sessions.values())
+        for each in documents:
+            own = rare * bm25(tf(each), each.length, averages[each.kind], p.k1, p.b)
+            if each.kind == "turn":
+                neighbours = near[each.number]
+                length = sum(turn.length for turn in neighbours)
+                said = sum(tf(turn) for turn in neighbours)
+                stretch = rare * bm25(said, length, around_average, p.around_k1, p.around_b)
+                turns = sessions[each.session]
+                words = sum(turn.length for turn in turns)
+                session = (
+                    term.weight
+                    * idf(len(sessions), having)
+                    * bm25(sum(map(tf, turns)), words, session_average, SESSION_K1, SESSION_B)
+                )
+            else:
+                stretch = session = own
+            text[each.number] += WEIGHTS["terms"] * own + WEIGHTS["around"] * stretch + WEIGHTS["session"] * session
+    best = max(text.values(), default=0.0)
+    scores = {}
+    for each in documents:
+        bonus = 0.0
+        is_turn = each.kind == "turn"
+        is_meant = each.author in named or (query.is_first_person and each.role == "user")
+        if is_turn and is_meant:
+            bonus += WEIGHTS["author"]
+        if best:
+            bonus += WEIGHTS["statement"] * (QUESTION_MARK not in each.terms)
+            bonus += WEIGHTS["time"] * (query.asks_time and bool(time_terms().intersection(each.terms)))
+            bonus += WEIGHTS["number"] * (query.asks_number and "40" in each.terms)
+        share = min(best, text[each.number] / p.gate) if best else 1.0
+        if score := text[each.number] + share * bonus:
+            scores[each.number] = score
+    return scores
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> list[Document]:
+    documents = []
+    for number in range(draw(st.integers(1, 30))):
+        terms = document_terms(" ".join(draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=25))))
+        kind = draw(st.sampled_from(["turn", "turn", "turn", "entry"]))
+        documents.append(
+            Document(
+                number=number,
+                kind="turn" if kind == "turn" else "entry",
+                key=str(number),
+                terms=terms,
+                length=length_in_words(terms),
+                session=draw(st.sampled_from("st")) if kind == "turn" else "",
+                author=draw(st.sampled_from(["ada", "bob"])) if kind == "turn" else "",
+                role=draw(st.sampled_from(["user", "assistant"])) if kind == "turn" else "",
+                at=float(number // 3),
+            )
+        )
+    return documents
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    groups(),
+    st.sampled_from(QUESTIONS),
+    st.integers(1, 12),
+    st.integers(0, 30),
+    st.booleans(),
+    st.sampled_from([0, 3, 99]),
+)
+def test_the_best_are_those_of_scoring_every_document(
+    documents: list[Document], question: str, limit: int, late: int, is_loaded: bool, sparse: int
+) -> None:
+    corpus = Corpus()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus_module, "_BULK", 0 if is_loaded else 1000)
+        patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
+        patch.setattr(scoring_module, "_SURE", 3 if is_loaded else 128)
+        corpus.add(documents[:late])
+        search(corpus, question, now=NOW, limit=1)  # what comes later is not in the layout
+        corpus.add(documents[late:])
+        scores = plain(documents, analyse_query(question))
+        hits = search(corpus, question, now=NOW, limit=limit)
+    assert len(hits) == min(limit, len(scores))
+    assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:limit], rel=1e-4)
+    for hit in hits:
+        assert hit.score == pytest.approx(scores[hit.number], rel=1e-4)
+
+
+def test_equal_documents_have_equal_scores_wherever_they_stand() -> None:
+    corpus = Corpus()
+    terms = document_terms("the green ship")
+    corpus.add(
+        Document(number, "turn", str(number), terms, 3, session=f"s{number}", author="ada", at=0.0)
+        for number in range(9)
+    )
+    hits = search(corpus, "green ship", now=NOW, limit=9)
+    assert len({hit.score for hit in hits}) == 1
+    assert [hit.number for hit in hits] == list(range(8, -1, -1))

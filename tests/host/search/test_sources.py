@@ -1,0 +1,160 @@
+"""What of a home is searched, and how each file becomes pieces that can be found."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.search.sources import (
+    Source,
+    Unsearchable,
+    groups_of,
+    pieces_of,
+    read_source,
+    source_of,
+    sources,
+    turns_of,
+)
+from honeybadger_host.storage.files import Signature
+from honeybadger_host.text.neutralise import render_note
+
+AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
+SIGNATURE = Signature(1, 2, 1_700_000_000_000_000_000, 3)
+MEMORY = "groups/main/MEMORY.md"
+ENTRY = "groups/main/memory/user-preferences/timezone/k3v9x2m4q7p1.json"
+
+
+def turn_line(number: int, content: str, role: str = "user", sender: str = "ann") -> bytes:
+    turn = Turn(number, AT, role, sender, "front", content, 1)  # type: ignore[arg-type]
+    return dump_turn(turn, f"r{number}")
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        (ENTRY, Source(ENTRY, "entry", "main")),
+        ("groups/main/memory/a.json", Source("groups/main/memory/a.json", "entry", "main")),
+        (MEMORY, Source(MEMORY, "note", "main")),
+        ("groups/main/HISTORY.md", Source("groups/main/HISTORY.md", "history", "main")),
+        ("data/sessions/main/a:b.jsonl", Source("data/sessions/main/a:b.jsonl", "turn", "main", "a:b")),
+        ("groups/main/CLAUDE.md", None),
+        ("groups/main/summary.md", None),
+        ("groups/main/memory/.k3v9x2m4q7p1.json.77.tmp", None),
+        ("groups/main/memory/general/notes.txt", None),
+        ("groups/main/other/MEMORY.md", None),
+        ("data/sessions/main/.a.jsonl", None),
+        ("data/journal.db", None),
+    ],
+)
+def test_every_file_is_known_by_its_place(file: str, expected: Source | None) -> None:
+    assert source_of(file) == expected
+
+
+def test_an_entry_is_found_by_its_names_too() -> None:
+    data = b'{"content": "Lives in Chicago", "title": "Time zone", "aliases": ["TZ"], "tags": ["home"], "by": "bee"}'
+    source = Source(ENTRY, "entry", "main")
+    (piece,) = pieces_of(source, data, SIGNATURE)
+    assert (piece.key, piece.text, piece.category) == ("k3v9x2m4q7p1", "Lives in Chicago", "user-preferences/timezone")
+    assert (piece.names, piece.tags, piece.author) == (("Time zone", "TZ"), ("home",), "bee")
+    assert piece.at == 1_700_000_000.0
+    assert piece.known_by == "lives in chicago"
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"content": " "}', b'{"content": 3}', b"\xff"])
+def test_a_file_that_is_no_entry_says_what_is_wrong(data: bytes) -> None:
+    with pytest.raises(Unsearchable):
+        pieces_of(Source(ENTRY, "entry", "main"), data, SIGNATURE)
+
+
+def test_every_note_is_a_piece_with_its_author_and_time() -> None:
+    data = b"# What we know\n" + b"".join(
+        render_note(content, section, "bee", AT).data
+        for content, section in (("likes tea", "Preferences"), ("two\nlines", "Notes"), ("likes tea", "Preferences"))
+    )
+    preface, tea, lines, again = pieces_of(Source(MEMORY, "note", "main"), data, SIGNATURE)
+    assert preface.text == "# What we know"
+    assert (tea.text, tea.names, tea.author, tea.at) == ("- likes tea", ("Preferences",), "bee", AT.timestamp())
+    assert lines.text == "- two\n  lines"
+    assert again.key == f"{tea.key}-2"
+
+
+def test_a_note_keeps_its_key_when_others_come_or_go() -> None:
+    def keys(*contents: str) -> set[str]:
+        data = b"".join(render_note(content, "Notes", "bee", AT).data for content in contents)
+        return {piece.key for piece in pieces_of(Source(MEMORY, "note", "main"), data, SIGNATURE)}
+
+    assert keys("one", "two") < keys("zero", "one", "between", "two", "three")
+    assert not keys("one") & keys("one more")
+
+
+def test_a_heading_a_person_wrote_is_a_note_without_author() -> None:
+    data = b"## Groceries (we, always)\nmilk\n\n## Empty\n"
+    milk, empty = pieces_of(Source(MEMORY, "note", "main"), data, SIGNATURE)
+    assert (milk.text, milk.author, milk.at, milk.names) == ("milk", "", None, ("Groceries (we, always)",))
+    assert empty.text == "Empty"
+
+
+def test_a_paragraph_of_the_history_is_a_piece_with_its_date() -> None:
+    data = b"[2026-05-03 10:00] We moved to Chicago.\nAll of us.\n\nNo date here.\n\n\n[2026-13-99] Nor here.\n"
+    moved, none, wrong = pieces_of(Source("groups/main/HISTORY.md", "history", "main"), data, SIGNATURE)
+    assert moved.at == datetime(2026, 5, 3, 10, tzinfo=UTC).timestamp()
+    assert moved.text.endswith("All of us.")
+    assert none.at is None
+    assert wrong.at is None
+
+
+def test_notes_that_are_not_utf8_are_named() -> None:
+    with pytest.raises(Unsearchable, match="is not UTF-8: save it as UTF-8"):
+        pieces_of(Source(MEMORY, "note", "main"), b"## A\n\xff\n", SIGNATURE)
+
+
+def test_only_whole_lines_of_a_log_are_turns_and_others_are_counted() -> None:
+    one, two = turn_line(1, "hello"), turn_line(2, "there", "assistant", "bee")
+    pieces, whole, skipped = turns_of(one + b"\n{not a turn}\n" + two + two[:10])
+    assert [(piece.key, piece.text, piece.role, piece.author) for piece in pieces] == [
+        ("1", "hello", "user", "ann"),
+        ("2", "there", "assistant", "bee"),
+    ]
+    assert whole == len(one) + 1 + 13 + len(two)
+    assert skipped == 1
+
+
+def test_all_searched_files_of_a_group_are_listed_and_no_others(tmp_path: Path) -> None:
+    for file in (ENTRY, MEMORY, "data/sessions/main/s.jsonl", "groups/main/CLAUDE.md", "groups/main/memory/a/x.txt"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_bytes(b"x")
+    (tmp_path / "groups/main/memory/.git").mkdir()
+    (tmp_path / "groups/main/memory/.git/a.json").write_bytes(b"x")
+    (tmp_path / "groups/other").mkdir()
+    (tmp_path / "groups/not a name").mkdir()
+    folders: set[str] = set()
+    found = {source.file for source, _ in sources(tmp_path, "main", folders)}
+    assert found == {ENTRY, MEMORY, "data/sessions/main/s.jsonl"}
+    assert folders == {
+        "groups/main/memory",
+        "groups/main/memory/a",
+        "groups/main/memory/user-preferences",
+        "groups/main/memory/user-preferences/timezone",
+    }
+    assert groups_of(tmp_path) == ["main", "other"]
+    assert not list(sources(tmp_path, "nobody", folders))
+
+
+def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "fifo")
+    for name, why in (("link", "is a link"), ("fifo", "is a FIFO"), (".", "is a folder")):
+        with pytest.raises(Unsearchable, match=why):
+            read_source(tmp_path, name, most_bytes=100)
+    with pytest.raises(Unsearchable, match="has 6 bytes, the limit is 5"):
+        read_source(tmp_path, "secret", most_bytes=5)
+    assert read_source(tmp_path, "nothing", most_bytes=5) is None
+    part = read_source(tmp_path, "secret", start=1, most_bytes=3, is_cut=True)
+    assert part is not None
+    assert part[0] == b"ecr"

@@ -1,0 +1,164 @@
+"""Vectors beside words: how far a document stands out, what it earns by that, and what it never earns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.documents import Document
+from honeybadger_host.search.language.analyzer import document_terms, length_in_words
+from honeybadger_host.search.ranking import Filters, Floor, search
+from honeybadger_host.search.scoring import Hit
+from honeybadger_host.search.vectors import UNRELATED_COUNT, Vectors, standing_out
+from tests.host.hashing import HashEmbedder
+
+NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)
+UNRELATED = (0.05, 0.1)
+
+
+def entry(number: int, text: str, category: str = "") -> Document:
+    terms = document_terms(text)
+    return Document(number, "entry", f"e{number}", terms, length_in_words(terms), category=category)
+
+
+def corpus_of(*texts: str, without: tuple[int, ...] = ()) -> Corpus:
+    """Return a corpus of entries numbered from 0, with vectors but for those named."""
+    embedder = HashEmbedder()
+    corpus = Corpus()
+    corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
+    corpus.add([entry(number, text) for number, text in enumerate(texts)])
+    for row, vector in enumerate(embedder.embed_documents(texts)):
+        if row not in without:
+            corpus.vectors.put(row, vector)
+    return corpus
+
+
+def ask(corpus: Corpus, question: str, *, needs_word: bool = False, filters: Filters | None = None) -> dict[int, Hit]:
+    """Return what is found, the best first."""
+    vector = HashEmbedder().embed_query(question)
+    hits = search(corpus, question, now=NOW, limit=9, filters=filters, vector=vector, needs_word=needs_word)
+    return {hit.number: hit for hit in hits}
+
+
+OTHERS = ("green tea is on the shelf", "the window faces north", "rain is expected on Monday", "lunch was at noon")
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1, 1, width=32), st.booleans()), max_size=60),
+    st.floats(-0.5, 0.5),
+    st.floats(0.01, 0.5),
+)
+def test_standing_out_is_a_standard_score_over_the_group_and_the_unrelated(
+    rows: list[tuple[float, bool]], mean: float, spread: float
+) -> None:
+    cosines = np.array([cosine for cosine, _ in rows], np.float32)
+    has = np.array([known for _, known in rows], np.bool_)
+    # as many more with just that mean and that spread: half below, half above
+    half = UNRELATED_COUNT // 2
+    sample = np.array([*cosines[has].tolist(), *[mean - spread] * half, *[mean + spread] * half])
+    expected = [
+        max(0.0, (cosine - sample.mean()) / sample.std()) if known else 0.0
+        for cosine, known in zip(cosines.tolist(), has.tolist(), strict=True)
+    ]
+    assert standing_out(cosines, has, (mean, spread)).tolist() == pytest.approx(expected, abs=1e-3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["add", "drop", "put"]), st.integers(0, 400)), max_size=60))
+def test_a_matrix_that_grew_and_shrank_knows_what_one_made_at_once_knows(steps: list[tuple[str, int]]) -> None:
+    grown = Vectors(4, UNRELATED)
+    size, kept = 0, {}
+    for step, number in steps:
+        if step == "add":
+            size += number
+            grown.resize(size)
+        elif number < size and step == "put":
+            vector = np.random.default_rng(number).standard_normal(4).astype(np.float32)
+            kept[number] = vector
+            grown.put(number, vector)
+        elif step == "drop":
+            kept.pop(number, None)
+            grown.drop(number)
+    plain = Vectors(4, UNRELATED)
+    plain.resize(size)
+    for number, vector in kept.items():
+        plain.put(number, vector)
+    question = np.ones(4, np.float32)
+    assert len(grown) == len(plain) == len(kept)
+    assert grown.standing_out(question).tolist() == pytest.approx(plain.standing_out(question).tolist(), abs=1e-5)
+
+
+def test_what_means_the_same_comes_before_what_only_shares_a_word() -> None:
+    corpus = corpus_of("Ann bought flowers", "Ann bought an automobile", *OTHERS)
+    hits = ask(corpus, "Which car was bought?")
+    assert list(hits)[:2] == [1, 0]
+    assert hits[1].parts["vector"] > hits[0].parts.get("vector", 0)
+    assert hits[1].score == pytest.approx(sum(hits[1].parts.values()))
+    without = search(corpus, "Which car was bought?", now=NOW, limit=9)
+    assert [hit.number for hit in without] == [0, 1]  # the shorter one
+    assert all("vector" not in hit.parts for hit in without)
+
+
+def test_words_are_worth_more_than_a_vector() -> None:
+    corpus = corpus_of("the keys are with Zoltan", "an automobile", *OTHERS)
+    assert next(iter(ask(corpus, "Where is the car of Zoltan?"))) == 0
+
+
+def test_a_document_without_a_vector_yet_is_found_by_its_words_and_loses_nothing() -> None:
+    texts = ("Ann bought an automobile", *OTHERS)
+    late = corpus_of(*texts, without=(0,))
+    (hit,) = ask(late, "bought").values()
+    assert "vector" not in hit.parts
+    (plain,) = search(late, "bought", now=NOW, limit=9)
+    assert hit.score == plain.score
+
+
+def test_a_question_of_unknown_words_finds_what_stands_out_by_its_vector_and_nothing_else() -> None:
+    corpus = corpus_of("an automobile", *OTHERS)
+    hits = ask(corpus, "car")
+    assert list(hits) == [0]
+    assert set(hits[0].parts) == {"vector"}
+    assert hits[0].terms == {}
+    assert ask(corpus, "zeppelin") == {}
+
+
+def test_where_a_word_is_needed_a_vector_alone_finds_nothing() -> None:
+    corpus = corpus_of("an automobile", "the physician is in", *OTHERS)
+    assert ask(corpus, "car", needs_word=True) == {}
+    assert list(ask(corpus, "car in the window", needs_word=True)) == [3]
+    assert Floor().objection(ask(corpus, "car")[0]) == "shares no word with the message"
+
+
+def test_filters_hold_for_what_is_found_by_its_vector() -> None:
+    corpus = corpus_of("an automobile", *OTHERS)
+    corpus.add([entry(9, "automobile", "cars/old")])
+    assert corpus.vectors is not None
+    row = corpus.row_of(9)
+    assert row is not None
+    corpus.vectors.put(row, HashEmbedder().embed_query("automobile"))
+    assert list(ask(corpus, "car", filters=Filters(category="cars"))) == [9]
+
+
+def test_a_document_that_was_removed_or_replaced_has_no_vector_any_more() -> None:
+    corpus = corpus_of("an automobile", "automobile", *OTHERS)
+    corpus.remove([0])
+    corpus.add([entry(1, "a boat")])
+    assert ask(corpus, "car") == {}
+    assert corpus.vectors is not None
+    assert len(corpus.vectors) == len(OTHERS)
+
+
+@given(st.lists(st.sampled_from(["car", "tea", "automobile", "window", "rain"]), min_size=1, max_size=4))
+def test_the_best_few_are_the_first_of_all(words: list[str]) -> None:
+    texts = [f"{a} {b}" for a in ("car", "tea", "automobile", "rain") for b in ("window", "north", "noon", "tea")]
+    corpus = corpus_of(*texts)
+    question = " ".join(words)
+    vector = HashEmbedder().embed_query(question)
+    every = search(corpus, question, now=NOW, limit=99, vector=vector)
+    few = search(corpus, question, now=NOW, limit=3, vector=vector)
+    assert [hit.number for hit in few] == [hit.number for hit in every][:3]
+    assert [hit.score for hit in every] == sorted((hit.score for hit in every), reverse=True)

@@ -1,0 +1,116 @@
+"""Dead letters as the operator handles them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.spool.dead_letter_files import drop_dead, find_dead, list_dead, retry_dead
+from honeybadger_host.spool.dead_letters import DeadRoom
+from honeybadger_host.spool.inbox import Box
+
+is_root = os.geteuid() == 0
+
+
+def _bury(home: Path, name: str, data: bytes | None = b'{"v":1}', size: int | None = None) -> None:
+    dead_room = DeadRoom(home / "data" / "dead")
+    dead_room.bury(Box("main", "alice", "/nowhere"), name, data, "because", "2026-01-01T00:00:00Z", size=size)
+
+
+@pytest.fixture
+def requests(home: Path) -> Path:
+    """The requests folder of main/alice."""
+    folder = home / "data" / "ipc" / "main" / "alice" / "requests"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_dead_letters_are_listed_found_and_dropped(home: Path) -> None:
+    _bury(home, "b.json")
+    _bury(home, "a.json", None)
+    assert [(letter.name, letter.data) for letter in list_dead(home)] == [
+        ("main/alice/a", None),
+        ("main/alice/b", b'{"v":1}'),
+    ]
+    drop_dead(find_dead(home, "main/alice/b"))
+    assert [letter.name for letter in list_dead(home)] == ["main/alice/a"]
+    assert os.listdir(home / "data" / "dead" / "main" / "alice") == ["a.reason.json"]
+
+
+@pytest.mark.parametrize("name", ["", "a", "main/alice/nobody", "../../etc/passwd", "main/alice/../alice/a", "main//a"])
+def test_a_name_that_is_no_dead_letter_is_not_found(home: Path, name: str) -> None:
+    _bury(home, "a.json")
+    with pytest.raises(NotFound, match="dead list"):
+        find_dead(home, name)
+
+
+def test_a_retried_letter_is_back_in_its_box_under_its_own_name(home: Path, requests: Path) -> None:
+    _bury(home, "a.json", b"first")
+    _bury(home, "a.json", b"second")
+    for letter in list(list_dead(home)):
+        retry_dead(home, letter)
+        assert (requests / "a.json").read_bytes() == letter.data
+    assert list(list_dead(home)) == []
+    assert os.listdir(requests) == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "size"), [("a.json", None, None), ("no id.json", b"{}", None), ("a.json", b"{}", 100)]
+)
+def test_what_cannot_be_a_request_again_is_not_put_back(
+    home: Path, requests: Path, name: str, data: bytes | None, size: int | None
+) -> None:
+    _bury(home, name, data, size)
+    (letter,) = list_dead(home)
+    with pytest.raises(HostError, match="cannot be tried again"):
+        retry_dead(home, letter)
+    assert len(list(list_dead(home))) == 1
+    assert os.listdir(requests) == []
+
+
+@pytest.mark.parametrize("what", ["requests", "box"])
+def test_a_letter_is_not_put_back_through_a_link_of_its_sender(
+    home: Path, requests: Path, tmp_path: Path, what: str
+) -> None:
+    _bury(home, "a.json")
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "requests").mkdir(parents=True)
+    if what == "requests":
+        requests.rmdir()
+        requests.symlink_to(elsewhere / "requests")
+    else:
+        requests.parent.rename(tmp_path / "away")
+        requests.parent.symlink_to(elsewhere)
+    with pytest.raises(HostError, match="cannot put main/alice/a back"):
+        retry_dead(home, find_dead(home, "main/alice/a"))
+    assert os.listdir(elsewhere / "requests") == []
+    assert find_dead(home, "main/alice/a").data is not None
+
+
+def test_a_retry_writes_nothing_into_the_tmp_folder_of_the_sender(home: Path, requests: Path) -> None:
+    tmp = requests.parent / "tmp"
+    tmp.symlink_to("/nowhere")
+    _bury(home, "a.json")
+    retry_dead(home, find_dead(home, "main/alice/a"))
+    assert os.listdir(requests) == ["a.json"]
+
+
+@pytest.mark.skipif(not is_root, reason="only root can give a file away")
+def test_a_letter_put_back_belongs_to_the_owner_of_the_box(home: Path, requests: Path) -> None:
+    os.chown(requests, 4711, -1)
+    _bury(home, "a.json")
+    retry_dead(home, find_dead(home, "main/alice/a"))
+    assert (requests / "a.json").stat().st_uid == 4711
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"not json", b"7"])
+def test_a_damaged_reason_hides_no_letter(home: Path, damage: bytes) -> None:
+    _bury(home, "a.json")
+    _bury(home, "b.json")
+    (home / "data" / "dead" / "main" / "alice" / "a.reason.json").write_bytes(damage)
+    first, second = list_dead(home)
+    assert "damaged" in first.reason["reason"]
+    assert first.data == second.data == b'{"v":1}'

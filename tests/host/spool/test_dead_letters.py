@@ -1,0 +1,176 @@
+"""Dead letters: what is kept of a request that is none, and which give way when there are too many."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from honeybadger_host.spool.dead_letters import DeadRoom
+from honeybadger_host.spool.inbox import Box
+from tests.host.places import Place
+
+KIB = 1024
+
+
+@pytest.fixture
+def dead(tmp_path: Path) -> Path:
+    return tmp_path / "dead"
+
+
+def bury(dead: Path, sender: str, stem: str, age: int, size: int = 4 * KIB) -> tuple[Path, int, int]:
+    """Write one letter, 4 KiB and as much for its reason, `age` seconds old; return what `take` needs."""
+    folder = dead / "main" / sender
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, length in ((f"{stem}.json", size), (f"{stem}.reason.json", 100)):
+        (folder / name).write_bytes(b"x" * length)
+        os.utime(folder / name, (2_000_000_000 - age,) * 2)
+    return folder, size, 100
+
+
+def stems(dead: Path, sender: str) -> list[str]:
+    """Return the letters of a sender; each must be whole."""
+    names = sorted(os.listdir(dead / "main" / sender))
+    found = [name.removesuffix(".reason.json") for name in names if name.endswith(".reason.json")]
+    assert names == sorted(f"{stem}{end}" for stem in found for end in (".json", ".reason.json"))
+    return found
+
+
+def test_below_the_limit_nothing_goes(dead: Path) -> None:
+    room = DeadRoom(dead, 80 * KIB)
+    with capture_logs() as logs:
+        for number in range(10):
+            room.take(*bury(dead, "a", f"{number}", 100 - number))
+    assert len(stems(dead, "a")) == 10
+    assert logs == []
+
+
+def test_the_oldest_of_who_has_most_make_room_for_a_while_and_the_log_says_so(dead: Path) -> None:
+    room = DeadRoom(dead, 80 * KIB)
+    room.take(*bury(dead, "quiet", "old", 1000))
+    with capture_logs() as logs:
+        for number in range(10):
+            room.take(*bury(dead, "loud", f"{number}", 100 - number))
+    assert stems(dead, "quiet") == ["old"]
+    assert stems(dead, "loud") == [f"{number}" for number in range(2, 10)]  # 88 KiB became at most 72
+    assert [(line["event"], line["sender"], line["letters"], line["bytes"]) for line in logs] == [
+        ("dead.dropped", "loud", 2, 16 * KIB)
+    ]
+
+
+def test_two_who_have_as_much_give_both(dead: Path) -> None:
+    room = DeadRoom(dead, 800 * KIB)
+    for number in range(51):
+        for sender in ("a", "b"):
+            room.take(*bury(dead, sender, f"{number:02}", 1000 - number))
+    left = [len(stems(dead, sender)) for sender in ("a", "b")]
+    assert sum(left) <= 95
+    assert min(left) > 35
+    assert all("50" in stems(dead, sender) for sender in ("a", "b"))
+
+
+def test_what_lies_there_from_an_earlier_run_counts_and_what_the_operator_dropped_does_not(dead: Path) -> None:
+    for number in range(12):
+        bury(dead, "a", f"{number:02}", 100 - number)
+    room = DeadRoom(dead, 80 * KIB)
+    room.take(*bury(dead, "a", "12", 0))
+    assert len(stems(dead, "a")) == 9
+    for path in (dead / "main" / "a").iterdir():
+        path.unlink()
+    for number in range(10):
+        room.take(*bury(dead, "a", f"new{number}", 0))
+    assert len(stems(dead, "a")) == 10
+
+
+def test_letters_that_cannot_be_removed_are_no_reason_to_go_on_for_ever(dead: Path) -> None:
+    room = DeadRoom(dead, 40 * KIB)
+    for number in range(10):
+        folder = dead / "main" / "a"
+        (folder / f"{number}.json").mkdir(parents=True)
+        room.take(folder, 4 * KIB)
+    assert len(os.listdir(dead / "main" / "a")) == 10
+
+
+# -------------------------------------------------------------------------------------------------------------- burying
+
+
+def _bury(place: Place, name: str, data: bytes | None = b"bytes", why: str = "because", **more: int) -> None:
+    place.dead_room.bury(Box("main", "alice", "/nowhere"), name, data, why, "2026-01-01T00:00:00Z", **more)
+
+
+def test_a_dead_letter_is_its_bytes_with_a_reason_that_can_be_read(place: Place) -> None:
+    _bury(place, "x.json", b"\xff\x00")
+    folder = place.dead / "main" / "alice"
+    assert (folder / "x.json").read_bytes() == b"\xff\x00"
+    assert json.loads((folder / "x.reason.json").read_text()) == {
+        "at": "2026-01-01T00:00:00Z",
+        "group": "main",
+        "sender": "alice",
+        "name": "x.json",
+        "reason": "because",
+        "bytes": "2",
+    }
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+
+
+def test_a_dead_letter_that_was_no_file_has_only_a_reason(place: Place) -> None:
+    _bury(place, "x.json", None)
+    _bury(place, "x.json", None)
+    assert os.listdir(place.dead / "main" / "alice") == ["x.reason.json"]
+
+
+def test_a_dead_letter_of_which_only_the_beginning_is_kept_says_so(place: Place) -> None:
+    _bury(place, "x.json", b"12345", size=100)
+    assert place.buried()["x.reason.json"]["left_out"] == "95 of 100 bytes"
+
+
+def test_the_same_bytes_are_buried_once_and_other_bytes_beside_them(place: Place) -> None:
+    for data in (b"one", b"one", b"two", None, b"two", b"one", b"three", None):
+        _bury(place, "x.json", data)
+    reasons = place.buried()
+    assert len(reasons) == 4
+    assert {reason["name"] for reason in reasons.values()} == {"x.json"}
+    kept = sorted(path.read_bytes() for path in place.dead.glob("*/*/*") if ".reason" not in path.name)
+    assert kept == [b"one", b"three", b"two"]
+
+
+def test_bytes_left_without_a_reason_by_a_kill_are_given_one(place: Place) -> None:
+    folder = place.dead / "main" / "alice"
+    folder.mkdir(parents=True)
+    (folder / "x.json").write_bytes(b"bytes")
+    (folder / "torn.json").write_bytes(b"by")
+    _bury(place, "x.json")
+    assert sorted(os.listdir(folder)) == ["torn.json", "x.json", "x.reason.json"]
+    _bury(place, "torn.json")
+    _bury(place, "torn.json")
+    assert len(place.buried()) == 2
+    assert (folder / "torn.json").read_bytes() == b"by"
+
+
+@pytest.mark.parametrize("name", ["x.reason.json", "x.reason.reason.json", ".reason.json", ".json"])
+def test_no_dead_letter_can_be_taken_for_the_reason_of_another(place: Place, name: str) -> None:
+    _bury(place, name, b"[]")
+    _bury(place, "x.json", b"{}")
+    _bury(place, "x.json", None)
+    reasons = place.buried()
+    assert sorted(reason["name"] for reason in reasons.values()) == sorted([name, "x.json", "x.json"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["𝔘" * 62, "蜂" * 83, "é" * 125, "a" * 250, "\udcff" * 250, "\n" * 250, "\u202e" * 80, "\\" * 250, "%2f" * 80],
+)
+def test_a_dead_letter_of_any_name_can_be_kept(place: Place, name: str) -> None:
+    assert len(os.fsencode(name)) <= 250
+    for data in (b"one", b"two", b"one"):
+        _bury(place, name + ".json", data)
+    reasons = place.buried()
+    assert len(reasons) == 2
+    for file, reason in reasons.items():
+        assert file.isprintable()
+        assert reason["name"].isprintable()

@@ -1,0 +1,165 @@
+"""A box on real folders: opened, answered, its requests removed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.storage.files import NotRegular
+from tests.host.places import Place
+
+# ---------------------------------------------------------------------------------------------------- opening, replying
+
+
+@pytest.mark.parametrize("folder", ["requests", "replies"])
+def test_a_box_with_a_link_among_its_folders_is_not_opened_and_that_is_said_once(
+    place: Place, tmp_path: Path, folder: str
+) -> None:
+    root = place.sender("main", "mallory")
+    (box,) = place.sweep()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (root / folder).rmdir()
+    (root / folder).symlink_to(elsewhere)
+    assert place.spool.open(box) is None
+    said = box.complaint
+    assert said is not None
+    assert place.spool.open(box) is None
+    (root / folder).unlink()
+    (root / folder).mkdir()
+    place.open(box).close()
+    assert box.complaint is None
+
+
+def test_a_box_that_is_a_link_by_now_is_not_opened(place: Place, tmp_path: Path) -> None:
+    root = place.sender("main", "mallory")
+    victim = place.sender("main", "victim", "secret.json")
+    boxes = {box.sender: box for box in place.sweep()}
+    root.rename(tmp_path / "away")
+    root.symlink_to(victim)
+    assert place.spool.open(boxes["mallory"]) is None
+
+
+def test_a_missing_replies_folder_is_made_for_its_owner_only(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (root / "replies").rmdir()
+    (box,) = place.sweep()
+    place.open(box).close()
+    assert stat.S_IMODE((root / "replies").stat().st_mode) == 0o700
+
+
+def test_a_reply_replaces_what_stands_there_and_follows_no_link(place: Place, tmp_path: Path) -> None:
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    (root / "replies" / "a.json").symlink_to(target)
+    opened = place.open(box)
+    opened.reply("a.json", b"first")
+    opened.reply("a.json", b"second")
+    opened.close()
+    assert target.read_text() == "precious"
+    assert not (root / "replies" / "a.json").is_symlink()
+    assert (root / "replies" / "a.json").read_bytes() == b"second"
+    assert os.listdir(root / "replies") == ["a.json"]
+
+
+def test_a_temporary_file_left_by_a_kill_does_not_stop_the_next_reply(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    opened = place.open(box)
+    (root / "replies" / "a.json").mkdir()
+    with pytest.raises(OSError):
+        opened.reply("a.json", b"in the way")
+    assert len(os.listdir(root / "replies")) == 2
+    (root / "replies" / "a.json").rmdir()
+    opened.reply("a.json", b"now")
+    opened.close()
+    assert (root / "replies" / "a.json").read_bytes() == b"now"
+    assert os.listdir(root / "replies") == ["a.json"]
+
+
+def test_reading_tells_links_and_folders_from_files(place: Place) -> None:
+    root = place.sender("main", "alice", "file.json")
+    (root / "requests" / "link.json").symlink_to("file.json")
+    (root / "requests" / "folder.json").mkdir()
+    (box,) = place.sweep()
+    opened = place.open(box)
+    assert opened.read("file.json", 100).data == b"{}"
+    with pytest.raises(NotRegular, match="a link"):
+        opened.read("link.json", 100)
+    with pytest.raises(NotRegular, match="a folder"):
+        opened.read("folder.json", 100)
+    opened.close()
+
+
+# ------------------------------------------------------------------------------------------------------------- removing
+
+
+def test_an_empty_folder_is_removed_and_a_full_one_stays_untouched_and_is_not_served_again(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (root / "requests" / "empty.json").mkdir()
+    (root / "requests" / "full.json").mkdir()
+    (root / "requests" / "full.json" / "kept").write_text("x")
+    (box,) = place.sweep()
+    place.take()
+    opened = place.open(box)
+    for name in ("empty.json", "full.json", "gone.json"):
+        opened.remove(name)
+        box.inflight.discard(name)
+    opened.close()
+    assert os.listdir(root / "requests") == ["full.json"]
+    assert os.listdir(root / "requests" / "full.json") == ["kept"]
+    place.sweep()
+    assert place.take() == []
+    (root / "requests" / "full.json" / "kept").unlink()
+    place.spool.retry_stuck()
+    assert os.listdir(root / "requests") == []
+    assert not box.stuck
+
+
+def test_a_request_that_took_the_name_of_something_stuck_is_served_and_not_removed(place: Place) -> None:
+    root = place.sender("main", "alice")
+    folder = root / "requests" / "a.json"
+    folder.mkdir()
+    (folder / "kept").write_text("x")
+    (box,) = place.sweep()
+    opened = place.open(box)
+    opened.remove("a.json")
+    opened.close()
+    folder.rename(root / "aside")
+    folder.write_bytes(b"{}")
+    place.spool.retry_stuck()
+    assert folder.read_bytes() == b"{}"
+    place.sweep()
+    assert place.take() == ["main/alice/a.json"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write for another user")
+def test_a_reply_belongs_to_the_owner_of_its_box(tmp_path: Path) -> None:
+    place = Place(tmp_path, senders={("main", "alice"): 12_345})
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    opened = place.open(box)
+    opened.reply("x.json", b"{}")
+    opened.close()
+    assert (root / "replies" / "x.json").stat().st_uid == 12_345
+
+
+def test_a_reply_that_cannot_be_given_away_can_be_read_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int, uid: int, gid: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    place = Place(tmp_path, senders={("main", "alice"): os.geteuid() + 1})
+    root = place.sender("main", "alice")
+    (box,) = place.sweep()
+    opened = place.open(box)
+    monkeypatch.setattr(os, "fchown", refuse)
+    opened.reply("x.json", b"{}")
+    opened.close()
+    assert stat.S_IMODE((root / "replies" / "x.json").stat().st_mode) == 0o644

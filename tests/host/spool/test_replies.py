@@ -1,0 +1,73 @@
+"""Replies nobody took: which go, and which stay."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from honeybadger_host.spool.rate_limits import Shares
+from honeybadger_host.spool.replies import ReplyRoom
+from tests.host.places import Place
+
+
+def _age(path: Path, seconds: float) -> None:
+    then = time.time() - seconds
+    os.utime(path, (then, then), follow_symlinks=False)
+
+
+def test_old_replies_and_very_old_temporary_files_expire_and_nothing_else(place: Place, tmp_path: Path) -> None:
+    root = place.sender("main", "alice", "waiting.json")
+    precious = tmp_path / "precious"
+    precious.write_text("x")
+    for folder in ("replies", "tmp"):
+        (root / folder / "old").write_text("x")
+        (root / folder / "young").write_text("x")
+        (root / folder / "folder").mkdir()
+        (root / folder / "link").symlink_to(precious)
+        for name in ("old", "folder", "link"):
+            _age(root / folder / name, 4000)
+    _age(root / "requests" / "waiting.json", 10**6)
+    _age(precious, 10**6)
+    place.sweep()
+    assert place.replies.expire(3600) == 1
+    assert sorted(os.listdir(root / "replies")) == ["folder", "link", "young"]
+    assert "old" in os.listdir(root / "tmp")
+    _age(root / "tmp" / "old", 90_000)
+    assert place.replies.expire(3600) == 1
+    assert sorted(os.listdir(root / "tmp")) == ["folder", "link", "young"]
+    assert precious.exists()
+    assert os.listdir(root / "requests") == ["waiting.json"]
+
+
+def test_the_stream_of_a_turn_stays_as_long_as_the_turn_and_goes_like_a_reply_when_that_is_gone(place: Place) -> None:
+    root = place.sender("main", "alice")
+    (root / "turns").mkdir(exist_ok=True)
+    (root / "turns" / "a1.json").write_text("{}")
+    for name in ("a1.stream", "a2.stream", *(f"b{number}.json" for number in range(6))):
+        (root / "replies" / name).write_text("x")
+        _age(root / "replies" / name, 4000)
+    place.sweep()
+    assert place.replies.expire(3600) == 7
+    assert os.listdir(root / "replies") == ["a1.stream"]
+    for number in range(6):
+        (root / "replies" / f"b{number}.json").write_text("x")
+    box = place.spool.boxes[str(root)]
+    box.replies = 7
+    room = ReplyRoom(place.spool, Shares(kept_replies=4))
+    assert room.trim() > 0
+    assert "a1.stream" in os.listdir(root / "replies")
+
+
+def test_expiry_does_not_follow_a_folder_that_became_a_link(place: Place, tmp_path: Path) -> None:
+    root = place.sender("main", "mallory")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "old").write_text("x")
+    _age(elsewhere / "old", 10**6)
+    place.sweep()
+    for folder in ("replies", "tmp"):
+        (root / folder).rmdir()
+        (root / folder).symlink_to(elsewhere)
+    assert place.replies.expire(1) == 0
+    assert (elsewhere / "old").exists()

@@ -1,0 +1,142 @@
+"""The senders of closed mode: the file, the folders, and who owns them."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import HomeError, SettingsError
+from honeybadger_host.spool.senders import SENDERS_FILE, SenderList, add_sender, load_senders
+
+is_root = os.geteuid() == 0
+needs_root = pytest.mark.skipif(not is_root, reason="only root can give folders away")
+AGENT = 4711
+
+
+def _write(home: Path, text: str) -> None:
+    (home / SENDERS_FILE).write_text(text)
+
+
+def test_without_a_file_there_are_no_senders(home: Path) -> None:
+    assert load_senders(home) == {}
+
+
+def test_an_added_sender_is_in_the_file_and_has_its_folders(home: Path) -> None:
+    root = add_sender(home, "main", "alice", None)
+    assert root == home / "data" / "ipc" / "main" / "alice"
+    assert sorted(os.listdir(root)) == ["replies", "requests", "tmp", "turns"]
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (root, *root.iterdir())} == {0o700}
+    assert load_senders(home) == {("main", "alice"): None}
+    assert json.loads((home / SENDERS_FILE).read_text()) == {"main/alice": {"uid": None}}
+
+
+def test_adding_again_changes_the_uid_and_keeps_the_others(home: Path) -> None:
+    add_sender(home, "main", "alice", None)
+    add_sender(home, "garden", "bob", os.geteuid())
+    add_sender(home, "main", "alice", os.geteuid())
+    assert load_senders(home) == {("main", "alice"): os.geteuid(), ("garden", "bob"): os.geteuid()}
+
+
+@pytest.mark.parametrize(("group", "sender"), [("..", "a"), ("a/b", "c"), ("main", ""), ("global", "a"), ("main", "é")])
+def test_a_name_that_is_not_allowed_is_refused_and_nothing_is_made(home: Path, group: str, sender: str) -> None:
+    before = sorted(home.rglob("*"))
+    with pytest.raises(HomeError):
+        add_sender(home, group, sender, None)
+    assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"main": {}}', '{"main/a": {"uid": "7"}}', '{"main/a/b": {}}', '{"../a": {}}', '{"a/b": true}'],
+)
+def test_a_damaged_file_is_an_error_that_names_it(home: Path, text: str) -> None:
+    _write(home, text)
+    with pytest.raises(SettingsError, match=r"senders\.json"):
+        load_senders(home)
+
+
+def test_a_damaged_file_is_not_overwritten_by_adding(home: Path) -> None:
+    _write(home, "{")
+    with pytest.raises(SettingsError):
+        add_sender(home, "main", "alice", None)
+    assert (home / SENDERS_FILE).read_text() == "{"
+
+
+def test_the_list_is_read_again_when_the_file_changed_and_only_then(home: Path) -> None:
+    senders = SenderList(home)
+    assert senders.refresh() is False
+    add_sender(home, "main", "alice", None)
+    assert senders.refresh() is True
+    assert senders.current == {("main", "alice"): None}
+    assert senders.refresh() is False
+
+
+def test_a_file_that_was_damaged_is_said_once_and_the_old_list_stays(home: Path) -> None:
+    add_sender(home, "main", "alice", None)
+    senders = SenderList(home)
+    _write(home, "{ not json at all")
+    with pytest.raises(SettingsError):
+        senders.refresh()
+    assert senders.refresh() is False
+    assert senders.current == {("main", "alice"): None}
+    (home / SENDERS_FILE).unlink()
+    assert senders.refresh() is True
+    assert senders.current == {}
+
+
+@needs_root
+def test_the_folders_belong_to_the_sender_and_their_parents_to_the_host(home: Path) -> None:
+    root = add_sender(home, "main", "alice", AGENT)
+    for folder in root.iterdir():
+        assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (AGENT, 0o700)
+    for folder in (root, root.parent, root.parent.parent, home / "data", home):
+        assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (0, 0o711)
+    home.chmod(0o750)
+    add_sender(home, "main", "alice", AGENT)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o751
+
+
+@needs_root
+def test_what_root_makes_for_the_home_of_another_user_belongs_to_that_user(home: Path) -> None:
+    for path in (home, *home.rglob("*")):
+        os.chown(path, 1000, -1)
+    root = add_sender(home, "garden", "alice", AGENT)
+    assert root.stat().st_uid == root.parent.stat().st_uid == 1000
+    assert (home / SENDERS_FILE).stat().st_uid == 1000
+
+
+@needs_root
+def test_folders_a_sender_of_open_mode_made_are_taken_over(home: Path) -> None:
+    root = home / "data" / "ipc" / "main" / "alice"
+    (root / "requests").mkdir(parents=True, mode=0o777)
+    for folder in (root / "requests", root):
+        os.chown(folder, AGENT, -1)
+        folder.chmod(0o777)
+    add_sender(home, "main", "alice", AGENT)
+    assert (root.stat().st_uid, stat.S_IMODE(root.stat().st_mode)) == (0, 0o711)
+    assert stat.S_IMODE((root / "requests").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("what", ["requests", "replies", "tmp", "."])
+def test_a_link_that_a_sender_left_is_refused_and_what_it_points_to_is_not_given_away(
+    home: Path, tmp_path: Path, what: str
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir(mode=0o755)
+    root = home / "data" / "ipc" / "main" / "mallory"
+    root.mkdir(parents=True)
+    if what == ".":
+        root.rmdir()
+        root.symlink_to(precious)
+    else:
+        (root / what).symlink_to(precious)
+    before = precious.stat()
+    with pytest.raises(HomeError, match=r"mallory.*link"):
+        add_sender(home, "main", "mallory", AGENT if is_root else os.geteuid())
+    after = precious.stat()
+    assert (after.st_uid, after.st_mode) == (before.st_uid, before.st_mode)
+    assert load_senders(home) == {}

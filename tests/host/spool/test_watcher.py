@@ -1,0 +1,337 @@
+"""Watching real folders, with both ways to get events. The sweep is elsewhere: nothing here may be needed for truth."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.spool import watcher
+from honeybadger_host.spool.watcher import Watcher
+from tests.hosting import wait_for
+
+backends = pytest.mark.parametrize("backend", ["inotify", "observer"])
+
+
+class Watched:
+    """A watcher and what it hinted."""
+
+    def __init__(self) -> None:
+        self.hints: list[tuple[str, str]] = []
+        self.watcher = Watcher(lambda folder, name: self.hints.append((folder, name)))
+        self.now = 0.0
+
+    def ensure(self, *folders: Path, every: bool = True, after: float = 1.0, looks_closely: bool = True) -> None:
+        """Go on in time and watch these folders."""
+        self.now += after
+        self.watcher.ensure({str(folder): every for folder in folders}, self.now, looks_closely=looks_closely)
+
+    def count(self, folder: Path) -> int:
+        return sum(where == str(folder) for where, _ in self.hints)
+
+    def has(self, folder: Path, name: str) -> bool:
+        return (str(folder), name) in self.hints
+
+    def sees(self, folder: Path, name: str) -> None:
+        """Make a file by renaming and wait for its hint."""
+        temporary = folder.parent / f"{name}.tmp"
+        temporary.write_text("x")
+        temporary.rename(folder / name)
+        wait_for(lambda: self.has(folder, name), what=f"hint for {folder / name}")
+
+
+@pytest.fixture
+def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("backend") == "observer":
+        monkeypatch.setattr(watcher, "HAS_INOTIFY", False)
+    elif not watcher.HAS_INOTIFY:
+        pytest.skip("no inotify here")
+    made = Watched()
+    yield made
+    made.watcher.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "requests"
+    made.mkdir()
+    return made
+
+
+@backends
+def test_a_rename_into_a_watched_folder_is_hinted_with_its_name(watched: Watched, folder: Path, backend: str) -> None:
+    watched.ensure(folder)
+    watched.sees(folder, "a.json")
+
+
+@backends
+def test_a_file_written_in_place_is_hinted(watched: Watched, folder: Path, backend: str) -> None:
+    watched.ensure(folder)
+    (folder / "a.json").write_text("x")
+    wait_for(lambda: watched.has(folder, "a.json"))
+
+
+@backends
+def test_a_name_that_is_no_utf8_is_hinted_and_does_not_end_the_watch(
+    watched: Watched, folder: Path, backend: str
+) -> None:
+    watched.ensure(folder)
+    name = b"\xff\xfe.json".decode(errors="surrogateescape")
+    watched.sees(folder, name)
+    watched.sees(folder, "after.json")
+    assert watched.watcher.is_alive()
+
+
+@backends
+def test_a_folder_that_is_new_is_hinted_as_a_whole_for_what_came_before_the_watch(
+    watched: Watched, folder: Path, backend: str
+) -> None:
+    (folder / "early.json").write_text("x")
+    watched.ensure(folder)
+    assert watched.has(folder, "")
+
+
+def test_without_a_close_look_what_came_or_was_removed_is_watched_and_what_was_exchanged_is_not(
+    watched: Watched, folder: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    watched.ensure(folder, looks_closely=False)
+    watched.ensure(folder, new, looks_closely=False)
+    watched.sees(new, "a.json")
+    folder.rmdir()
+    folder.mkdir()
+
+    def is_watched_again() -> bool:
+        watched.ensure(folder, new, looks_closely=False)
+        return watched.count(folder) >= 2
+
+    wait_for(is_watched_again)
+    watched.sees(folder, "b.json")
+    folder.rename(tmp_path / "old")
+    folder.mkdir()
+    before = watched.count(folder)
+    watched.ensure(folder, new, looks_closely=False)
+    assert watched.count(folder) == before
+    watched.ensure(folder, new)
+    watched.sees(folder, "c.json")
+
+
+@backends
+def test_a_folder_that_is_no_longer_wanted_is_not_watched(watched: Watched, tmp_path: Path, backend: str) -> None:
+    kept, left = tmp_path / "kept", tmp_path / "left"
+    kept.mkdir()
+    left.mkdir()
+    watched.ensure(kept, left)
+    watched.sees(left, "a.json")
+    watched.ensure(kept)
+    (left / "b.json").write_text("x")
+    watched.sees(kept, "after.json")
+    assert not watched.has(left, "b.json")
+
+
+@backends
+def test_a_folder_replaced_by_another_is_watched_anew(watched: Watched, folder: Path, backend: str) -> None:
+    watched.ensure(folder)
+    folder.rename(folder.with_name("aside"))
+    folder.mkdir()
+    watched.ensure(folder)
+    watched.sees(folder, "a.json")
+
+
+def test_a_folder_removed_and_made_again_is_watched_anew_even_with_the_same_inode(
+    watched: Watched, folder: Path
+) -> None:
+    watched.ensure(folder)
+    for number in range(5):
+        folder.rmdir()
+        folder.mkdir()
+        name = f"{number}.json"
+
+        def seen(name: str = name) -> bool:
+            watched.ensure(folder)
+            (folder / name).write_text("x")
+            return watched.has(folder, name)
+
+        wait_for(seen)
+        (folder / name).unlink()
+
+
+@backends
+def test_a_missing_folder_is_watched_once_it_is_there(watched: Watched, tmp_path: Path, backend: str) -> None:
+    folder = tmp_path / "later"
+    watched.ensure(folder)
+    assert watched.watcher.is_alive()
+    folder.mkdir()
+    watched.ensure(folder)
+    watched.sees(folder, "a.json")
+
+
+@backends
+def test_a_removal_is_told_where_everything_is(watched: Watched, folder: Path, backend: str) -> None:
+    watched.ensure(folder)
+    watched.sees(folder, "a.json")
+    before = watched.count(folder)
+    (folder / "a.json").unlink()
+    wait_for(lambda: watched.count(folder) > before)
+
+
+def test_a_box_tells_once_that_something_came_until_it_is_looked_into(watched: Watched, tmp_path: Path) -> None:
+    box, other = tmp_path / "box", tmp_path / "other"
+    for folder in (box, other):
+        folder.mkdir()
+    watched.watcher.ensure({str(box): False, str(other): True}, 1.0)
+    for round_ in range(3):
+        before = watched.count(box)
+        for number in range(20):
+            (box / f"{round_}-{number}.json").write_text("x")
+        watched.sees(other, f"{round_}.json")  # what came before it was told before it
+        assert watched.count(box) == before + 1
+        (box / f"{round_}-0.json").unlink()
+        watched.watcher.listen(str(box))
+
+
+def test_what_comes_between_listening_and_looking_is_told_again(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder, every=False)
+    for number in range(200):
+        before = watched.count(folder)
+        watched.watcher.listen(str(folder))
+        (folder / f"{number}.json").write_text("x")
+        wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
+
+
+def test_a_box_is_listened_to_again_when_events_were_lost(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder, every=False)
+    backend = watched.watcher._backend
+    assert isinstance(backend, watcher._InotifyBackend)
+    for was_told in (True, False):
+        before = watched.count(folder)
+        if was_told:
+            (folder / "a.json").write_text("x")
+            wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
+        token = watched.watcher._watched[str(folder)][1]
+        token.on_queue_overflow()
+        assert watched.hints[-1] == ("", "")
+        watched.watcher.listen(str(folder))
+        before = watched.count(folder)
+        (folder / f"{was_told}.json").write_text("x")
+        wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
+
+
+def test_listening_to_a_folder_that_went_is_made_good_when_it_is_there_again(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder, every=False)
+    watched.watcher.listen(str(folder.parent / "never watched"))
+    before = watched.count(folder)
+    (folder / "a.json").write_text("x")
+    wait_for(lambda: watched.count(folder) > before)
+    (folder / "a.json").unlink()
+    folder.rmdir()
+    watched.watcher.listen(str(folder))
+    folder.mkdir()
+    watched.ensure(folder, every=False)
+    before = watched.count(folder)
+    (folder / "b.json").write_text("x")
+    wait_for(lambda: watched.count(folder) > before)
+
+
+def test_a_watcher_whose_thread_died_is_rebuilt_and_everything_is_looked_at(
+    watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.ensure(folder)
+    backend = watched.watcher._backend
+    assert isinstance(backend, watcher._InotifyBackend)
+    backend._reader.stop()  # the thread ends, as it does after an exception in it
+    backend._reader.join(5)
+    assert not watched.watcher.is_alive()
+    watched.ensure(folder)
+    assert (watched.watcher.rebuilds, watched.watcher.is_alive()) == (1, True)
+    assert ("", "") in watched.hints
+    watched.sees(folder, "a.json")
+
+
+def test_lost_events_are_hinted_as_look_everywhere(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder)
+    backend = watched.watcher._backend
+    assert isinstance(backend, watcher._InotifyBackend)
+    backend.overflowed()
+    assert watched.hints[-1] == ("", "")
+
+
+@pytest.mark.parametrize("what", ["link", "file"])
+def test_something_else_in_place_of_one_folder_does_not_keep_others_from_being_watched(
+    watched: Watched, tmp_path: Path, folder: Path, what: str
+) -> None:
+    bad, other = tmp_path / "bad", tmp_path / "other"
+    other.mkdir()
+    if what == "link":
+        bad.symlink_to(other)
+    else:
+        bad.write_text("x")
+    watched.ensure(bad, folder)
+    watched.ensure(bad, folder, other)
+    assert watched.watcher.unwatched == 1
+    watched.sees(folder, "a.json")
+    watched.sees(other, "b.json")
+    assert not any(where == str(bad) for where, _ in watched.hints)
+    bad.unlink()
+    bad.mkdir()
+    watched.ensure(bad, folder, other)
+    watched.sees(bad, "c.json")
+    assert watched.watcher.unwatched == 0
+
+
+def test_when_the_kernel_has_no_more_watches_the_rest_is_left_to_the_sweep_for_a_minute(
+    watched: Watched, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [tmp_path / name for name in "abc"]
+    for other in others:
+        other.mkdir()
+    watched.ensure(folder)
+    asked: list[str] = []
+
+    def full(self: object, path: str, hint: Callable[[str], None], *, every: bool) -> object:
+        asked.append(path)
+        raise OSError(errno.ENOSPC, "inotify watch limit reached")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(watcher._InotifyBackend, "add", full)
+        watched.ensure(folder, *others)
+        watched.ensure(folder, *others)
+        assert asked == [str(others[0])]
+        assert watched.watcher.unwatched == 3
+    watched.sees(folder, "still.json")
+    watched.ensure(folder, *others, after=61.0)
+    assert watched.watcher.unwatched == 0
+    watched.sees(others[2], "a.json")
+
+
+def test_a_kernel_without_instances_left_is_asked_again_after_a_minute(
+    watched: Watched, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def __init__(self) -> None:
+            raise OSError(errno.EMFILE, "inotify instance limit reached")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(watcher, "InotifyFD", Full)
+        watched.ensure(folder)
+        assert not watched.watcher.is_alive()
+    watched.ensure(folder)
+    assert not watched.watcher.is_alive()
+    watched.ensure(folder, after=61.0)
+    watched.sees(folder, "a.json")
+
+
+@backends
+def test_closing_ends_the_threads_and_leaves_no_descriptor_open(watched: Watched, folder: Path, backend: str) -> None:
+    before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
+    for _ in range(3):
+        watched.ensure(folder)
+        watched.sees(folder, f"{watched.now}.json")
+        watched.watcher.close()
+        assert not watched.watcher.is_alive()
+    if before:
+        wait_for(lambda: len(os.listdir("/proc/self/fd")) <= len(before))

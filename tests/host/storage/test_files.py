@@ -1,0 +1,437 @@
+"""Files that others may have put there: read without being led astray, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.files import (
+    Changing,
+    NotRegular,
+    Signature,
+    append,
+    make_folders,
+    open_folder,
+    open_to_append,
+    read_incoming,
+    remove_leftovers,
+    replace,
+    try_lock,
+)
+
+
+@pytest.fixture
+def fd(tmp_path: Path) -> Iterator[int]:
+    opened = open_folder(tmp_path)
+    yield opened
+    os.close(opened)
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o7777
+
+
+# -------------------------------------------------------------------------------------------------------------- reading
+
+
+def test_a_regular_file_is_read_whole_with_what_the_file_system_knows(tmp_path: Path, fd: int) -> None:
+    (tmp_path / "a.json").write_bytes(b"hello")
+    incoming = read_incoming(fd, "a.json", 100)
+    assert incoming[:4] == (b"hello", 5, os.geteuid(), 1)
+    assert incoming.signature == Signature.of((tmp_path / "a.json").stat())
+    os.link(tmp_path / "a.json", tmp_path / "b.json")
+    assert read_incoming(fd, "a.json", 100).links == 2
+
+
+def test_an_empty_file_is_empty(tmp_path: Path, fd: int) -> None:
+    (tmp_path / "a").touch()
+    assert read_incoming(fd, "a", 100)[:2] == (b"", 0)
+
+
+@pytest.mark.parametrize(("size", "read"), [(9, 9), (10, 10), (11, 11), (50_000_000, 11)])
+def test_no_more_is_read_than_tells_that_it_is_too_large(tmp_path: Path, fd: int, size: int, read: int) -> None:
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(size)
+    incoming = read_incoming(fd, "a", 10)
+    assert (len(incoming.data), incoming.size) == (read, size)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            sock.bind(f"/proc/self/fd/{folder}/{path.name}")  # an address has at most 107 bytes
+        finally:
+            os.close(folder)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda path: path.symlink_to("/etc/passwd"), "a link"),
+        (lambda path: path.symlink_to("nowhere"), "a link"),
+        (Path.mkdir, "a folder"),
+        (os.mkfifo, "a FIFO"),
+        (make_socket, "a socket or a device"),
+    ],
+    ids=["link", "dangling link", "folder", "fifo", "socket"],
+)
+@pytest.mark.timeout(5)
+def test_what_is_no_regular_file_is_named_and_neither_read_nor_waited_for(
+    tmp_path: Path, fd: int, make: Callable[[Path], object], kind: str
+) -> None:
+    make(tmp_path / "a")
+    with pytest.raises(NotRegular, match=f"^{kind}$"):
+        read_incoming(fd, "a", 100)
+
+
+def test_a_device_is_not_read(fd: int) -> None:
+    devices = open_folder("/dev")
+    try:
+        with pytest.raises(NotRegular, match=r"^a device$"):
+            read_incoming(devices, "zero", 100)
+    finally:
+        os.close(devices)
+
+
+def test_a_file_that_is_written_while_it_is_read_counts_for_nothing(
+    tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    read = os.read
+
+    def meanwhile(file: int, count: int) -> bytes:
+        data = read(file, count)
+        (tmp_path / "a").write_bytes(b"two")
+        return data
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", meanwhile)
+        with pytest.raises(Changing):
+            read_incoming(fd, "a", 100)
+    assert read_incoming(fd, "a", 100).data == b"two"
+
+
+def test_a_file_with_two_names_is_not_read(tmp_path: Path, fd: int) -> None:
+    (tmp_path / "a").write_bytes(b"theirs")
+    (tmp_path / "b").hardlink_to(tmp_path / "a")
+    assert read_incoming(fd, "b", 100)[:4] == (b"", 6, os.geteuid(), 2)
+
+
+def test_a_file_that_is_gone_says_so(fd: int) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_incoming(fd, "a", 100)
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path, fd: int) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("file")
+    before = len(os.listdir("/proc/self/fd"))
+    for name in ("file", "fifo", "link", "absent"):
+        for _ in range(10):
+            with contextlib.suppress(NotRegular, FileNotFoundError):
+                read_incoming(fd, name, 100)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_folder_that_is_a_link_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for name in ("link", "absent"):
+        with pytest.raises(OSError, match=name):
+            open_folder(tmp_path / name)
+
+
+# ------------------------------------------------------------------------------------------------------------ appending
+
+
+@pytest.mark.usefixtures("umask")
+def test_new_files_are_private_and_so_are_their_new_folders(tmp_path: Path) -> None:
+    opened = open_to_append(tmp_path / "a" / "b" / "c.md")
+    os.close(opened)
+    assert mode(tmp_path / "a" / "b" / "c.md") == 0o600
+    assert mode(tmp_path / "a" / "b") == mode(tmp_path / "a") == 0o700
+
+
+@pytest.mark.usefixtures("umask")
+def test_folders_that_are_there_keep_their_mode(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a").chmod(0o755)
+    make_folders(tmp_path / "a" / "b")
+    make_folders(tmp_path / "a" / "b")
+    assert mode(tmp_path / "a") == 0o755
+    assert mode(tmp_path / "a" / "b") == 0o700
+
+
+def test_an_append_goes_behind_what_others_appended_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    opened = open_to_append(path)
+    append(opened, b"one\n")
+    with path.open("ab") as other:
+        other.write(b"theirs\n")
+    append(opened, b"two\n")
+    os.close(opened)
+    assert path.read_bytes() == b"one\ntheirs\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: path.symlink_to("elsewhere"), "is a link, and the host writes plain files only"),
+        (Path.mkdir, "is a folder where the host needs a file: move it away"),
+        (os.mkfifo, "is a FIFO where the host needs a file: move it away"),
+        (make_socket, "cannot open"),
+    ],
+    ids=["link", "folder", "fifo", "socket"],
+)
+@pytest.mark.timeout(5)
+def test_something_in_the_way_of_an_append_is_an_error_that_says_what_to_do(
+    tmp_path: Path, make: Callable[[Path], object], says: str
+) -> None:
+    path = tmp_path / "MEMORY.md"
+    make(path)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(WorldFailed, match=says) as caught:
+        open_to_append(path)
+    assert str(path) in str(caught.value)
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_file_in_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "groups").write_text("a file")
+    with pytest.raises(WorldFailed, match="Not a directory"):
+        open_to_append(tmp_path / "groups" / "MEMORY.md")
+
+
+@pytest.mark.parametrize("room", [0, 1, 99])
+def test_an_append_that_the_disk_takes_in_part_leaves_nothing(tmp_path: Path, room: int) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"before\n")
+    opened = open_to_append(path)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (7 + room, limit[1]))  # a write over it is short, the next one fails
+    try:
+        with pytest.raises(WorldFailed, match=f"the disk took {room} of 100 bytes" if room else "cannot append: "):
+            append(opened, b"x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert path.read_bytes() == b"before\n"
+    append(opened, b"after\n")
+    os.close(opened)
+    assert path.read_bytes() == b"before\nafter\n"
+
+
+def test_what_somebody_appended_behind_a_short_write_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    opened = open_to_append(path)
+    write = os.write
+
+    def write_a_part(fd: int, data: bytes) -> int:
+        written = write(fd, data[:2])
+        with path.open("ab") as other:
+            other.write(b"theirs\n")
+        return written
+
+    monkeypatch.setattr(os, "write", write_a_part)
+    with pytest.raises(WorldFailed, match="the disk took 2 of 4 bytes"):
+        append(opened, b"one\n")
+    os.close(opened)
+    assert path.read_bytes() == b"ontheirs\n"
+
+
+# ------------------------------------------------------------------------------------------------------------ replacing
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_replaced_file_is_private(tmp_path: Path) -> None:
+    replace(tmp_path / "a", b"one")
+    replace(tmp_path / "a", b"two")
+    assert (tmp_path / "a").read_bytes() == b"two"
+    assert mode(tmp_path / "a") == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_reader_sees_the_old_bytes_or_the_new_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    replace(path, b"0" * 50_000, is_durable=False)
+    is_done = threading.Event()
+    seen: set[bytes] = set()
+
+    def read_all_the_time() -> None:
+        while not is_done.is_set():
+            data = path.read_bytes()
+            seen.add(data[:1] if data == data[:1] * 50_000 else data)
+
+    reader = threading.Thread(target=read_all_the_time)
+    reader.start()
+    for number in range(200):
+        replace(path, b"%d" % (number % 10) * 50_000, is_durable=False)
+    is_done.set()
+    reader.join()
+    assert seen <= {b"%d" % number for number in range(10)}
+
+
+def test_a_replace_that_fails_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    replace(path, b"old")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limit[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            replace(path, b"new" * 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="Is a directory"):
+        replace(tmp_path / "folder", b"x")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "folder"]
+
+
+def test_a_replace_does_not_follow_a_link(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "a").symlink_to("theirs")
+    replace(tmp_path / "a", b"ours")
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert (tmp_path / "a").read_text() == "ours"
+    assert not (tmp_path / "a").is_symlink()
+
+
+# -------------------------------------------------------------------------------------------------------------- locking
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from honeybadger_host.storage import files
+os.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+files.replace(Path(sys.argv[1]), b"half a replacement")
+"""
+
+
+def _leave(path: Path) -> Path:
+    """Have a process killed in the middle of replacing a file; return what it left."""
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)])
+    assert process.wait(60) == -signal.SIGKILL
+    return path.with_name(f".{path.name}.{process.pid}.tmp")
+
+
+def test_what_a_killed_process_left_of_replacing_a_file_goes_and_nothing_else(tmp_path: Path) -> None:
+    left = _leave(tmp_path / "a.json")
+    assert left.read_bytes() == b"half a replacement"
+    of_this_process = left.with_name(f".a.json.{os.getpid()}.tmp")  # in a container every start may have its number
+    of_this_process.write_bytes(b"an earlier one")
+    dead = left.name.split(".")[-2]
+    others = [f".b.json.{dead}.tmp", ".a.json.tmp", f"a.json.{dead}.tmp", f".a.json.{dead}.tmp~", ".a.json.0.tmp"]
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
+        others += [f".a.json.{running.pid}.tmp", f".a.json.{os.getppid()}.tmp"]
+        for name in others:
+            (tmp_path / name).write_bytes(b"a person's, or in use")
+        (tmp_path / "a.json").write_bytes(b"whole")
+        before = {entry.name for entry in tmp_path.iterdir()}
+        assert sorted(remove_leftovers(tmp_path, {"a.json"})) == sorted([left.name, of_this_process.name])
+        running.communicate(b"\n")
+    assert {entry.name for entry in tmp_path.iterdir()} == before - {left.name, of_this_process.name}
+    (tmp_path / f".a.json.{running.pid}.tmp").unlink()  # it runs no more
+    left.mkdir()
+    of_this_process.symlink_to(tmp_path / "a.json")
+    assert remove_leftovers(tmp_path, {"a.json"}) == []
+    assert remove_leftovers(tmp_path / "missing", {"a.json"}) == []
+
+
+def test_one_lock_at_a_time_and_none_that_is_stale(tmp_path: Path) -> None:
+    held = try_lock(tmp_path / "lock")
+    assert held is not None
+    assert mode(tmp_path / "lock") == 0o600
+    assert try_lock(tmp_path / "lock") is None
+    os.close(held)
+    again = try_lock(tmp_path / "lock")
+    assert again is not None
+    os.close(again)
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    script = """
+import sys, pathlib
+from honeybadger_host.storage.files import try_lock
+assert try_lock(pathlib.Path(sys.argv[1])) is not None
+print("held", flush=True)
+sys.stdin.read()
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        assert try_lock(tmp_path / "lock") is None
+        process.send_signal(signal.SIGKILL)
+    taken = try_lock(tmp_path / "lock")
+    assert taken is not None
+    os.close(taken)
+
+
+def test_a_link_in_place_of_the_lock_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to("elsewhere")
+    with pytest.raises(OSError, match="lock") as caught:
+        try_lock(tmp_path / "lock")
+    assert caught.value.errno == errno.ELOOP
+    assert not (tmp_path / "elsewhere").exists()
+
+
+# ----------------------------------------------------------------------------------------------------------- signatures
+
+
+def write_and_set_the_time_back(path: Path) -> None:
+    path.write_bytes(b"two")
+    os.utime(path, ns=(1, 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.write_bytes(b"two"),
+        lambda path: path.write_bytes(b"longer"),
+        write_and_set_the_time_back,
+        lambda path: (path.with_name("new").write_bytes(b"one"), path.with_name("new").rename(path)),
+        lambda path: path.chmod(0o640),
+        lambda path: path.touch(),
+    ],
+    ids=["same size", "longer", "time set back", "replaced", "mode", "touched"],
+)
+def test_a_signature_changes_with_the_file(tmp_path: Path, change: Callable[[Path], object]) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    os.utime(path, ns=(1, 1))
+    before = Signature.of(path.stat())
+    assert Signature.of(path.stat()) == before
+    deadline = before.ctime_ns + 20_000_000  # the kernel's clock for files moves in steps
+    while True:
+        probe = tmp_path / "probe"
+        probe.write_bytes(b"")
+        if probe.stat().st_mtime_ns >= deadline:
+            break
+    change(path)
+    assert Signature.of(path.stat()) != before

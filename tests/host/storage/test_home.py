@@ -1,0 +1,104 @@
+"""The home folder: made, checked, held by one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import HomeError, HomeLocked
+from honeybadger_host.storage.home import HomeLock, check_home, is_served, make_home, read_holder
+
+
+def test_a_made_home_can_be_served_and_is_its_owners_only(tmp_path: Path) -> None:
+    made = make_home(tmp_path / "deep" / "home", "garden")
+    home = tmp_path / "deep" / "home"
+    check_home(home)
+    assert set(made) == {home / "config" / "honeybadger.toml", home / "groups" / "garden" / "CLAUDE.md"}
+    for path in home.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_making_a_home_again_touches_nothing(home: Path) -> None:
+    persona = home / "groups" / "main" / "CLAUDE.md"
+    persona.write_text("mine")
+    assert make_home(home) == []
+    assert persona.read_text() == "mine"
+
+
+@pytest.mark.parametrize("group", ["", "..", "a/b", "a b", "é"])
+def test_a_group_that_is_no_name_is_refused(tmp_path: Path, group: str) -> None:
+    with pytest.raises(HomeError, match="is not a name"):
+        make_home(tmp_path / "home", group)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_in_the_way_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("x")
+    with pytest.raises(HomeError, match=r"cannot make .*home"):
+        make_home(tmp_path / "home")
+
+
+@pytest.mark.parametrize("what", ["nothing", "a file", "an empty folder"])
+def test_what_is_no_home_is_not_served_and_nothing_is_made_in_it(tmp_path: Path, what: str) -> None:
+    home = tmp_path / "home"
+    if what == "a file":
+        home.write_text("x")
+    elif what == "an empty folder":
+        home.mkdir()
+    with pytest.raises(HomeError, match="honeybadger-host init"):
+        check_home(home)
+    assert not home.is_dir() or os.listdir(home) == []
+
+
+def test_one_host_holds_a_home_and_the_second_hears_who(home: Path) -> None:
+    lock = HomeLock(home)
+    lock.sign("abc")
+    assert is_served(home)
+    with pytest.raises(HomeLocked, match=f"process {os.getpid()} on "):
+        HomeLock(home)
+    lock.release()
+    assert not is_served(home)
+    again = HomeLock(home)
+    assert again.previous.journal == "abc"
+    again.release()
+
+
+def test_looking_whether_a_home_is_served_does_not_keep_a_host_from_starting(home: Path) -> None:
+    HomeLock(home).release()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            is_served(home)
+
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    try:
+        for _ in range(100):
+            HomeLock(home).release()
+    finally:
+        done.set()
+        for looker in lookers:
+            looker.join()
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"\0\0", b'{"pid": 1'])
+def test_a_damaged_lock_file_says_nothing_and_stops_nobody(home: Path, damage: bytes) -> None:
+    (home / "data" / "host.lock").write_bytes(damage)
+    assert read_holder(home).pid is None
+    lock = HomeLock(home)
+    lock.sign("abc")
+    assert read_holder(home).pid == os.getpid()
+    lock.release()
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
+    (home / "data" / "host.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(HomeError, match="cannot lock"):
+        HomeLock(home)
+    assert not (tmp_path / "elsewhere").exists()

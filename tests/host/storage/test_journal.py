@@ -1,0 +1,625 @@
+"""The journal: all of a batch or none of it, receipts, and refusing to start on something that is not it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_reader import copy_journal, glance, read_log
+from honeybadger_host.storage.journal_schema import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    BegunTurn,
+    Marks,
+    Receipt,
+    Row,
+    TurnKey,
+)
+
+FILE = "groups/main/MEMORY.md"
+
+
+def row(seq: int, *, group: str = "main", request: str = "", data: bytes = b"", file: str = FILE) -> Row:
+    data = data or b"\n- note %d\n" % seq
+    return Row(seq, 1000 + seq, group, "user", request or f"r{seq}", "note", file, seq * 10, data)
+
+
+def receipt(seq: int, *, group: str = "main", sender: str = "user", request: str = "", at: int = 0) -> Receipt:
+    request = request or f"r{seq}"
+    return Receipt(seq, at or 1000 + seq, group, sender, request, hashlib.sha256(b"x").digest(), b"reply %d" % seq)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data" / "journal.db"
+
+
+@pytest.fixture
+def journal(path: Path) -> Iterator[Journal]:
+    opened = Journal.open(path)
+    yield opened
+    opened.close()
+
+
+def reopened(path: Path, identity: str | None = None) -> Journal:
+    return Journal.open(path, expected_identity=identity)
+
+
+def content(path: Path) -> tuple[list[int], list[int]]:
+    """Return the seqs of changes and of receipts, as another program reads them."""
+    connection = sqlite3.connect(path)
+    try:
+        changes = [found for (found,) in connection.execute("SELECT seq FROM changes ORDER BY seq")]
+        return changes, [found for (found,) in connection.execute("SELECT seq FROM receipts ORDER BY seq")]
+    finally:
+        connection.close()
+
+
+# -------------------------------------------------------------------------------------------------------------- commits
+
+
+def test_what_was_committed_is_there_after_a_restart(path: Path) -> None:
+    first = Journal.open(path)
+    assert (first.next_seq, first.committed_seq, first.projected_seq) == (1, 0, 0)
+    first.commit([row(1), row(2)], [receipt(1), receipt(2)])
+    assert first.committed_seq == 2
+    first.close()
+
+    second = reopened(path, first.identity)
+    assert second.identity == first.identity
+    assert (second.next_seq, second.committed_seq, second.last_at) == (3, 2, 1002)
+    assert list(second.unprojected()) == [row(1), row(2)]
+    second.close()
+
+
+def test_a_reader_sees_what_is_committed_and_nothing_else(journal: Journal, path: Path) -> None:
+    journal._writer.execute("BEGIN IMMEDIATE")
+    journal._writer.execute("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipt(1))
+    assert journal.receipts_of("main", "user", ["r1"]) == {}
+    assert content(path) == ([], [])
+    journal._writer.execute("ROLLBACK")
+    journal.commit([row(1)], [receipt(1)])
+    assert journal.receipts_of("main", "user", ["r1"]) == {"r1": (hashlib.sha256(b"x").digest(), b"reply 1")}
+    assert content(path) == ([1], [1])
+
+
+def test_a_batch_with_a_receipt_that_is_there_already_changes_nothing(journal: Journal, path: Path) -> None:
+    journal.commit([row(1)], [receipt(1)])
+    with pytest.raises(JournalError):
+        journal.commit([row(2), row(3)], [receipt(2), receipt(3, request="r1")])
+    assert content(path) == ([1], [1])
+    assert journal.committed_seq == 1
+    journal.commit([row(2)], [receipt(2)])
+    assert content(path) == ([1, 2], [1, 2])
+
+
+def test_a_commit_is_synced_before_it_returns(journal: Journal) -> None:
+    for connection in (journal._writer, journal._reader):
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_only_its_owner_reads_it_whatever_the_umask(path: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal = Journal.open(path)
+        journal.commit([row(1)], [receipt(1)])
+        modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
+        journal.close()
+    finally:
+        os.umask(before)
+    assert modes == {"journal.db": 0o600, "journal.db-wal": 0o600, "journal.db-shm": 0o600}
+
+
+# ------------------------------------------------------------------------------------------------------------- receipts
+
+
+def test_receipts_belong_to_one_sender_of_one_group(journal: Journal) -> None:
+    journal.commit([row(1)], [receipt(1, request="same")])
+    assert journal.receipts_of("main", "user", ["same", "other"]).keys() == {"same"}
+    assert journal.receipts_of("main", "agent", ["same"]) == {}
+    assert journal.receipts_of("kitchen", "user", ["same"]) == {}
+    journal.commit(
+        [row(2), row(3)], [receipt(2, sender="agent", request="same"), receipt(3, group="k", request="same")]
+    )
+    assert journal.receipts_of("main", "agent", ["same"])["same"][1] == b"reply 2"
+    assert journal.receipts_of("k", "user", ["same"])["same"][1] == b"reply 3"
+
+
+@pytest.mark.parametrize("asks_first", [True, False])
+def test_ids_in_any_order_are_found_however_new_ids_sort(path: Path, asks_first: bool) -> None:
+    ids = ["m", "a", "z", "Z", "0", "m.1", "m-1", "m_1", "019", "zz", "zzz"]
+    first = Journal.open(path)
+    for number, request in enumerate(ids, 1):
+        if asks_first:
+            assert first.receipts_of("main", "user", [request]) == {}
+        first.commit([row(number)], [receipt(number, request=request)])
+        assert first.receipts_of("main", "user", ids).keys() == set(ids[:number])
+    first.close()
+    second = reopened(path)
+    assert second.receipts_of("main", "user", [*ids, "absent"]).keys() == set(ids)
+    second.close()
+
+
+def test_a_full_slice_of_ids_is_looked_up_at_once(journal: Journal) -> None:
+    journal.commit([row(1)], [receipt(number, request=f"r{number}") for number in range(1, 513)])
+    assert len(journal.receipts_of("main", "user", [f"r{number}" for number in range(1, 513)])) == 512
+
+
+def test_receipts_are_looked_up_while_another_thread_commits(journal: Journal) -> None:
+    failures: list[BaseException] = []
+
+    def commit() -> None:
+        try:
+            for seq in range(1, 60):
+                journal.commit([row(seq)], [receipt(seq)])
+        except BaseException as error:  # noqa: BLE001  shown by the test
+            failures.append(error)
+
+    thread = threading.Thread(target=commit)
+    thread.start()
+    while thread.is_alive():
+        done = len(journal.receipts_of("main", "user", [f"r{seq}" for seq in range(1, 60)]))
+        assert done <= journal.committed_seq + 1
+    thread.join()
+    assert failures == []
+    assert len(journal.receipts_of("main", "user", [f"r{seq}" for seq in range(1, 60)])) == 59
+
+
+def test_old_receipts_are_forgotten_in_portions_and_changes_never(journal: Journal, path: Path) -> None:
+    journal.commit([row(seq) for seq in range(1, 11)], [receipt(seq) for seq in range(1, 11)])
+    assert journal.prune_receipts(0) == 0
+    assert journal.prune_receipts(7, most=5) == 5
+    assert journal.prune_receipts(7, most=5) == 2
+    assert journal.prune_receipts(7, most=5) == 0
+    assert content(path) == (list(range(1, 11)), [8, 9, 10])
+    assert journal.receipts_of("main", "user", ["r7", "r8"]).keys() == {"r8"}
+    journal.commit([row(11)], [receipt(11, request="r1")])  # after its receipt, an old id is a new request
+    assert journal.receipts_of("main", "user", ["r1"]).keys() == {"r1"}
+
+
+# ---------------------------------------------------------------------------------------------------------------- turns
+
+TURN = TurnKey("main", "user", "t1")
+
+
+def test_a_turn_that_was_begun_counts_its_attempts_and_keeps_its_steps_over_a_restart(path: Path) -> None:
+    journal = Journal.open(path)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
+    journal.keep_step(TURN, b'{"text":"a"}')
+    journal.keep_step(TURN, b'{"text":"b"}')
+    identity = journal.identity
+    journal.close()
+    journal = reopened(path, identity)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(2, [b'{"text":"a"}', b'{"text":"b"}'])
+    journal.give_up_turn(TURN)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [b'{"text":"a"}', b'{"text":"b"}'])
+    assert journal.begin_turn(TURN._replace(sender="other"), b"d") == BegunTurn(1, [])
+    journal.close()
+
+
+def test_other_words_under_the_same_id_are_another_turn(journal: Journal) -> None:
+    journal.begin_turn(TURN, b"d")
+    journal.keep_step(TURN, b"{}")
+    assert journal.begin_turn(TURN, b"e") == BegunTurn(1, [])
+
+
+def test_a_turn_is_forgotten_with_the_commit_that_answers_it_or_with_receipts_of_its_age(journal: Journal) -> None:
+    for number in (1, 2):
+        journal.begin_turn(TURN, b"d")
+        journal.keep_step(TURN, b"{}")
+        journal.commit([row(number)], [receipt(number)], [TURN])
+        assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
+        journal.forget_turn(TURN)
+    journal.begin_turn(TURN, b"d")
+    journal.keep_step(TURN, b"{}")
+    journal.prune_receipts(1)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(2, [b"{}"])
+    journal.prune_receipts(2)
+    assert journal.begin_turn(TURN, b"d") == BegunTurn(1, [])
+
+
+# ---------------------------------------------------------------------------------------------------------- projections
+
+
+def test_recovery_begins_behind_what_is_projected(journal: Journal) -> None:
+    journal.commit([row(seq) for seq in range(1, 6)], [receipt(5)])
+    journal.mark_projected(3)
+    assert [found.seq for found in journal.unprojected()] == [4, 5]
+    journal.mark_projected(2)
+    assert journal.projected_seq == 3
+
+
+def test_recovery_begins_behind_the_mark_of_each_file(path: Path) -> None:
+    journal = Journal.open(path)
+    files = ["a", "b", "c", "a", "b", "a"]
+    journal.commit([row(seq, file=file) for seq, file in enumerate(files, 1)], [receipt(6)])
+    journal.mark_projected(5, {"a": 4, "b": 2})
+    for _ in range(2):
+        assert [found.seq for found in journal.unprojected()] == [2, 4, 5, 6]
+        assert (journal.projected_seq, journal.marks) == (1, Marks(5, {"a": 4, "b": 2}))
+        journal.close()
+        journal = reopened(path)
+    journal.mark_projected(6, {"b": 5})
+    assert [found.seq for found in journal.unprojected()] == [5]
+    journal.mark_projected(5, {})
+    assert journal.projected_seq == 4
+    journal.mark_projected(6, {})
+    journal.close()
+    journal = reopened(path)
+    assert (journal.projected_seq, journal.marks) == (6, Marks(6, {}))
+    assert list(journal.unprojected()) == []
+    journal.close()
+
+
+def test_a_copy_says_of_each_file_what_was_true_before_and_is_true_now(journal: Journal, path: Path) -> None:
+    journal.commit([row(seq, file=file) for seq, file in enumerate("abcabc", 1)], [receipt(6)])
+    journal.mark_projected(4, {"b": 2, "c": 3})
+    before = glance(path).marks
+    journal.mark_projected(6, {"c": 3})
+    copied = copy_journal(path, path.with_name("copy.db"), marks=before)
+    assert copied.marks == Marks(4, {"b": 2, "c": 3})
+    assert copied == glance(path.with_name("copy.db"))
+    assert copy_journal(path, path.with_name("other.db"), marks=Marks(9, {"a": 1, "b": 7})).marks == Marks(
+        6, {"a": 1, "c": 3}
+    )
+    assert glance(path).marks == Marks(6, {"c": 3})
+
+
+def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.commit([row(1)], [receipt(1)])
+    journal.mark_projected(7)
+    journal.commit([row(2)], [receipt(2)])
+    journal.close()
+    again = reopened(path)
+    assert [found.seq for found in again.unprojected()] == [2]
+    again.close()
+
+
+def test_identical_entries_are_counted_by_file_and_bytes(journal: Journal) -> None:
+    journal.commit(
+        [row(1, data=b"x"), row(2, data=b"x"), row(3, data=b"y"), row(4, data=b"x", file="other"), row(5, data=b"x")],
+        [receipt(5)],
+    )
+    assert journal.count_projected(FILE, {b"x"}, 5) == {b"x": 2}
+    assert journal.count_projected(FILE, {b"x", b"y"}, 6) == {b"x": 3, b"y": 1}
+    assert journal.count_projected(FILE, {b"z"}, 6) == {}
+
+
+@pytest.mark.parametrize("gap", [0, 1, 7])
+def test_identical_entries_are_counted_that_came_within_an_hour_or_among_the_last_ones(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, gap: int
+) -> None:
+    """An entry names its minute: an older one cannot be the same, and the journal may be long."""
+    monkeypatch.setattr("honeybadger_host.storage.journal._IDENTICAL_AMONG", 0)
+    minutes = [0, 10, 69, 70, 70, 100, 130, 131]
+    rows = [
+        row(1 + number * (1 + gap), data=b"x")._replace(at=minute * 60_000) for number, minute in enumerate(minutes)
+    ]
+    journal.commit(rows, [])
+    counts = [journal.count_projected(FILE, {b"x"}, each.seq)[b"x"] for each in rows]
+    assert counts == [0, 1, 1, 2, 3, 3, 3, 2]
+    journal.last_at = 131 * 60_000
+    assert journal.count_projected(FILE, {b"x"}, rows[-1].seq + 1) == {b"x": 3}
+    monkeypatch.setattr("honeybadger_host.storage.journal._IDENTICAL_AMONG", 5 * (1 + gap))
+    assert journal.count_projected(FILE, {b"x"}, rows[-1].seq) == {b"x": 5}
+
+
+# ------------------------------------------------------------------------------------------------------------------ log
+
+
+def test_the_log_of_a_group_is_read_newest_first_while_a_host_has_it_open(journal: Journal, path: Path) -> None:
+    journal.commit([row(1), row(2, group="kitchen"), row(3), row(4)], [receipt(4)])
+    assert read_log(path, "main", 2) == [row(4), row(3)]
+    assert read_log(path, "main", 100) == [row(4), row(3), row(1)]
+    assert read_log(path, "nobody", 100) == []
+
+
+def test_the_log_is_read_from_a_folder_with_an_odd_name(tmp_path: Path) -> None:
+    folder = tmp_path / "50% off? #1 &mode=rwc"
+    folder.mkdir()
+    journal = Journal.open(folder / "journal.db")
+    journal.commit([row(1)], [receipt(1)])
+    assert read_log(folder / "journal.db", "main", 5) == [row(1)]
+    journal.close()
+
+
+def test_reading_the_log_makes_no_journal(path: Path) -> None:
+    with pytest.raises(JournalError, match=r"cannot read .*journal\.db"):
+        read_log(path, "main", 5)
+    assert list(path.parent.iterdir()) == []
+
+
+# --------------------------------------------------------------------------------------------------- refusing to start
+
+
+def refused(path: Path, identity: str | None = None) -> str:
+    """Return why a journal is not opened; nothing may have changed."""
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(JournalError) as caught:
+        Journal.open(path, expected_identity=identity)
+    assert (path.read_bytes() if path.is_file() else None) == before
+    assert str(path) in str(caught.value)
+    assert caught.value.exit_code == 6
+    return str(caught.value)
+
+
+def test_a_missing_journal_of_a_home_that_had_one_is_not_replaced(path: Path) -> None:
+    why = refused(path, "0123abcd")
+    assert "is missing, but this home had a journal (0123abcd)" in why
+    assert "Restore it from a backup" in why
+    assert not path.exists()
+
+
+def test_an_empty_journal_of_a_home_that_had_one_is_not_filled(path: Path) -> None:
+    path.touch()
+    assert "is empty, but this home had a journal" in refused(path, "0123abcd")
+
+
+def test_an_empty_file_in_a_new_home_becomes_the_journal(path: Path) -> None:
+    path.touch()  # a first start that was cut short
+    Journal.open(path).close()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\0" * 8192, os.urandom(8192), b"SQLite format 3\0" + b"\0" * 4080, b"hello\n"],
+    ids=["zeroed", "random", "header", "text"],
+)
+@pytest.mark.parametrize("identity", [None, "0123abcd"])
+def test_garbage_is_refused_and_not_touched(path: Path, data: bytes, identity: str | None) -> None:
+    path.write_bytes(data)
+    assert refused(path, identity)
+
+
+def test_a_journal_cut_short_is_refused(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.commit([row(seq, data=os.urandom(2000)) for seq in range(1, 50)], [receipt(49)])
+    journal.close()
+    os.truncate(path, 3 * 4096)
+    assert "damaged" in refused(path, journal.identity)
+
+
+def test_damage_in_the_middle_is_found_when_it_is_read(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.commit([row(seq, data=os.urandom(2000)) for seq in range(1, 50)], [receipt(49)])
+    journal.close()
+    with path.open("r+b") as file:
+        file.seek(5 * 4096)
+        file.write(os.urandom(20 * 4096))
+    looks: list[Callable[[Journal], object]] = [
+        lambda again: list(again.unprojected()),
+        lambda again: again.count_projected(FILE, {b"x"}, 50),
+    ]
+    for look in looks:
+        with pytest.raises(JournalError, match="damaged"), contextlib.closing(reopened(path)) as again:
+            look(again)
+
+
+def test_another_programs_database_is_refused_and_not_touched(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE recipes (name)")
+    connection.commit()
+    connection.close()
+    assert "not a Honeybadger journal: move it away" in refused(path)
+    assert [each.name for each in path.parent.iterdir()] == ["journal.db"]
+
+
+def test_the_journal_of_another_home_is_refused(path: Path) -> None:
+    mine = Journal.open(path)
+    mine.close()
+    assert f"is the journal of another home ({mine.identity}, expected 0123abcd)" in refused(path, "0123abcd")
+
+
+def test_a_journal_of_another_version_is_refused(path: Path) -> None:
+    Journal.open(path).close()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    connection.close()
+    assert f"has schema {SCHEMA_VERSION + 1}, this host knows {SCHEMA_VERSION}" in refused(path)
+
+
+# ------------------------------------------------------------------------------------------------ of an older version
+
+VERSION_1 = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    kind TEXT NOT NULL, file TEXT NOT NULL, offset INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE receipts (
+    seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
+    digest BLOB NOT NULL, reply BLOB NOT NULL, UNIQUE (grp, sender, request)
+);
+INSERT INTO meta VALUES ('identity', '0123abcd'), ('projected_seq', 2);
+PRAGMA user_version = 1;
+"""
+
+
+@pytest.fixture
+def old(path: Path) -> Path:
+    """A journal as version 1 made it; the first two of its 2,000 changes are projected."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"PRAGMA journal_mode = WAL; {VERSION_1} PRAGMA application_id = {APPLICATION_ID};")
+        rows = [row(seq) for seq in range(1, 2001)]
+        connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
+        connection.execute("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipt(2000))
+        connection.commit()
+    return path
+
+
+def shape(path: Path) -> list[tuple[object]]:
+    """Return what a journal's tables and indices are called, and its version."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        names = connection.execute("SELECT type || ' ' || name FROM sqlite_master ORDER BY 1").fetchall()
+        return [*names, *connection.execute("PRAGMA user_version")]
+
+
+def test_a_journal_of_version_1_gets_the_current_schema_and_keeps_everything(old: Path, tmp_path: Path) -> None:
+    assert glance(old).marks == Marks(2, {})
+    for _ in range(2):
+        journal = reopened(old, "0123abcd")
+        assert (journal.committed_seq, journal.last_at, journal.marks) == (2000, 3000, Marks(2, {}))
+        assert [found.seq for found in journal.unprojected()] == list(range(3, 2001))
+        assert journal.receipts_of("main", "user", ["r2000"]).keys() == {"r2000"}
+        journal.close()
+    Journal.open(tmp_path / "new.db").close()
+    assert shape(old) == shape(tmp_path / "new.db")
+
+
+def test_a_backup_of_a_journal_of_version_1_leaves_it_and_has_the_current_schema(old: Path, tmp_path: Path) -> None:
+    before = shape(old)
+    assert copy_journal(old, tmp_path / "copy.db", marks=Marks(1, {})).marks == Marks(1, {})
+    assert shape(old) == before
+    assert shape(tmp_path / "copy.db")[-1] == (SCHEMA_VERSION,)
+
+
+def test_a_disk_that_is_full_while_the_schema_changes_leaves_the_old_one(old: Path) -> None:
+    before = shape(old)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with contextlib.closing(sqlite3.connect(old)) as other:
+        other.execute("SELECT * FROM meta").fetchall()  # keeps the WAL and its index, so only pages are written
+        resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, limit[1]))
+        try:
+            with pytest.raises((WorldFailed, StorageFailed)):
+                reopened(old)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        assert Path(f"{old}-wal").stat().st_size > 0
+    assert shape(old) == before
+    reopened(old).close()
+    assert shape(old) != before
+
+
+def test_the_journal_of_another_home_is_not_brought_forward(old: Path) -> None:
+    before = shape(old)
+    assert "is the journal of another home" in refused(old, "ffff")
+    assert shape(old) == before
+
+
+def test_a_folder_or_a_link_in_its_place_is_refused(path: Path, tmp_path: Path) -> None:
+    path.mkdir()
+    assert "cannot be opened" in refused(path)
+    path.rmdir()
+    Journal.open(tmp_path / "elsewhere.db").close()
+    path.symlink_to(tmp_path / "elsewhere.db")
+    assert "cannot be opened" in refused(path)
+
+
+# ------------------------------------------------------------------------------------------------ when the world fails
+
+
+def test_a_full_disk_changes_nothing_and_the_same_call_succeeds_later(journal: Journal, path: Path) -> None:
+    journal.commit([row(1)], [receipt(1)])
+    pages = journal._writer.execute("PRAGMA page_count").fetchone()[0]
+    journal._writer.execute(f"PRAGMA max_page_count = {pages}")
+    batch = [row(2), row(3, data=b"x" * 100_000)], [receipt(2), receipt(3)]
+    for _ in range(2):
+        with pytest.raises(WorldFailed, match="no space"):
+            journal.commit(*batch)
+        assert journal.committed_seq == 1
+        assert content(path) == ([1], [1])
+    journal._writer.execute("PRAGMA max_page_count = 1000000")
+    journal.commit(*batch)
+    assert content(path) == ([1, 2, 3], [1, 2, 3])
+
+
+def test_a_journal_another_program_locks_is_met_again(journal: Journal, path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    journal._writer.execute("PRAGMA busy_timeout = 20")
+    try:
+        with pytest.raises(WorldFailed, match="is locked by another program"):
+            journal.commit([row(1)], [receipt(1)])
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    journal.commit([row(1)], [receipt(1)])
+
+
+def test_a_disk_that_cannot_be_written_ends_it(journal: Journal, path: Path) -> None:
+    journal._writer.execute("PRAGMA query_only = ON")  # SQLite answers as on a read-only disk
+    with pytest.raises(StorageFailed, match="nothing more can be acknowledged"):
+        journal.commit([row(1)], [receipt(1)])
+    assert journal.committed_seq == 0
+
+
+def test_a_checkpoint_folds_the_wal_in_and_may_run_beside_a_reader(journal: Journal, path: Path) -> None:
+    for seq in range(1, 20):
+        journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
+    before = path.stat().st_size
+    assert not journal.checkpoint()
+    assert path.stat().st_size > before
+    assert content(path)[0] == list(range(1, 20))
+
+
+def test_a_wal_that_is_never_folded_to_its_end_begins_anew_when_it_is_long(
+    journal: Journal, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("honeybadger_host.storage.journal._LONG_WAL", 10)
+    wal = path.with_name(f"{path.name}-wal")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        journal.commit([row(1)], [receipt(1)])
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM changes").fetchone() == (1,)  # folded up to here, while it reads
+        for seq in range(2, 20):
+            journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
+        assert journal.checkpoint()
+        reader.execute("COMMIT")
+    journal.begin_wal()
+    before = wal.stat().st_size
+    for seq in range(20, 25):
+        journal.commit([row(seq, data=b"x" * 4000)], [receipt(seq)])
+    assert wal.stat().st_size == before
+    assert not journal.checkpoint()
+    assert content(path)[0] == list(range(1, 25))
+
+
+def test_what_was_committed_survives_a_process_that_just_ends(path: Path) -> None:
+    script = """
+import os, sys, pathlib
+from tests.host.storage.test_journal import Journal, receipt, row
+journal = Journal.open(pathlib.Path(sys.argv[1]))
+journal.commit([row(1)], [receipt(1)])
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True, cwd=Path(__file__).parents[3])
+    again = Journal.open(path)
+    assert again.committed_seq == 1
+    assert again.receipts_of("main", "user", ["r1"]).keys() == {"r1"}
+    again.close()
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+@pytest.mark.parametrize("begin", [0, 1, 999, 1000, 1001, 5000, 9000, 9001, 20_000])
+def test_changes_of_a_span_of_time_are_counted_by_sender_whatever_the_gaps_in_seq(tmp_path: Path, begin: int) -> None:
+    path = tmp_path / "journal.db"
+    rows = [
+        Row(seq, at, "main", "alice" if seq % 3 else "bob", f"r{seq}", "note" if seq % 2 else "turn", "f", 0, b"x")
+        for seq, at in [(2, 1000), (3, 1000), (9, 1001), (10, 5000), (11, 5000), (40, 9000), (41, 9000), (43, 12_000)]
+    ]
+    with contextlib.closing(Journal.open(path)) as journal:
+        assert journal.count_between(begin, 10_000, ["note"]) == {}
+        for change in rows:
+            journal.commit([change], [])
+            journal.next_seq = change.seq + 1
+        expected = Counter((one.group, one.sender) for one in rows if begin <= one.at < 10_000 and one.kind == "note")
+        assert journal.count_between(begin, 10_000, ["note"]) == dict(expected)

@@ -1,0 +1,407 @@
+"""Credentials: which texts hold one, what is left of them, and that none reaches the disk."""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Invalid
+from honeybadger_host.text.redaction import find_secrets, redact, redact_below, redact_bytes, redact_line
+from tests.conftest import HostFactory
+from tests.host.credentials import Credential, Lot, credentials
+from tests.host.ordinary import ordinary
+from tests.hosting import HostProcess, RawSender, assert_refused, patched, request
+
+SAMPLE = credentials(seed=2026)
+LOT = Lot(seed=7)
+TOKEN = "gh" + "p_" + LOT.of("abcXYZ0123456789", 36)
+PASSWORD = "Tr0ub4dor&3"
+
+
+def unfound(sample: list[Credential]) -> list[str]:
+    """Return the kinds of those whose secret is still there after redaction."""
+    return [one.kind for one in sample if one.secret in redact(one.text)[0]]
+
+
+# -------------------------------------------------------------------------------------------------- found and not found
+
+
+def test_of_more_than_a_hundred_credentials_only_plain_words_and_bad_luck_stay() -> None:
+    assert len(SAMPLE) > 100
+    missed = unfound(SAMPLE)
+    assert len(missed) <= 0.05 * len(SAMPLE), missed
+    assert {"plain word", "words in a sentence"} <= set(missed)  # nobody can tell them from `the password is wrong`
+
+
+def test_at_least_95_of_100_are_found_whatever_the_lot_draws() -> None:
+    missed = {seed: unfound(credentials(seed)) for seed in range(20)}
+    assert sum(map(len, missed.values())) <= 0.05 * 20 * len(SAMPLE), missed
+
+
+def test_nothing_is_found_in_a_thousand_ordinary_sentences() -> None:
+    sentences = ordinary()
+    assert len(set(sentences)) > 1000
+    wrong = {text[one.start : one.end]: text for text in sentences for one in find_secrets(text)}
+    assert not wrong
+
+
+def test_nothing_is_found_in_all_ordinary_sentences_as_one_text() -> None:
+    text = "\n".join(ordinary())
+    wrong = [text[one.start - 40 : one.end] for one in find_secrets(text)]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/protocol.md", "docs/operating.md", "docs/files.md"])
+def test_nothing_is_found_in_the_documents_of_the_project(page: str) -> None:
+    text = (Path(__file__).parents[3] / page).read_text()
+    assert [text[one.start : one.end] for one in find_secrets(text)] == []
+
+
+def test_what_was_found_is_in_order_without_overlaps_and_says_its_kind() -> None:
+    text = f"{TOKEN}, my password is {PASSWORD}; https://jo:{PASSWORD}@example.com"
+    found = find_secrets(text)
+    assert [one.kind for one in found] == ["github-token", "password", "url-password"]
+    assert [text[one.start : one.end] for one in found] == [TOKEN, PASSWORD, PASSWORD]
+
+
+def test_the_words_around_a_secret_stay() -> None:
+    text, counts = redact(f"The wifi password is {PASSWORD}. The guest one is on the fridge.")
+    assert text == "The wifi password is [REDACTED:password]. The guest one is on the fridge."
+    assert counts == {"password": 1}
+
+
+def test_a_whole_private_key_goes_from_begin_to_end() -> None:
+    text, counts = redact(f"before\n{LOT.pem('RSA PRIVATE KEY')}\nafter")
+    assert text == "before\n[REDACTED:private-key]\nafter"
+    assert counts == {"private-key": 1}
+
+
+def test_a_text_below_a_heading_is_a_secret_when_the_heading_says_so() -> None:
+    assert redact_below("Wi-Fi password", PASSWORD) == ("[REDACTED:password]", {"password": 1})
+    assert redact_below("Friends", PASSWORD) == (PASSWORD, {})
+    assert redact_below(TOKEN, f"PIN: {4821}")[0] == "PIN: [REDACTED:pin]"
+
+
+def test_a_card_number_is_one_only_if_its_last_digit_is_right() -> None:
+    card = LOT.card("4", 16)
+    wrong = card[:-1] + str((int(card[-1]) + 1) % 10)
+    assert [one.kind for one in find_secrets(f"credit card {card}")] == ["card-number"]
+    assert find_secrets(f"credit card {wrong}") == []
+    assert find_secrets(f"order {card}") == []  # one of ten order numbers passes the check
+
+
+# ----------------------------------------------------------------------------------------------------------- properties
+
+PIECES = st.sampled_from(
+    [
+        *(one.text for one in SAMPLE[::3]),
+        *(one.secret for one in SAMPLE[1::3]),
+        *(
+            "password",
+            "password is ",
+            " for the ",
+            ": ",
+            "=",
+            '"',
+            "'",
+            "`",
+            "|",
+            "\n",
+            " ",
+            "PIN ",
+            "4821",
+            "://",
+            "@",
+        ),
+        *(
+            "[REDACTED:",
+            "[REDACTED:password]",
+            "]",
+            "sk-",
+            "eyJ",
+            "-----BEGIN PRIVATE KEY-----",
+            "A1b2C3",
+            "İ",
+            "\u200b",
+        ),
+    ]
+)
+TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=12).map("".join))
+
+
+@given(TEXTS)
+def test_redaction_never_fails_and_a_second_one_finds_nothing(text: str) -> None:
+    once, counts = redact(text)
+    assert redact(once) == (once, {})
+    assert (once == text) == (not counts)
+
+
+@given(TEXTS)
+def test_what_is_found_lies_in_the_text_in_order(text: str) -> None:
+    end = 0
+    for one in find_secrets(text):
+        assert end <= one.start < one.end <= len(text)
+        end = one.end
+
+
+@given(st.binary(max_size=200), TEXTS)
+def test_bytes_without_a_credential_stay_as_they_are(data: bytes, text: str) -> None:
+    for candidate in (data, data + text.encode("utf-8", "replace"), orjson.dumps({"x": [text, {text: 1}]})):
+        redacted, counts = redact_bytes(candidate)
+        assert counts or redacted == candidate
+        assert redact_bytes(redacted) == (redacted, {})
+
+
+def test_long_texts_take_time_by_their_length_only() -> None:
+    def seconds(text: str) -> float:
+        began = time.process_time()
+        redact(text)
+        return time.process_time() - began
+
+    for piece in (
+        *(
+            "password for ",
+            "password",
+            '"password":"',
+            "password is 'a ",
+            "pin for a ",
+            "key ",
+            "token:",
+            "api_key: ",
+            "://a:",
+        ),
+        *(
+            "-----BEGIN PRIVATE KEY-----\n",
+            "eyJaaaaaaaa.",
+            "sk-",
+            "xoxb-",
+            "gh" + "p_",
+            "AK" + "IA" + "A" * 16 + " ",
+            ":AA",
+        ),
+        *("4111 ", "basic ", "mnemonic: abc ", "passphrase: abc def ghi jkl the ", "a", "A1", " ", "[REDACTED:x]", "-"),
+    ):
+        assert seconds((piece * 32_768)[:32_768]) < 0.5, (
+            piece
+        )  # 5 to 20 ms here; one that grows by the square takes 2 s
+
+
+# ------------------------------------------------------------------------------------------------------------ raw bytes
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        orjson.dumps({"content": f"the token is {TOKEN}"}),
+        orjson.dumps({"payload": {"password": PASSWORD}}),
+        orjson.dumps({f"password is {PASSWORD}": None}),
+        orjson.dumps([[[[TOKEN]]]]),
+        f'{{"content": "the token is {TOKEN}", "content": "twice"}}'.encode(),
+        f'{{"content": "{TOKEN}'.encode(),
+        b"\xff\xfe\x80" + f"password: {PASSWORD}\n".encode(),
+        f"password: {PASSWORD}".encode() + b"\xff",
+        ("[" * 1000 + f'"{TOKEN}"' + "]" * 1000).encode(),
+        ("[" * 5000 + TOKEN).encode(),
+    ],
+    ids=range(10),
+)
+def test_bytes_of_any_kind_lose_their_credentials(data: bytes) -> None:
+    redacted, counts = redact_bytes(data)
+    assert sum(counts.values()) == 1
+    assert TOKEN.encode() not in redacted
+    assert PASSWORD.encode() not in redacted
+    assert b"[REDACTED:" in redacted
+
+
+def test_escapes_and_hidden_characters_hide_no_secret_in_json() -> None:
+    escaped = "".join(f"\\u{ord(c):04x}" for c in f"password is {PASSWORD}")
+    assert redact_bytes(f'{{"content": "{escaped}"}}'.encode())[1] == {"password": 1}
+    assert redact_bytes(f'{{"content": "{TOKEN[:9]}\\u200b{TOKEN[9:]}"}}'.encode())[1] == {"github-token": 1}
+    assert redact_bytes(f"{TOKEN[:9]}\u200b{TOKEN[9:]} no json".encode())[1] == {"github-token": 1}
+
+
+@pytest.mark.parametrize("end", [b"", b"x"])
+def test_text_in_utf_16_is_read_as_such(end: bytes) -> None:
+    data = f'{{"content": "{TOKEN}"}}'.encode("utf-16") + end
+    redacted, counts = redact_bytes(data)
+    assert counts == {"github-token": 1}
+    assert redacted.startswith(codecs.BOM_UTF16)
+    assert TOKEN not in redacted.decode("utf-16", "replace")
+
+
+def test_a_message_to_show_loses_them_too() -> None:
+    assert redact_line(f"payload.{TOKEN} is unknown") == "payload.[REDACTED:github-token] is unknown"
+
+
+# ------------------------------------------------------------------------------------------------------- the whole host
+
+
+def bytes_below(home: Path) -> bytes:
+    """Return everything that is on disk: of the home, and what the host printed."""
+    files = [path for path in home.rglob("*") if path.is_file()]
+    names = "\n".join(str(path) for path in files).encode()
+    return b"\n".join(
+        [names, *(path.read_bytes() for path in files), (home.parent / f"{home.name}.stderr").read_bytes()]
+    )
+
+
+def assert_nowhere(home: Path, *secrets: str) -> None:
+    data = bytes_below(home)
+    for secret in secrets:
+        for part in (secret, secret[: len(secret) // 2], secret[len(secret) // 2 :]):
+            assert part.encode() not in data, secret
+
+
+Clients = Callable[..., SyncClient]
+
+
+def test_a_secret_in_a_note_is_redacted_everywhere_and_the_reply_says_so(host: HostProcess, client: Clients) -> None:
+    agent = client()
+    note = agent.update_memory(f"The repository's token is {TOKEN}, the PIN is 4821\n# and", section="Access")
+    assert note.neutralised == {"secrets": 2, "headings": 1}
+    assert "token is [REDACTED:github-token], the PIN is [REDACTED:pin]" in (agent.read_group_files().memory or "")
+    (line,) = host.events("secret.redacted")
+    assert (line["group"], line["sender"], line["member"]) == ("main", "researcher", "payload.content")
+    assert line["kinds"] == {"github-token": 1, "pin": 1}
+    host.stop()
+    assert_nowhere(host.home, TOKEN)
+
+
+def test_sections_count_and_say_what_stands_below_them(host: HostProcess, client: Clients) -> None:
+    agent = client()
+    assert agent.update_memory("nothing", section=TOKEN).section == "[REDACTED:github-token]"
+    assert agent.update_memory(PASSWORD, section="Wi-Fi password").neutralised == {"secrets": 1}
+    assert agent.update_memory("see the vault", section="Wi-Fi password").neutralised == {}
+    host.stop()
+    assert_nowhere(host.home, TOKEN, PASSWORD)
+
+
+def test_a_hidden_character_inside_a_secret_does_not_hide_it(host: HostProcess, client: Clients) -> None:
+    hidden = TOKEN[:12] + "\u200b" + TOKEN[12:24] + "\u202e" + TOKEN[24:]
+    note = client().update_memory(hidden)
+    assert note.neutralised == {"secrets": 1, "zero-width characters": 1, "bidi characters": 1}
+    assert client().append_turn("user", f"key: {hidden}").neutralised["secrets"] == 1
+    host.stop()
+    assert_nowhere(host.home, TOKEN[:12], TOKEN[12:24], TOKEN[24:])
+
+
+def test_a_secret_in_a_turn_is_redacted_and_the_tokens_are_those_of_what_is_kept(
+    host: HostProcess, client: Clients
+) -> None:
+    agent = client()
+    turn = agent.append_turn("user", f"my password is {PASSWORD}", sender=f"pin is {4821}", tools_used=["ls", TOKEN])
+    assert turn.neutralised == {"secrets": 1}
+    kept = "my password is [REDACTED:password]"
+    assert turn.token_count == len(kept) // 4
+    (message,) = agent.get_history().messages
+    assert (message.content, message.sender) == (kept, "pin is (REDACTED:pin)")
+    assert agent.append_turn("user", "it is raining", tools_used=["sky[0]"]).neutralised == {}
+    host.stop()
+    lines = (host.home / "data/sessions/main/main.jsonl").read_bytes().splitlines()
+    assert [orjson.loads(line)["tools_used"] for line in lines] == [["ls", "(REDACTED:github-token)"], ["sky[0]"]]
+    assert_nowhere(host.home, TOKEN, PASSWORD)
+
+
+def test_a_session_is_never_named_like_a_credential(host: HostProcess, client: Clients) -> None:
+    with pytest.raises(Invalid, match="looks like a credential") as refused:
+        client(session=TOKEN).append_turn("user", "hello")
+    assert refused.value.field == "session"
+    host.stop()
+    assert_nowhere(host.home, TOKEN)
+
+
+def test_in_refuse_mode_nothing_is_saved_and_the_answer_names_the_kind(make_host: HostFactory, client: Clients) -> None:
+    host = make_host({"security.secrets": "refuse"}).start()
+    agent = client()
+    with pytest.raises(
+        Invalid, match=r"payload\.content holds what looks like a credential \(github-token\)"
+    ) as refused:
+        agent.update_memory(f"the token is {TOKEN}")
+    assert refused.value.field == "payload.content"
+    for section, content in ((TOKEN, "below"), ("Wi-Fi password", PASSWORD)):
+        with pytest.raises(Invalid, match="take it out"):
+            agent.update_memory(content, section=section)
+    for content, sender, tools in (
+        (f"password: {PASSWORD}", None, None),
+        ("fine", f"PIN: {4821}", None),
+        ("fine", None, [TOKEN]),
+    ):
+        with pytest.raises(Invalid, match="nothing was saved"):
+            agent.append_turn("user", content, sender=sender, tools_used=tools)
+    assert agent.update_memory("The token is in the vault.").neutralised == {}
+    assert agent.append_turn("user", "The password is in the vault.").turn == 1
+    host.stop()
+    assert_nowhere(host.home, TOKEN, PASSWORD)
+
+
+def test_switched_off_everything_is_kept_as_it_was_sent(
+    make_host: HostFactory, client: Clients, stranger: RawSender
+) -> None:
+    host = make_host({"security.secrets": "off"}).start()
+    assert client().update_memory(f"the token is {TOKEN}").neutralised == {}
+    assert client().append_turn("user", f"password: {PASSWORD}").neutralised == {}
+    data = f"password: {PASSWORD}, and no JSON".encode()
+    assert_refused(stranger.ask("x", data), "invalid")
+    host.stop()
+    assert (stranger.dead / "x.json").read_bytes() == data
+    assert TOKEN in stranger.memory_text()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        f"password: {PASSWORD}, and no JSON, {TOKEN}".encode(),
+        orjson.dumps({"v": 1, "id": "x", "content": f"password: {PASSWORD} {TOKEN}"}),
+        orjson.dumps({"v": 1, "id": "x", "type": TOKEN, "payload": {"password": PASSWORD}}),
+        request("x", payload={TOKEN: 1, "password": PASSWORD}),
+        request("x", TOKEN, payload={"password": PASSWORD}),
+        request("x", session=f"{TOKEN} password is {PASSWORD}", content="x"),
+        request("x", content=f"password: {PASSWORD} {TOKEN} ".ljust(300_000)),
+        request("x", content=f"password: {PASSWORD} {TOKEN}", group="other"),
+    ],
+    ids=["no json", "no request", "wrong types", "member", "type", "session", "too large", "forbidden"],
+)
+def test_what_is_refused_leaves_no_secret_among_dead_letters_replies_and_logs(
+    host: HostProcess, stranger: RawSender, data: bytes
+) -> None:
+    assert stranger.ask("x", data)["ok"] is False
+    host.stop()
+    assert_nowhere(host.home, PASSWORD, TOKEN)
+
+
+def test_a_dead_letter_says_what_was_taken_out(host: HostProcess, stranger: RawSender) -> None:
+    stranger.ask("x", f"password: {PASSWORD}".encode())
+    assert (stranger.dead / "x.json").read_bytes() == b"password: [REDACTED:password]"
+    assert stranger.reason("x")["redacted"] == "password (1)"
+    assert "left_out" not in stranger.reason("x")
+
+
+def test_a_bug_that_shows_the_text_in_its_exception_shows_no_secret(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    fault = (
+        "from honeybadger_host.handlers import notes\n"
+        "def fail(content, *rest): raise KeyError(content)\n"
+        "notes.render_note = fail\n"
+    )
+    host = make_host({"security.secrets": "off", "life.status_seconds": 0.1}, launcher=patched(fault)).start()
+    assert_refused(stranger.ask("x", request("x", content=f"the token is {TOKEN}")), "internal")
+    status: dict[str, Any] = {}
+    deadline = time.monotonic() + 10
+    while not status.get("last_error") and time.monotonic() < deadline:
+        time.sleep(0.05)
+        status = orjson.loads((host.home / "data/status.json").read_bytes())
+    assert "[REDACTED:github-token]" in status["last_error"]
+    (line,) = host.events("door.failed")
+    assert "KeyError" in line["exception"]
+    assert TOKEN not in orjson.dumps(line).decode()
+    host.stop()
