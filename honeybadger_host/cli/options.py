@@ -11,6 +11,7 @@ import orjson
 import typer
 
 from honeybadger_host.errors import SettingsError
+from honeybadger_host.text.time_stamps import time_stamp
 
 if TYPE_CHECKING:
     pass
@@ -49,4 +50,4 @@ def print_json(value: Any) -> None:
 
 def moment(milliseconds: int) -> str:
     """Return milliseconds since the epoch as UTC, RFC 3339."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return time_stamp(datetime.fromtimestamp(milliseconds / 1000, UTC))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -32,6 +32,7 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations, dump_turn, turns_file
 from honeybadger_host.memory.working_memory import Inventory
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
+from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -213,5 +214,5 @@ def speaker_of(sender: str | None, default: str) -> str:
 
 
 def _message(turn: Turn) -> dict[str, Any]:
-    at = turn.at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = time_stamp(turn.at, "milliseconds")
     return {"role": turn.role, "content": turn.content, "sender": turn.sender, "turn": turn.number, "at": at}

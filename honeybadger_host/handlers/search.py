@@ -13,6 +13,7 @@ from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.settings import Recall
+from honeybadger_host.text.time_stamps import time_stamp
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
@@ -154,8 +155,7 @@ def _shown(found: Found, hit: Hit | None, floor: Floor) -> dict[str, Any]:
         if (why := _weakness(hit, floor)) is not None:
             shown["why_weak"] = why
     if found.at is not None:
-        at = datetime.fromtimestamp(found.at, UTC)
-        shown["time"] = at.isoformat(timespec="seconds").replace("+00:00", "Z")
+        shown["time"] = time_stamp(datetime.fromtimestamp(found.at, UTC))
     if found.kind == "entry":
         shown |= {"category": found.category, "tags": list(found.tags)}
     if found.kind == "turn":

@@ -27,6 +27,7 @@ from honeybadger_host.memory.session_document import Environment, Json, SessionD
 from honeybadger_host.memory.session_document_store import Sessions, session_file
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
+from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FACTS: Final = 1000
 MAX_TASKS: Final = 200
@@ -118,7 +119,7 @@ def list_sessions(documents: Sessions) -> QueryHandler:
     """Return the handler of `list_sessions`: a document that cannot be read is named and hides no other."""
 
     def row(group: str, session: str, changed: float) -> dict[str, Any]:
-        at = datetime.fromtimestamp(changed, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = time_stamp(datetime.fromtimestamp(changed, UTC), "milliseconds")
         head: dict[str, Any] = {"session": session, "updated_at": at}
         try:
             view = documents.peek(group, session)

@@ -29,13 +29,13 @@ from honeybadger_host.memory.working_memory import (
     preview,
     session_folder,
     span_text,
-    time_text,
     to_milliseconds,
 )
 from honeybadger_host.memory.working_memory_store import Shelves, checked
 from honeybadger_host.settings import Working
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
+from honeybadger_host.text.time_stamps import time_stamp
 
 InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
 """(group, session, now) -> what the context tells of it."""
@@ -115,7 +115,11 @@ def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler:
             dump_entry(WorkingEntry(label, data), asked.session, asked.request_id),
             room.whole_files.get(file),
         )
-        result: dict[str, Any] = {"key": key, "expires_at": time_text(label.expires_at), "replaced": not is_new}
+        result: dict[str, Any] = {
+            "key": key,
+            "expires_at": time_stamp(label.expires_at, "milliseconds"),
+            "replaced": not is_new,
+        }
         if changed:
             result["neutralised"] = dict(changed)
         return Outcome(result, (change,))
@@ -139,7 +143,11 @@ def _get(room: WorkingRoom) -> QueryHandler:
                 f"the working memory of session {asked.session} has no such key, or it has expired; {hint}",
                 field="payload.key",
             )
-        return {**_label(entry.label), "stored_at": time_text(entry.label.stored_at), "data": entry.data}
+        return {
+            **_label(entry.label),
+            "stored_at": time_stamp(entry.label.stored_at, "milliseconds"),
+            "data": entry.data,
+        }
 
     return QueryHandler(answer)
 
@@ -268,7 +276,7 @@ def _see_room(room: WorkingRoom, asked: Asked, file: str, now: datetime) -> bool
 def _label(label: Label) -> dict[str, Any]:
     return {
         "key": label.key,
-        "expires_at": time_text(label.expires_at),
+        "expires_at": time_stamp(label.expires_at, "milliseconds"),
         "category": label.category,
         "tags": list(label.tags),
         "by": label.by,

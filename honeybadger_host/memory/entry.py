@@ -18,6 +18,7 @@ import orjson
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.storage.files import BOM
+from honeybadger_host.text.time_stamps import time_stamp
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
@@ -175,8 +176,7 @@ def version_of(data: bytes) -> str:
 
 def show_time(at: datetime) -> str:
     """Return an aware time in UTC as RFC 3339."""
-    digits = "milliseconds" if at.microsecond and not at.microsecond % 1000 else "auto"
-    return at.astimezone(UTC).isoformat(timespec=digits).replace("+00:00", "Z")
+    return time_stamp(at, "milliseconds" if at.microsecond and not at.microsecond % 1000 else "auto")
 
 
 def _name(value: object) -> str | None:

@@ -29,6 +29,7 @@ from honeybadger_host.memory.turn_log import Conversations, Window, read_window,
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import Signature
+from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -243,7 +244,7 @@ class Sessions:
         if working.data is None and not working.behind:
             return ()
         turns = self.view(group, session).document.turns
-        forgotten = {"session_id": session, "turns": turns, "deleted_at": _stamp(now), "by": sender}
+        forgotten = {"session_id": session, "turns": turns, "deleted_at": time_stamp(now), "by": sender}
         file = deleted_file(group, session)
         self._decided[file] = (working, None, SessionDocument(session, turns=turns))
         data, upon = orjson.dumps(forgotten, option=_READABLE), turns_file(group, session)
@@ -494,7 +495,7 @@ def _set_aside(path: Path, broken: bytes, why: str, source: str, good: bytes | N
     reason = {
         "file": path.name,
         "why": why,
-        "set_aside_at": _stamp(at),
+        "set_aside_at": time_stamp(at),
         "restored_from": source,
         "now_what": f"mend {aside.name} and move it back to {path.name}, or delete it",
     }
@@ -515,7 +516,3 @@ def _files_in(folder: Path, end: str) -> Iterator[tuple[str, float]]:
             name = entry.name.removesuffix(end)
             if name != entry.name and SESSION.fullmatch(name) and entry.is_file(follow_symlinks=False):
                 yield name, entry.stat(follow_symlinks=False).st_mtime
-
-
-def _stamp(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -23,6 +23,7 @@ import structlog
 from honeybadger_host.domain import Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.files import Signature, kind_of
+from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -43,7 +44,7 @@ def dump_turn(turn: Turn, request_id: str) -> bytes:
     """Return the turn as one line of the log."""
     line: dict[str, Any] = {
         "turn": turn.number,
-        "at": turn.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "at": time_stamp(turn.at, "milliseconds"),
         "role": turn.role,
         "sender": turn.sender,
         "by": turn.by,

@@ -19,6 +19,7 @@ import orjson
 
 from honeybadger_host.search.language.analyzer import QueryTerm, analyse_query, entry_terms
 from honeybadger_host.text.neutralise import estimate_tokens, list_line, one_line
+from honeybadger_host.text.time_stamps import time_stamp
 
 HEADING: Final = (
     "Working memory (scratch space \N{EM DASH} use search_working_memory or get_from_working_memory to retrieve):"
@@ -138,8 +139,8 @@ def dump_entry(entry: WorkingEntry, session: str, request_id: str) -> bytes:
         "session": session,
         "category": label.category,
         "tags": label.tags,
-        "stored_at": time_text(label.stored_at),
-        "expires_at": time_text(label.expires_at),
+        "stored_at": time_stamp(label.stored_at, "milliseconds"),
+        "expires_at": time_stamp(label.expires_at, "milliseconds"),
         "by": label.by,
         "request": request_id,
         "data": entry.data,
@@ -177,13 +178,8 @@ def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
     return entry
 
 
-def time_text(at: datetime) -> str:
-    """Return a time as files and replies have it: UTC, RFC 3339, milliseconds."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def to_milliseconds(at: datetime) -> datetime:
-    """Return a time without what `time_text` leaves out."""
+    """Return a time without what a stamp of milliseconds leaves out."""
     return at.replace(microsecond=at.microsecond // 1000 * 1000)
 
 

@@ -38,6 +38,7 @@ from honeybadger_host.storage.files import kind_of, open_folder, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE, read_holder
 from honeybadger_host.storage.journal_reader import copy_journal, glance
 from honeybadger_host.storage.journal_schema import Marks
+from honeybadger_host.text.time_stamps import time_stamp
 
 _IPC: Final = "data/ipc"
 _LARGEST_REQUEST_BYTES: Final = 16 * 1024 * 1024
@@ -112,7 +113,7 @@ def _pack(home: Path, scratch: Path, now: datetime) -> Packed:
             manifest = Manifest(
                 format=FORMAT,
                 version=__version__,
-                made_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+                made_at=time_stamp(now),
                 home=_place(".", home.stat()),
                 journal=journal,
                 folders=tuple(packer.folders),

@@ -58,6 +58,7 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
 from honeybadger_host.storage.projections import Batch, Projections
 from honeybadger_host.text.redaction import redact_line
+from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -548,7 +549,7 @@ class Door:
                 more = self._dead_room.read_for(opened, letter.name).data
                 if more.startswith(data):  # else another file stands there by now, and who knows whose
                     data = more
-        at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        at = time_stamp(self._now())
         why = redact_line(letter.dead_reason or "")
         self._dead_room.bury(letter.box, letter.name, data, why, at, size=size, owner=letter.owner)
 

@@ -19,6 +19,7 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_host.errors import HomeError, HomeLocked, StorageFailed, may_clear
 from honeybadger_host.settings import CONFIG_FILE, render_toml
 from honeybadger_host.storage.files import make_folders, try_lock
+from honeybadger_host.text.time_stamps import time_stamp
 
 LOCK_FILE: Final = "data/host.lock"
 JOURNAL_FILE: Final = "data/journal.db"
@@ -122,7 +123,7 @@ class HomeLock:
 
     def sign(self, journal: str) -> None:
         """Write who holds the lock, and which journal the home has. Raises StorageFailed, HomeError."""
-        started = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        started = time_stamp(datetime.now(UTC))
         data = holder_bytes(journal, pid=os.getpid(), started=started, host=socket.gethostname())
         try:
             if hasattr(os, "posix_fallocate"):

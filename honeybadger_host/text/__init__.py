@@ -1,1 +1,1 @@
-"""Text as values: made harmless (`neutralise`), measured (`tokens`), freed of credentials (`redaction`). Pure."""
+"""Text as values: made harmless, measured, freed of credentials; times as text. Pure."""

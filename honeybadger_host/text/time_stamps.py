@@ -1,0 +1,17 @@
+"""Times as text: the one form that files, replies and commands show."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+Precision: TypeAlias = Literal["auto", "seconds", "milliseconds"]
+
+
+def time_stamp(at: datetime, precision: Precision = "seconds") -> str:
+    """Return an aware time in UTC as RFC 3339, such as `2026-11-21T06:00:00Z`.
+
+    Args:
+        precision: `auto` gives as many digits as the time has.
+    """
+    return at.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
