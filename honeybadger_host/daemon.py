@@ -335,10 +335,16 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
     log.info("host.stopped", seconds=round(time.monotonic() - host.started, 1))
 
 
-def serve_box(home: Path, settings: Settings, box: Path) -> None:
-    """Serve what waits in one box of a home that nobody serves, and end. Raises HomeLocked, HostError."""
+def serve_box(home: Path, settings: Settings, box: Path, *, searched: str | None = None) -> None:
+    """Serve what waits in one box of a home that nobody serves, and end. Raises HomeLocked, HostError.
+
+    Args:
+        searched: a group of which all is to be found.
+    """
     host = build(home, settings.model_copy(update={"metrics": MetricsSettings()}))
     try:
+        if searched is not None:
+            host.index.read_all(searched)
         anyio.run(host.door.run_once, str(box))
         _settle_all(host.journal, host.projections)
     finally:

@@ -20,7 +20,7 @@ def explanation_of(context: ContextResult) -> Iterator[str]:
     limit = context.budget_tokens or "no limit"
     yield f"{'':{title}}  {'whole':{source}}  {'':10}  {context.tokens:>6} tokens of {limit}{over}"
     for one in context.recalled:
-        score = "" if one.score is None else f" {one.score:.1f} points:"
+        score = "" if one.score is None else f" {one.score:.2f} points{_points(one.points, ' ({})')}:"
         yield f"  [{one.id}] {one.state}:{score} {one.why or ''}"
 
 
@@ -35,10 +35,17 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
         yield f"[{hit.id}] ({about})"
         yield f"  {' '.join(hit.text.split())}"
         if with_points:
-            points = ", ".join(f"{name} {value:g}" for name, value in hit.points.items() if value)
-            yield f"  {hit.score or 0:.2f} points: {points}; {hit.source}"
+            yield f"  {hit.score or 0:.2f} points{_points(hit.points, ': {}')}; {hit.source}"
     if not found.hits:
-        yield "nothing matches" + ("" if found.is_complete else "; the index is still being made")
+        yield "nothing matches"
+    if not found.is_complete:
+        yield "the index is still being made: ask again in a moment"
+
+
+def _points(points: Mapping[str, float], form: str) -> str:
+    """Return what earned how many points, in a form; empty when nothing did."""
+    text = ", ".join(f"{name} {value:g}" for name, value in points.items() if value)
+    return form.format(text) if text else ""
 
 
 def kinds_of(neutralised: Mapping[str, int]) -> str:

@@ -15,7 +15,14 @@ from honeybadger_agent.wire.base import (
     Role,
     Wire,
 )
-from honeybadger_agent.wire.context import ContextResult, ContextSection, GetContext, Recalled, SectionState
+from honeybadger_agent.wire.context import (
+    ContextResult,
+    ContextSection,
+    GetContext,
+    PreviewContext,
+    Recalled,
+    SectionState,
+)
 from honeybadger_agent.wire.conversation import AppendTurn, GetHistory, HistoryResult, Message, TurnResult
 from honeybadger_agent.wire.entries import (
     MAX_LISTED,
@@ -177,6 +184,7 @@ __all__ = [
     "OneLine",
     "Ping",
     "PingResult",
+    "PreviewContext",
     "ReadGroupFiles",
     "Recalled",
     "Refusal",

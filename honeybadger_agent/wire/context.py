@@ -19,6 +19,12 @@ class GetContext(Wire):
     budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
 
 
+class PreviewContext(GetContext):
+    """Return what `get_context` would return to an agent, and note nothing; only the operator may ask."""
+
+    agent: str | None = Field(default=None, description="By its id in `config/agents`; without one nobody's identity.")
+
+
 class Recalled(Result):
     id: str = Field(description="Id of the entry.")
     state: Literal["new", "in_view", "near_miss", "newest"] = Field(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from honeybadger_agent.wire.base import Result, Wire
-from honeybadger_agent.wire.context import ContextResult, GetContext
+from honeybadger_agent.wire.context import ContextResult, GetContext, PreviewContext
 from honeybadger_agent.wire.conversation import AppendTurn, GetHistory, HistoryResult, TurnResult
 from honeybadger_agent.wire.entries import (
     CategoriesResult,
@@ -70,6 +70,7 @@ REQUEST_TYPES: Final[Mapping[str, RequestType]] = {
         RequestType("append_turn", AppendTurn, TurnResult, changes=True),
         RequestType("get_history", GetHistory, HistoryResult, changes=False),
         RequestType("get_context", GetContext, ContextResult, changes=False),
+        RequestType("preview_context", PreviewContext, ContextResult, changes=False),
         RequestType("save_memory", SaveMemory, SavedEntry, changes=True),
         RequestType("get_memory", GetMemory, EntryResult, changes=False),
         RequestType("edit_memory", EditMemory, SavedEntry, changes=True),

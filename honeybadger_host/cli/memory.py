@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
 
 from honeybadger_host.cli.options import AsJson, Home, home_of, moment, print_json
 from honeybadger_host.errors import HostError, NotFound
-
-if TYPE_CHECKING:
-    from honeybadger_host.search.index import Index
-    from honeybadger_host.settings import Settings
 
 app = typer.Typer()
 
@@ -35,64 +30,17 @@ def context(
     as_json: AsJson = False,
 ) -> None:
     """Print the context an agent of the group would get now, or explain it. Works with and without a running host."""
-    from honeybadger_agent.mailbox import NAME, SESSION
-    from honeybadger_host.agents import Agents
-    from honeybadger_host.domain import NOBODY
-    from honeybadger_host.handlers.context_recall import Recaller
-    from honeybadger_host.handlers.context_text import build_context
-    from honeybadger_host.handlers.conversation import load_parts
-    from honeybadger_host.handlers.working_memory import inventory_of
-    from honeybadger_host.memory.group_files import GroupFiles
-    from honeybadger_host.memory.turn_log import Conversations
-    from honeybadger_host.memory.working_memory_store import Shelves
-    from honeybadger_host.settings import load_settings
-    from honeybadger_host.text.neutralise import use_counter
-    from honeybadger_host.text.tokens import counter_of
+    from honeybadger_agent.cli.explaining import explanation_of
+    from honeybadger_agent.wire import ContextResult
 
-    folder = home_of(home)
-    _print_warnings_only(call)
-    settings = load_settings(folder).settings
-    if not NAME.fullmatch(group) or not SESSION.fullmatch(session):
-        raise typer.BadParameter(f"{group!r} or {session!r} is not a name the protocol allows")
-    _check_group(folder, group)
-    use_counter(counter_of(settings.tokens.counter))
-    files = GroupFiles(folder, max_file_bytes=settings.memory.max_group_file_bytes, max_cache_bytes=0)
-    conversations = Conversations(
-        folder,
-        window_turns=settings.conversation.window_turns,
-        idle_seconds=3600,
-        max_sessions=1024,
-        clock=time.monotonic,
-    )
-    working = inventory_of(Shelves(folder), settings.working)(group, session, datetime.now(UTC))
-    recaller = Recaller(_index_of(folder, settings, group), settings.recall, settings.history.budget_tokens)
-    agents = Agents(folder, settings.turns.agent)
-    if agent is not None and agent not in agents.current:
-        raise NotFound(f"{folder} has no agent {agent!r}: {', '.join(sorted(agents.current))}")
-    identity = NOBODY if agent is None else agents.identity_of(agent)
-    turns = conversations.load(group, session).turns
-    recalled = recaller.recall(group, session, message, turns, datetime.now(UTC), keeps=False)
-    built = build_context(
-        load_parts(files, turns, group, session, message, recalled, working, identity),
-        budget_tokens=settings.context.budget_tokens if budget is None else budget,
-        history_budget_tokens=settings.history.budget_tokens,
-        recall_budget_tokens=settings.recall.budget_tokens,
-    )
+    wanted = {"agent": agent, "message": message, "budget_tokens": budget}
+    result = _asked(call, home_of(home), group, "preview_context", wanted, session=session)
     if as_json:
-        print_json(
-            {
-                "system": built.system,
-                "tokens": built.tokens,
-                "budget_tokens": built.budget_tokens,
-                "sections": [row.model_dump(exclude_none=True) for row in built.sections],
-                "recalled": recalled.considered(built.forgotten),
-            }
-        )
+        print_json(result)
     elif explain:
-        _print_explanation(built.sections, built.tokens, built.budget_tokens, is_over=built.is_over_budget)
-        _print_recalled(recalled.considered(built.forgotten))
+        _print_lines(explanation_of(ContextResult.model_validate(result)))
     else:
-        sys.stdout.write(built.system)
+        sys.stdout.write(_here(result["system"]))
 
 
 @app.command()
@@ -111,34 +59,15 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search what a group remembers and what was said in it. Works with and without a running host."""
-    from honeybadger_agent.wire import Refusal, Request, parse_payload
-    from honeybadger_host.domain import Asked
-    from honeybadger_host.handlers.search import search_memory
-    from honeybadger_host.settings import load_settings
+    from honeybadger_agent.cli.explaining import hit_lines
+    from honeybadger_agent.wire import SearchResult
 
-    folder = home_of(home)
-    _print_warnings_only(call)
-    settings = load_settings(folder).settings
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
-    payload = {name: value for name, value in wanted.items() if value is not None} | {"scope": scope, "limit": limit}
-    try:
-        request = parse_payload(Request(v=1, id="search", type="search_memory", payload=payload))
-        asked = Asked(group, "operator", "search", "main", request)
-        found = search_memory(_index_of(folder, settings, group), settings.recall).answer(asked, datetime.now(UTC))
-    except Refusal as refusal:
-        raise typer.BadParameter(refusal.message.replace("payload.", "")) from None
+    result = _asked(call, home_of(home), group, "search_memory", wanted | {"scope": scope, "limit": limit})
     if as_json:
-        print_json(found)
-        return
-    for hit in found["hits"]:
-        score = "" if hit["score"] is None else f"{hit['score']:8.2f}  "
-        about = ", ".join(str(hit[name]) for name in ("time", "author", "category") if hit.get(name))
-        print(f"{score}{hit['id']}  ({about})\n{'':10}{' '.join(hit['text'].split())[:300]}")
-        if explain:
-            points = ", ".join(f"{name} {value:g}" for name, value in hit["points"].items() if value)
-            print(f"{'':10}{hit['source']}: {points or 'no points without a query'}")
-    if not found["hits"]:
-        print(f"nothing in {group} matches")
+        print_json(result)
+    else:
+        _print_lines(hit_lines(SearchResult.model_validate(result), with_points=explain))
 
 
 @app.command("log")
@@ -153,6 +82,7 @@ def log_(
     from honeybadger_host.storage.journal_reader import read_log
 
     folder = home_of(home)
+    _check_group(folder, group)
     if not (folder / JOURNAL_FILE).exists():
         raise NotFound(f"{folder} has no journal yet: nothing was changed through a host")
     rows = read_log(folder / JOURNAL_FILE, group, limit)
@@ -221,13 +151,39 @@ def _check_group(folder: Path, group: str) -> None:
         raise NotFound(f"{folder} has no group {group!r}")
 
 
-def _index_of(folder: Path, settings: Settings, group: str) -> Index:
-    """Return a fresh index of a home, whether a host serves it or not. Exits when there is no such group."""
-    from honeybadger_host.daemon import embedder_of
-    from honeybadger_host.search.index import open_copy
+def _asked(
+    call: typer.Context,
+    folder: Path,
+    group: str,
+    type_name: str,
+    payload: Mapping[str, Any],
+    *,
+    session: str | None = None,
+) -> Mapping[str, Any]:
+    """Return what the host answers the operator, and start it for this one request where none runs."""
+    from honeybadger_agent.mailbox import BadName
+    from honeybadger_host.ops.operator_client import ask
+    from honeybadger_host.settings import load_settings
 
+    _print_warnings_only(call)
     _check_group(folder, group)
-    return open_copy(folder, group, max_note_bytes=settings.memory.max_group_file_bytes, embedder=embedder_of(settings))
+    settings = load_settings(folder).settings
+
+    def serve(box: Path) -> None:
+        from honeybadger_host import daemon
+
+        daemon.serve_box(folder, settings, box, searched=group)
+
+    given = {name: value for name, value in payload.items() if value is not None}
+    try:
+        reply = ask(folder, group, type_name, given, serve=serve, session=session)
+    except BadName as error:
+        raise typer.BadParameter(str(error)) from None
+    if reply.error is None:
+        return reply.result or {}
+    if reply.error.code in ("invalid", "too_large"):
+        raise typer.BadParameter(reply.error.message.replace("payload.", ""))
+    raise (NotFound if reply.error.code == "not_found" else HostError)(reply.error.message)
 
 
 def _print_warnings_only(call: typer.Context) -> None:
@@ -237,24 +193,16 @@ def _print_warnings_only(call: typer.Context) -> None:
     call.with_resource(warnings_to_stderr())
 
 
-def _print_explanation(sections: Any, tokens: int, budget: int, *, is_over: bool) -> None:
-    width = max(len(row.title) for row in sections)
-    source_width = max(len(row.source) for row in sections)
-    for row in sections:
-        out = f"  without {row.left_out}" if row.left_out else ""
-        why = f" ({row.why})" if row.why else ""
-        print(f"{row.title:{width}}  {row.source:{source_width}}  {row.state:10}  {row.tokens:>6} tokens{out}{why}")
-    print(
-        f"{'':{width}}  {'whole':{source_width}}  {'':10}  {tokens:>6} tokens of {budget or 'no limit'}"
-        + ("  OVER: the parts that are never cut are too large" if is_over else "")
-    )
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(_here(line))
 
 
-def _print_recalled(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        score = f"{row['score']:.2f} points" if "score" in row else ""
-        points = ", ".join(f"{name} {value:g}" for name, value in row["points"].items() if value)
-        print(f"  {row['id']:12}  {row['state']:9}  {score}{f' ({points})' if points else ''}: {row['why']}")
+def _here(text: str) -> str:
+    """Return what is printed of a text: in a pipe all of it, on a terminal nothing that it would obey."""
+    from honeybadger_agent.cli.terminal import shown
+
+    return shown(text) if sys.stdout.isatty() else text
 
 
 def _gist(kind: str, data: bytes) -> str:

@@ -60,20 +60,22 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
     history_budget = settings.history.budget_tokens
     max_note_chars = settings.memory.max_note_chars
     screen = Screen(settings.security.secrets)
+    get_context = conversation.get_context(
+        rooms.files,
+        rooms.conversations,
+        inventory_of(rooms.shelves, settings.working),
+        Recaller(rooms.index, settings.recall, history_budget),
+        (lambda sender: NOBODY) if desk is None else desk.agents.identity_of,
+        default_budget_tokens=settings.context.budget_tokens,
+    )
     return {
         "ping": host.ping(),
         "update_memory": notes.at_most(max_note_chars, notes.update_memory(screen)),
         "read_group_files": notes.read_group_files(rooms.files),
         "append_turn": conversation.append_turn(rooms.conversations, rooms.sessions, screen),
         "get_history": conversation.get_history(rooms.conversations, default_budget_tokens=history_budget),
-        "get_context": conversation.get_context(
-            rooms.files,
-            rooms.conversations,
-            inventory_of(rooms.shelves, settings.working),
-            Recaller(rooms.index, settings.recall, history_budget),
-            (lambda sender: NOBODY) if desk is None else desk.agents.identity_of,
-            default_budget_tokens=settings.context.budget_tokens,
-        ),
+        "get_context": get_context,
+        "preview_context": get_context,
         "save_memory": notes.at_most(
             max_note_chars,
             entries.save_memory(

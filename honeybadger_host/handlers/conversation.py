@@ -8,7 +8,8 @@ from typing import Any
 
 import structlog
 
-from honeybadger_agent.wire import AppendTurn, GetContext, GetHistory, Refusal
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.wire import AppendTurn, GetContext, GetHistory, PreviewContext, Refusal
 from honeybadger_host.domain import (
     GLOBAL_GROUP_FILE,
     NOBODY,
@@ -152,7 +153,7 @@ def get_context(
     *,
     default_budget_tokens: int,
 ) -> QueryHandler:
-    """Return the handler of `get_context`.
+    """Return the handler of `get_context`, and of `preview_context`, which notes nothing.
 
     Args:
         identity_of: sender -> who it is, when it is an agent of this home.
@@ -161,9 +162,13 @@ def get_context(
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload = asked.payload
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
+        is_preview = isinstance(payload, PreviewContext)
+        identity = identity_of(asked.sender)
+        if isinstance(payload, PreviewContext):
+            identity = _previewed(asked, payload, identity_of)
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
         turns = conversations.load(asked.group, asked.session).turns
-        recalled = recaller.recall(asked.group, asked.session, payload.message, turns, now)
+        recalled = recaller.recall(asked.group, asked.session, payload.message, turns, now, keeps=not is_preview)
         working = inventory(asked.group, asked.session, now)
         context = build_context(
             load_parts(
@@ -174,7 +179,7 @@ def get_context(
                 payload.message,
                 recalled,
                 working,
-                identity_of(asked.sender),
+                identity,
             ),
             budget_tokens=budget,
             history_budget_tokens=recaller.history_budget_tokens,
@@ -201,6 +206,18 @@ def get_context(
         }
 
     return QueryHandler(answer)
+
+
+def _previewed(asked: Asked, payload: PreviewContext, identity_of: Callable[[str], Identity]) -> Identity:
+    """Return whose context the operator looks at. Raises Refusal."""
+    if asked.sender != OPERATOR:
+        raise Refusal("forbidden", "preview_context is the operator's: honeybadger-host context <group>", field="type")
+    if payload.agent is None:
+        return NOBODY
+    if (identity := identity_of(payload.agent)) == NOBODY:
+        why = f"there is no agent {payload.agent!r}: `honeybadger-host status` lists them"
+        raise Refusal("not_found", why, field="payload.agent")
+    return identity
 
 
 def speaker_of(sender: str | None, default: str) -> str:

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
 from honeybadger_agent.wire import Reply, Wire, dump_request
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
-from honeybadger_host.storage.home import is_served
+from honeybadger_host.storage.home import check_home, is_served
 
 _WAIT_SECONDS: Final = 30.0
 
 
-def ask(home: Path, group: str, type_name: str, payload: Wire, *, serve: Callable[[Path], None]) -> Reply:
+def ask(
+    home: Path,
+    group: str,
+    type_name: str,
+    payload: Wire | Mapping[str, Any],
+    *,
+    serve: Callable[[Path], None],
+    session: str | None = None,
+) -> Reply:
     """Return the reply to a request of the operator, by the host that serves the home or, when none does, by `serve`.
 
     Args:
         serve: serves the box it is given once. Raises HomeLocked when somebody else came first.
     Raises HostError: the box cannot be used, or nobody answered.
     """
+    check_home(home)
     owner = os.stat(home / "data").st_uid
     if owner != os.geteuid():
         raise HomeError(f"{home / 'data'} belongs to uid {owner}: run this as that user")
@@ -32,7 +41,7 @@ def ask(home: Path, group: str, type_name: str, payload: Wire, *, serve: Callabl
     request_id = new_id()
     try:
         mailbox.create()
-        mailbox.publish(request_id, dump_request(request_id, type_name, payload))
+        mailbox.publish(request_id, dump_request(request_id, type_name, payload, session=session))
     except OSError as error:
         raise HomeError(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
     deadline = time.monotonic() + _WAIT_SECONDS

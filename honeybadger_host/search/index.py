@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Columns, Corpus
     from honeybadger_host.search.embeddings import Embedder, Floats
 
-__all__ = ["INDEX_FILE", "Index", "open_copy"]
+__all__ = ["INDEX_FILE", "Index"]
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
@@ -158,11 +158,6 @@ class Index:
                 self._process.end()
         self._db.close()
 
-    def copy_from(self, path: Path) -> None:
-        """Begin with what a database of another index holds, if it can be used."""
-        self._db.copy_from(path)
-        self._count()
-
     @property
     def documents(self) -> int:
         """How many documents are indexed."""
@@ -217,6 +212,13 @@ class Index:
     def compare_told(self) -> int:
         """Compare the groups in which a folder came or was watched; return how many files are to be read."""
         return sum(self.compare(name) for name, state in list(self._groups.items()) if not state.is_compared)
+
+    def read_all(self, group: str) -> None:
+        """Read all that a group may read and that is not indexed yet. Raises WorldFailed."""
+        for name in (GLOBAL_GROUP, group):
+            self.compare(name)
+        while self.work():
+            pass
 
     @property
     def is_idle(self) -> bool:
@@ -590,21 +592,6 @@ class Index:
                 state.corpus = None  # whoever is searching it keeps it that long
                 state.corpus_bytes = 0
                 state.deltas.clear()
-
-
-def open_copy(home: Path, group: str, *, max_note_bytes: int, embedder: Embedder | None = None) -> Index:
-    """Return an index in memory with all that a group may read, whether a host serves the home or not.
-
-    It begins with a copy of what the host has indexed, and then reads what is newer; nothing is embedded but the
-    question.
-    """
-    index = Index(home, None, max_note_bytes=max_note_bytes, max_memory_bytes=0, embedder=embedder)
-    index.copy_from(home / INDEX_FILE)
-    for name in dict.fromkeys((GLOBAL_GROUP, group)):
-        index.compare(name)
-    while index.work():
-        pass
-    return index
 
 
 def _bring_up(state: _Group, corpus: Corpus) -> None:

@@ -114,16 +114,6 @@ class IndexFile:
         with contextlib.suppress(AttributeError, sqlite3.Error):
             self._db.close()  # whoever made one for a moment, as a command does, need not think of it
 
-    def copy_from(self, path: Path) -> None:
-        """Begin with what another one holds, if that can be used."""
-        try:
-            with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source:
-                if source.execute("PRAGMA user_version").fetchone()[0] == VERSION:
-                    source.backup(self._db)
-        except sqlite3.Error as error:
-            log.debug("index.not_copied", error=str(error))  # all files are read, then
-        self._look_up_groups()
-
     # -- what is in it ----------------------------------------------------------------------------------------------
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:

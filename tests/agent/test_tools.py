@@ -73,7 +73,7 @@ def test_the_description_of_save_memory_names_the_conventional_categories() -> N
 
 
 def test_every_request_type_is_a_tool_and_every_tool_a_request_type() -> None:
-    operators = {"undo"}
+    operators = {"preview_context", "undo"}
     assert set(tools.TOOLS) == set(wire.REQUEST_TYPES) - operators
 
 

@@ -635,7 +635,7 @@ def test_log_tells_who_changed_what_and_shows_no_control_character(
 ) -> None:
     client("researcher").update_memory("User prefers\ndark mode")
     client("user").append_turn("user", "hello \x1b[2J\x07\u202e there")
-    assert "nothing was changed in kitchen yet" in _run("log", "kitchen", home=host.home)
+    assert "no group 'kitchen'" in _run("log", "kitchen", home=host.home, code=9)
     turn, note = _run("log", "main", home=host.home).splitlines()
     assert re.match(
         r" +2  \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  user +turn  data/sessions/main/main\.jsonl  \[user\]: hello", turn

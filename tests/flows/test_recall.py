@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid
 from honeybadger_agent.wire import ContextResult, SearchResult
 from honeybadger_host.storage.home import make_home
+from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, run_cli, wait_for
 
 Clients = Callable[..., SyncClient]
@@ -203,17 +205,64 @@ def test_recall_can_be_switched_off(tmp_path: Path) -> None:
         assert ids(found(agent, "badger")) == ["e1"]
 
 
-def test_an_operator_and_an_agent_search_from_a_shell(home: Path) -> None:
+@pytest.mark.parametrize("is_served", [True, False])
+def test_the_operator_searches_and_sees_a_context_with_and_without_a_running_host(
+    make_host: HostFactory, home: Path, client: Clients, is_served: bool
+) -> None:
     put_entry(home, "main", "e1", "The badger lives in Chicago", "places")
+    host = make_host()
+    if is_served:
+        host.start()
     done = run_cli("search", "main", "Where does the badger live?", "--explain", home=home)
-    assert done.returncode == 0
-    assert "e1" in done.stdout
-    assert "terms" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.match(r"\[e1\] \(.*places\)\n  The badger lives in Chicago\n  \d+\.\d\d points: terms \d", done.stdout)
     rows = orjson.loads(run_cli("search", "main", "badger", "--json", home=home).stdout)
     assert [row["id"] for row in rows["hits"]] == ["e1"]
-    assert "nothing in main matches" in run_cli("search", "main", "weasel", home=home).stdout
-    assert run_cli("search", "nobody", "weasel", home=home).returncode == 9
-    assert run_cli("search", "main", "x", "--since", "yesterday", home=home).returncode == 2
-    explained = run_cli("context", "main", "--message", "Where does the badger live?", "--explain", home=home).stdout
+    assert rows["is_complete"]
+    assert "nothing matches" in run_cli("search", "main", "weasel", home=home).stdout
+    asked = ("context", "main", "--message", "Where does the badger live?")
+    explained = run_cli(*asked, "--explain", home=home).stdout
     assert "Recalled from long-term memory" in explained
-    assert "it matches the message" in explained
+    assert re.search(r"\[e1\] new: \d+\.\d\d points \(terms [^)]+\): it matches the message", explained)
+    shown = run_cli(*asked, home=home).stdout
+    assert run_cli(*asked, home=home).stdout == shown
+    if not is_served:
+        host.start()
+    context = client("user").get_context("Where does the badger live?")
+    assert context.system == shown
+    assert states(context) == {"e1": "new"}  # what the operator looked at was served to nobody
+    host.stop()
+
+
+def test_every_kind_of_recollection_is_explained(make_host: HostFactory, home: Path, client: Clients) -> None:
+    put_entry(home, "main", "e1", "The badger lives in Chicago", "places")
+    put_entry(home, "main", "e2", "The weasel lives in Denver", "places")
+    explain = ("context", "main", "--explain")
+    newest = run_cli(*explain, "--message", "Good morning!", home=home)
+    assert (newest.returncode, newest.stderr) == (0, "")
+    assert "[e1] newest: nothing matches, and the session begins: the newest entries" in newest.stdout
+    make_host().start()
+    client("user").get_context("Where does the badger live?")
+    client("user").append_turn("user", "Where does the badger live?")
+    client("user").append_turn("assistant", "In Chicago")
+    later = run_cli(*explain, "--message", "Anything else?", home=home)
+    assert (later.returncode, later.stderr) == (0, "")
+    assert "[e1] in_view: recalled for turn 1, still shown" in later.stdout
+
+
+def test_a_search_without_a_host_reads_all_files_first(home: Path) -> None:
+    for number in range(2500):  # more than a host reads before it answers
+        put_entry(home, "main", f"e{number}", f"badger number {number}")
+    found = orjson.loads(run_cli("search", "main", "2499", "--json", home=home).stdout)
+    assert (found["is_complete"], [hit["id"] for hit in found["hits"]]) == (True, ["e2499"])
+
+
+def test_what_the_operator_asks_for_wrongly_says_so_with_its_exit_code(home: Path) -> None:
+    for command in ("search", "context", "log"):
+        unknown = run_cli(command, "nobody", home=home)
+        assert (unknown.returncode, unknown.stderr) == (9, f"honeybadger-host: {home} has no group 'nobody'\n")
+        assert run_cli(command, "../etc", home=home).returncode == 2
+    assert not (home / "data/ipc/nobody").exists()
+    for wrong in (("search", "main", "x", "--since", "yesterday"), ("context", "main", "--session", "a b")):
+        assert run_cli(*wrong, home=home).returncode == 2
+    assert "global" in run_cli("search", "global", "x", home=home).stderr

@@ -45,8 +45,9 @@ FOR_TURNS = {
     "agents": {"tools"},
     "models": {"models.model", "models"},
     "ops.doctor": {"models.model", "models"},
+    "cli.memory": {"cli.explaining", "cli.terminal"},
 }
-"""Module -> what it may take besides: the host runs agents, which use their inboxes as everybody else does."""
+"""Module -> what it may take besides: the host runs agents, and both programs print results the same way."""
 
 PURE = [
     *("text.neutralise", "domain", "memory.notes", "memory.budget", "handlers.context_text", "memory.working_memory"),

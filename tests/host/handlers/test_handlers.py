@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_agent import wire
-from honeybadger_agent.wire import REQUEST_TYPES, Refusal
+from honeybadger_agent.wire import REQUEST_TYPES, GetContext, PreviewContext, Refusal
 from honeybadger_host.domain import (
     Asked,
     ChangeHandler,
@@ -342,6 +343,19 @@ def test_the_same_state_and_request_give_the_same_bytes(room: Room) -> None:
     first = orjson.dumps(room.ask("get_context", message="x", budget_tokens=40))
     assert orjson.dumps(room.ask("get_context", message="x", budget_tokens=40)) == first
     assert orjson.dumps(Room(room.home).ask("get_context", message="x", budget_tokens=40)) == first
+
+
+def test_only_the_operator_previews_what_an_agent_would_be_told(room: Room) -> None:
+    with pytest.raises(Refusal, match="preview_context is the operator's"):
+        room.ask("preview_context")
+    asked = Asked("main", "operator", "r1", "main", PreviewContext(message="Hello"))
+    preview, context = (room.table[name] for name in ("preview_context", "get_context"))
+    assert isinstance(preview, QueryHandler)
+    assert isinstance(context, QueryHandler)
+    hello = replace(asked, sender="researcher", payload=GetContext(message="Hello"))
+    assert preview.answer(asked, NOW) == context.answer(hello, NOW)
+    with pytest.raises(Refusal, match="there is no agent 'nobody'"):
+        preview.answer(replace(asked, payload=PreviewContext(agent="nobody")), NOW)
 
 
 def test_get_context_without_a_message_asks_nothing(room: Room) -> None:

@@ -21,7 +21,7 @@ from honeybadger_host.memory.entry import normalise
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search import index as index_module
 from honeybadger_host.search.corpus import Corpus
-from honeybadger_host.search.index import INDEX_FILE, Index, open_copy
+from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
 from honeybadger_host.text.neutralise import render_note
@@ -471,18 +471,6 @@ def test_the_large_groups_used_last_are_loaded_before_anybody_asks(
     assert small.warm()
     assert not small.warm()  # the other half is for what is searched
     small.close()
-
-
-def test_an_operator_searches_beside_a_host_without_touching_its_index(world: World) -> None:
-    world.entry("e1", "badger")
-    world.find("badger")
-    world.put("groups/main/memory/general/e2.json", b'{"content": "badger two"}', touch=False)
-    before = (world.home / INDEX_FILE).stat()
-    copy = open_copy(world.home, "main", max_note_bytes=1000)
-    assert copy.search("main", len) == (2, True)
-    copy.close()
-    assert (world.home / INDEX_FILE).stat() == before
-    assert world.index.search("main", len) == (1, True)
 
 
 def test_notes_over_the_limit_are_not_searched_and_that_is_said(world: World) -> None:

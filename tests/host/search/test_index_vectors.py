@@ -16,7 +16,7 @@ from honeybadger_host.domain import Asked, Turn
 from honeybadger_host.handlers.context_recall import Recaller
 from honeybadger_host.handlers.search import search_memory
 from honeybadger_host.memory.turn_log import dump_turn
-from honeybadger_host.search.index import INDEX_FILE, Index, open_copy
+from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Recall
 from tests.host.hashing import HashEmbedder
 
@@ -189,18 +189,6 @@ def test_an_index_that_is_deleted_is_embedded_anew(world: World) -> None:
     world.settle()
     assert world.index.rebuilds == 2
     assert list(world.find("car")) == ["e1"]
-
-
-def test_a_copy_answers_as_the_host_does_and_embeds_the_question_only(world: World) -> None:
-    world.entry("e1", "an automobile")
-    world.settle()
-    world.entry("e2", "the automobile again")
-    again = HashEmbedder()
-    copy = open_copy(world.home, "main", max_note_bytes=1000, embedder=again)
-    assert again.embedded == []
-    assert copy.vector_of("car") is not None
-    assert copy.unembedded == 1
-    copy.close()
 
 
 def test_a_model_that_fails_leaves_the_words_and_says_so_once(world: World) -> None:
