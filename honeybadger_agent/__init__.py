@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from honeybadger_agent.client import Client, SyncClient
-    from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
+    from honeybadger_agent.errors import AgentError, NoHome, ReplyTimeout, RequestFailed
     from honeybadger_agent.mailbox import Mailbox, new_id
 
-__all__ = ["AgentError", "Client", "Mailbox", "ReplyTimeout", "RequestFailed", "SyncClient", "new_id"]
+__all__ = ["AgentError", "Client", "Mailbox", "NoHome", "ReplyTimeout", "RequestFailed", "SyncClient", "new_id"]
 
 _MODULES = {
     "AgentError": "errors",
     "Client": "client",
     "Mailbox": "mailbox",
+    "NoHome": "errors",
     "ReplyTimeout": "errors",
     "RequestFailed": "errors",
     "SyncClient": "client",

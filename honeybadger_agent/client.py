@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from honeybadger_agent import tools, wire
 from honeybadger_agent.errors import BY_CODE, AgentError, Conflict, Invalid, NoMailbox, NotFound
 from honeybadger_agent.exchange import Exchange, OnLine
+from honeybadger_agent.home import find_home
 from honeybadger_agent.mailbox import (
     REPLIES,
     REQUESTS,
@@ -114,10 +115,11 @@ class _Clients:
         timeout_seconds: float = 10.0,
         sent: Callable[[], None] | None = None,
     ) -> None:
-        """Find the mailbox and make its folders when they are missing.
+        """Find the mailbox and make its folders when they are missing. A home is never made.
 
         Args:
-            home: home folder of the host. Default: `HONEYBADGER_HOME`, else the current folder.
+            home: home folder of the host. Default: `HONEYBADGER_HOME`, else the nearest home that is the current
+                folder or above it, else the user's default home (`honeybadger_agent.home`).
             group: default `HONEYBADGER_GROUP`, else `main`.
             sender: default `HONEYBADGER_SENDER`, else `user`.
             box: instead of these three, the sender's folder itself, as it is mounted into a container
@@ -126,30 +128,21 @@ class _Clients:
             timeout_seconds: how long to wait for a reply.
             sent: called, perhaps on another thread, when a request lies in its box: for a host in the same process.
         Raises:
+            NoHome: there is no home where it was looked for.
             NoMailbox: the folder cannot be made or written, or a name is not allowed.
             Invalid: the session is not a name the protocol allows.
         """
-        environment = os.environ
-        box = box or (environment.get("HONEYBADGER_BOX") if home is None and group is None and sender is None else None)
+        if box is None and home is None and group is None and sender is None:
+            box = os.environ.get("HONEYBADGER_BOX") or None
+        self.mailbox = _box_at(box) if box is not None else _box_in(home, group, sender)
         try:
-            self.mailbox = (
-                Mailbox(Path(box))
-                if box
-                else Mailbox.of(
-                    home or environment.get("HONEYBADGER_HOME") or ".",
-                    group or environment.get("HONEYBADGER_GROUP") or "main",
-                    sender or environment.get("HONEYBADGER_SENDER") or "user",
-                )
-            )
             self.mailbox.create()
-        except BadName as error:
-            raise NoMailbox(str(error)) from None
         except OSError as error:
             raise NoMailbox(
                 f"cannot make the mailbox {self.mailbox.root}: {error.filename}: {error.strerror}; in closed mode the "
                 f"operator makes it with `honeybadger-host sender add`, and it must be mounted writable"
             ) from error
-        self.session = _checked_session(session or environment.get("HONEYBADGER_SESSION") or "main")
+        self.session = _checked_session(_named(session, "SESSION", "main"))
         self.timeout_seconds = timeout_seconds
         self._sent = sent
 
@@ -379,6 +372,36 @@ def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:
     except ValidationError as error:
         why = wire.refusal_of(error, "result.").message
         raise AgentError(f"the reply to {reply.id} is not a {model.__name__}: {why}") from None
+
+
+def _box_in(home: str | os.PathLike[str] | None, group: str | None, sender: str | None) -> Mailbox:
+    """Return the mailbox of a sender in a home. Raises `NoHome`, `NoMailbox`."""
+    try:
+        return Mailbox.of(find_home(home), _named(group, "GROUP", "main"), _named(sender, "SENDER", "user"))
+    except BadName as error:
+        raise NoMailbox(str(error)) from None
+
+
+def _box_at(box: str | os.PathLike[str]) -> Mailbox:
+    """Return the mailbox that is a folder. Raises `NoMailbox`: it is not there, or has other things in it."""
+    root = Path(box)
+    why = "it is empty"
+    if os.fspath(box):
+        try:
+            if (root / REQUESTS).is_dir() or not os.listdir(root):
+                return Mailbox(root)
+            why = f"it has other files and no {REQUESTS}/"
+        except OSError as error:
+            why = error.strerror or "it cannot be read"
+    raise NoMailbox(
+        f"{os.fspath(box)!r} is not a mailbox: {why}. Mount the sender's folder there: data/ipc/<group>/<sender> below "
+        f"the home folder"
+    )
+
+
+def _named(given: str | None, variable: str, default: str) -> str:
+    """Return a name that was given, else the environment's. An empty argument is not taken for none."""
+    return os.environ.get(f"HONEYBADGER_{variable}") or default if given is None else given
 
 
 def _said(content: str, sender: str | None, agent: str | None) -> Chat:

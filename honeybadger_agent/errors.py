@@ -3,6 +3,7 @@
 AgentError
 ├── ReplyTimeout       no reply in time; the request may still be served: ask again with the same id
 ├── NoMailbox          the folder is not there, or not ours to write or read
+│   └── NoHome         the folder that was named, or found, is not the home of a host; nothing was made
 ├── CommandFailed      a command of the memory tool; its message is for the model, `.code` says which error it was
 └── RequestFailed      refused, mostly by the host; `.code`, `.field`, `.retry_after_seconds`
     ├── Invalid        the request is wrong: correct it
@@ -26,6 +27,10 @@ class AgentError(Exception):
 
 class NoMailbox(AgentError):
     """The mailbox cannot be used."""
+
+
+class NoHome(NoMailbox):
+    """There is no home where it was looked for."""
 
 
 class ReplyTimeout(AgentError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
@@ -81,8 +81,8 @@ INSTRUCTIONS: Final = (
 """What a client may put into the system text of its model."""
 
 
-def serve(client: Client) -> None:
-    """Serve MCP on standard input and output until the input ends. The host need not run yet."""
+def serve(client: Client | Callable[[], Client]) -> None:
+    """Serve MCP on standard input and output until the input ends. The host need not run yet, nor its home be there."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Ctrl-C waits for the thread that waits for input
     sys.unraisablehook = _unraisable
     try:
@@ -101,7 +101,7 @@ def _unraisable(what: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(what)
 
 
-async def _serve(client: Client) -> None:
+async def _serve(client: Client | Callable[[], Client]) -> None:
     server = made_server(Memory(client))
     async with stdio_server() as (received, sent):
         await server.run(received, sent, server.create_initialization_options())

@@ -17,7 +17,8 @@ from tests.hosting import HostProcess, RawSender
 
 @pytest.fixture(autouse=True)
 def _frozen_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away what the caller's shell says about Honeybadger and systemd."""
+    """Take away what the caller's shell says about Honeybadger and systemd, and the caller's default home."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/config")
     for name in list(os.environ):
         if name.upper().startswith("HONEYBADGER_") or name in ("NOTIFY_SOCKET", "WATCHDOG_USEC"):
             monkeypatch.delenv(name)

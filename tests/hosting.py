@@ -36,7 +36,7 @@ def patched(source: str) -> list[str]:
 
 def frozen_environment(**more: str) -> dict[str, str]:
     """Return an environment in which nothing of the caller's settings is left."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "XDG_CONFIG_HOME") if name in os.environ}
     return {**kept, "LANG": "C.UTF-8", "TZ": "Asia/Kathmandu", **more}
 
 

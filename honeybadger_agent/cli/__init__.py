@@ -20,7 +20,7 @@ exit codes:
   0  done
   1  refused, by the host or before anything was sent; the code is in the message
   2  wrong usage
-  3  no mailbox: the folder cannot be used, or the name of a group or sender is not allowed
+  3  no home or no mailbox: the folder cannot be used, or the name of a group or sender is not allowed
   4  no reply in time; the request may still be served: ask again with the same --id
 """
 _WHERE = """\
@@ -79,7 +79,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     where = _Parser(add_help=False, argument_default=argparse.SUPPRESS)  # before or after the command
     place = where.add_argument_group("where", _WHERE)
-    place.add_argument("--home", metavar="DIR", help="home folder of the host; else the current folder")
+    place.add_argument("--home", metavar="DIR", help="home folder of the host; else the one you are in, else yours")
     place.add_argument("--group", metavar="NAME", help="else main")
     place.add_argument("--sender", metavar="NAME", help="who asks; else user")
     place.add_argument("--session", metavar="NAME", type=_session, help="the conversation; else main")

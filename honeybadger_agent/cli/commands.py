@@ -6,6 +6,7 @@ Apart from it, so that `--help` and a wrong argument do not wait for the models 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import sys
 import time
@@ -19,7 +20,7 @@ from honeybadger_agent.cli.chat_answer import Showing, interrupted
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
 from honeybadger_agent.cli.terminal import Screen, complain, json_shown, shown, takes_styles
 from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
-from honeybadger_agent.errors import AgentError
+from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ChatResult, StreamLine
@@ -157,7 +158,14 @@ def _mcp(options: Mapping[str, Any]) -> None:
             f"mcp needs the extra of this name ({error}): pip install 'honeybadger-agent[mcp]', or with the host "
             f"'honeybadger-host[mcp]'"
         ) from None
-    serve(Client(**_place(options)))
+    place = _place(options)
+    client: Client | Callable[[], Client]
+    try:
+        client = Client(**place)
+    except NoHome as error:  # ended here, a program would only say "failed": each call says why, and looks again
+        complain(str(error))
+        client = functools.partial(Client, **place)
+    serve(client)
 
 
 def _ping(options: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ Shared by the MCP server and the tools of a turn, so that a model meets the same
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -33,15 +33,18 @@ OFFERED: Final[Mapping[str, str]] = {
 _MOST_UNANSWERED: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Memory:
     """One sender's way to the host, and the changes it has no answer to.
+
+    Args:
+        client: or what makes one, asked for with every call until it does.
 
     A model cannot name the id of a request. So the ids of changes that were not answered are kept: the same call
     again asks with the same id, and is never applied twice.
     """
 
-    client: Client
+    client: Client | Callable[[], Client]
     unanswered: dict[tuple[str, str], str] = field(default_factory=dict)
 
     async def ask(self, call: Call[ResultT], request_id: str | None = None) -> ResultT:
@@ -52,12 +55,14 @@ class Memory:
         """
         import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
 
+        client = self.client if isinstance(self.client, Client) else self.client()
+        self.client = client
         if not wire.REQUEST_TYPES[call.type_name].changes:
-            return await self.client.call(call, request_id=request_id)
+            return await client.call(call, request_id=request_id)
         same = (call.type_name, call.payload.model_dump_json(exclude_none=True))
         request_id = self.unanswered.pop(same, None) or request_id or new_id()
         try:
-            return await self.client.call(call, request_id=request_id)
+            return await client.call(call, request_id=request_id)
         except (ReplyTimeout, NoMailbox, asyncio.CancelledError):
             self.unanswered[same] = request_id
             if len(self.unanswered) > _MOST_UNANSWERED:

@@ -58,6 +58,7 @@ def init(
     group: Annotated[str, typer.Option(help="The first group.")] = "main",
 ) -> None:
     """Make a home folder, ready to run. What exists is not touched."""
+    from honeybadger_agent.home import default_file, register_home
     from honeybadger_host.storage.home import make_home
 
     made = make_home(folder, group)
@@ -65,6 +66,12 @@ def init(
         print(f"made {path}")
     if not made:
         print(f"{folder} is a home already")
+    try:
+        default = register_home(folder)
+    except OSError as error:
+        print(f"it is not registered as your default home: {error.strerror or error}")
+    else:
+        print(f"your default home is {default}, as {default_file()} says")
     print(f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {folder}")
 
 

@@ -49,8 +49,9 @@ def restore(
     """Make a home from a backup, after checking all of it. Exit code 1 when the doctor finds a problem with it."""
     from honeybadger_host.ops.doctor import examine
     from honeybadger_host.ops.restore import restore as restore_
+    from honeybadger_host.settings import environment_home
 
-    folder = home_of(home)
+    folder = (home or environment_home() or Path()).absolute()  # never one that was only found: it is replaced
     restored = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
     if restored.aside is not None:
         print(f"what was there is in {restored.aside}")

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from honeybadger_host.errors import SettingsError
+from honeybadger_host.errors import HomeError, SettingsError
 from honeybadger_host.text.time_stamps import time_stamp
 
 if TYPE_CHECKING:
     pass
 
 Home = Annotated[
-    Path | None, typer.Option("--home", help="Home folder; default HONEYBADGER_HOME, else the current folder.")
+    Path | None,
+    typer.Option("--home", help="Home folder; default HONEYBADGER_HOME, else the one you are in, else yours."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overrides = Annotated[
@@ -26,10 +27,18 @@ Overrides = Annotated[
 
 
 def home_of(given: Path | None) -> Path:
-    """Return the home a command is about."""
+    """Return the home a command is about: the one that is named, else as clients find it. Raises HomeError."""
+    from honeybadger_agent.errors import NoHome
+    from honeybadger_agent.home import find_home
     from honeybadger_host.settings import environment_home
 
-    return (given or environment_home() or Path()).absolute()
+    named = given or environment_home()
+    if named is None and not Path("groups").is_dir():  # enough for a host, though not for who looks for one
+        try:
+            named = find_home()
+        except NoHome as error:
+            raise HomeError(str(error)) from None
+    return (named or Path()).absolute()
 
 
 def flags_of(overrides: list[str] | None) -> dict[str, Any]:

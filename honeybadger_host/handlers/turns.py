@@ -213,9 +213,15 @@ async def _turn(
 
 def _client(room: TurnRoom, asked: Asked, agent: Agent) -> Client:
     """Return the way of an agent into its own box. Raises AgentError."""
-    box = Mailbox.of(room.desk.home, asked.group, agent.id).root
+    home = room.desk.home
+    box = str(Mailbox.of(home, asked.group, agent.id).root)
     return Client(
-        box=box, session=asked.session, timeout_seconds=_TOOL_SECONDS, sent=lambda: room.desk.look_into(str(box))
+        home,
+        asked.group,
+        agent.id,
+        session=asked.session,
+        timeout_seconds=_TOOL_SECONDS,
+        sent=lambda: room.desk.look_into(box),
     )
 
 

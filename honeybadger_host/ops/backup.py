@@ -74,7 +74,7 @@ def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
         HostError: something cannot be read, or the archive cannot be written.
     """
     if not any((home / part).is_dir() for part in PARTS):
-        raise HomeError(f"{home} is no Honeybadger home: choose another with --home")
+        raise HomeError(f"{home} is not a Honeybadger home: choose another with --home")
     if os.path.lexists(target):
         raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")
     for part in PARTS:

@@ -62,7 +62,7 @@ def check_home(home: Path) -> None:
         raise HomeError(f"{home} is not a folder: make a home with `honeybadger-host init {home}`")
     if not (home / CONFIG_FILE).exists() and not (home / "groups").is_dir():
         raise HomeError(
-            f"{home} is no Honeybadger home (it has no {CONFIG_FILE} and no groups/): choose another with --home, "
+            f"{home} is not a Honeybadger home: {CONFIG_FILE} and groups/ are missing; choose another with --home, "
             f"or make it one with `honeybadger-host init {home}`"
         )
     try:

@@ -149,6 +149,7 @@ def test_ping_says_who_answers(host: HostProcess, shell: Shell) -> None:
 
 def test_a_container_says_its_box_only(host: HostProcess, home: Path, shell: Shell) -> None:
     box = Mailbox.of(home, "main", "cook").root
+    box.mkdir(parents=True)
     assert shell.bare("remember", "x", "--box", str(box)).code == 0
     assert "(cook, " in (home / "groups/main/MEMORY.md").read_text()
 
@@ -214,7 +215,10 @@ def test_standard_input_that_is_not_utf_8_is_wrong_usage(shell: Shell) -> None:
 
 def test_no_mailbox_is_code_3(home: Path, shell: Shell) -> None:
     assert_complains(shell("ping", "--group", "a/b"), 3, "group 'a/b' is not a name")
-    assert_complains(shell("ping", "--home", str(home / "config/honeybadger.toml")), 3, "cannot make the mailbox")
+    assert_complains(shell("ping", "--home", str(home / "config")), 3, "is not a Honeybadger home")
+    assert_complains(shell("ping", "--sender", ""), 3, "sender '' is not a name")
+    (home / "data/ipc/main").write_text("")
+    assert_complains(shell("ping"), 3, "cannot make the mailbox")
 
 
 def test_a_timeout_is_code_4_and_the_same_command_with_its_id_is_safe(
@@ -250,7 +254,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 def test_the_help_documents_every_exit_code() -> None:
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for line in ("0  done", "1  refused", "2  wrong usage", "3  no mailbox", "4  no reply in time"):
+    for line in ("0  done", "1  refused", "2  wrong usage", "3  no home or no mailbox", "4  no reply in time"):
         assert f"\n  {line}" in done.stdout
 
 

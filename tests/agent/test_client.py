@@ -378,18 +378,18 @@ def test_a_reply_that_is_none_is_an_error_of_ours_that_does_not_show_it(
 # ---------------------------------------------------------------------------------------------------------- no mailbox
 
 
-def test_a_mailbox_that_cannot_be_made_is_said_with_its_path(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+def test_a_mailbox_that_cannot_be_made_is_said_with_its_path(home: Path) -> None:
+    (home / "data/ipc/main").write_text("")
     for kind in (Client, SyncClient):
-        with pytest.raises(NoMailbox, match=r"^cannot make the mailbox .*/file/data/ipc/main/user: .* sender add"):
-            kind(tmp_path / "file")
+        with pytest.raises(NoMailbox, match=r"^cannot make the mailbox .*/home/data/ipc/main/user: .* sender add"):
+            kind(home)
 
 
 @pytest.mark.parametrize(("group", "sender"), [("a/b", "user"), ("main", "../user"), ("global", "user"), ("main", "é")])
-def test_a_name_that_is_not_allowed_makes_no_folder(tmp_path: Path, group: str, sender: str) -> None:
+def test_a_name_that_is_not_allowed_makes_no_folder(home: Path, group: str, sender: str) -> None:
     with pytest.raises(NoMailbox, match=f"'{group if group != 'main' else sender}'"):
-        SyncClient(tmp_path, group, sender)
-    assert names_in(tmp_path) == []
+        SyncClient(home, group, sender)
+    assert names_in(home / "data/ipc") == []
 
 
 def test_a_mailbox_that_went_away_is_said_and_nothing_was_sent(mailbox: Mailbox) -> None:
@@ -443,9 +443,11 @@ def test_a_payload_that_is_not_json_is_refused_before_anything_is_sent(mailbox: 
 # --------------------------------------------------------------------------------------------------------- environment
 
 
-def test_the_environment_says_where_and_who(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_says_where_and_who(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    assert SyncClient().mailbox.root == home / "data/ipc/main/user"
     monkeypatch.chdir(tmp_path)
-    assert SyncClient().mailbox.root == Path("data/ipc/main/user")
+    (tmp_path / "box").mkdir()
     for name, value in (("HOME", "home"), ("GROUP", "kitchen"), ("SENDER", "cook"), ("SESSION", "dinner")):
         monkeypatch.setenv(f"HONEYBADGER_{name}", value)
     client = SyncClient()
@@ -455,13 +457,14 @@ def test_the_environment_says_where_and_who(tmp_path: Path, monkeypatch: pytest.
     assert names_in(tmp_path / "box") == sorted(FOLDERS)
 
 
-def test_an_argument_beats_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_argument_beats_the_environment(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "box").mkdir()
     for name in ("HOME", "GROUP", "SENDER", "SESSION", "BOX"):
         monkeypatch.setenv(f"HONEYBADGER_{name}", str(tmp_path / "x" / "elsewhere"))
-    client = SyncClient(tmp_path, "kitchen", "cook", session="dinner")
-    assert (client.mailbox, client.session) == (Mailbox.of(tmp_path, "kitchen", "cook"), "dinner")
+    client = SyncClient(home, "kitchen", "cook", session="dinner")
+    assert (client.mailbox, client.session) == (Mailbox.of(home, "kitchen", "cook"), "dinner")
     assert SyncClient(box=tmp_path / "box", session="dinner").mailbox.root == tmp_path / "box"
-    assert sorted(names_in(tmp_path)) == ["box", "data"]
+    assert sorted(names_in(tmp_path)) == ["box", "home"]
 
 
 def test_a_session_of_the_environment_is_checked(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import inspect
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from honeybadger_agent import SyncClient, tools, wire
 from honeybadger_agent.mcp_server import FILES, OVERWRITING, SETTLED, made_server
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import ALIASES, OFFERED, WITHHELD, Memory
+from honeybadger_host.storage.home import make_home
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.conftest import HostFactory
@@ -181,6 +183,24 @@ async def test_a_call_without_a_host_says_so_and_the_same_call_again_is_applied_
     assert [memory.count(said) for said in ("Ann likes chess", "Bob likes go", "Cem likes shogi")] == [1, 1, 1]
 
 
+async def test_without_a_home_every_call_says_so_at_once_until_there_is_one(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with served(home) as client:
+        began = time.monotonic()
+        assert [tool.name for tool in (await client.list_tools()).tools]
+        refused = await client.call_tool("save_memory", {"content": "Ann likes chess"})
+        assert code(refused) == "no_mailbox"
+        assert f"{str(home)!r} is not a Honeybadger home: there is no such folder. Name a home" in text(refused)
+        with pytest.raises(MCPError, match="there is no such folder"):
+            await resource(client, "context")
+        assert time.monotonic() - began < 5
+        assert not home.exists()
+        make_home(home)
+        with HostProcess(home) as host:
+            host.start()
+            assert not (await client.call_tool("save_memory", {"content": "Ann likes chess"})).is_error
+
+
 async def test_a_change_whose_reply_was_late_is_not_applied_again_by_the_same_call(
     home: Path, make_host: HostFactory
 ) -> None:
@@ -322,8 +342,8 @@ def test_a_mailbox_that_cannot_be_is_said_before_anything_is_served(home: Path) 
 
 
 @pytest.fixture
-def listing(tmp_path: Path) -> Callable[[], Client]:
-    return lambda: Client(made_server(Memory(AgentClient(tmp_path, "main", "claude"))))
+def listing(home: Path) -> Callable[[], Client]:
+    return lambda: Client(made_server(Memory(AgentClient(home, "main", "claude"))))
 
 
 def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result() -> None:

@@ -105,11 +105,12 @@ async def test_a_long_result_is_cut_and_says_so(host: HostProcess, home: Path) -
 async def test_without_a_host_the_model_is_told_and_the_same_call_again_is_the_same_request(
     mailbox: Mailbox, answering: Answering
 ) -> None:
-    tools = MemoryTools(Client(box=mailbox.root, timeout_seconds=0.05), "turn-1")
+    client = Client(box=mailbox.root, timeout_seconds=0.05)
+    tools = MemoryTools(client, "turn-1")
     note = call("update_memory", content="dark mode")
     first = await tools.run(note, "1.0")
     assert (first.ok, first.content.partition(":")[0]) == (False, "no_reply")
-    tools._memory.client.timeout_seconds = 20
+    client.timeout_seconds = 20
     with answering(lambda _: {"ok": True, "seq": 1, "result": {"file": "MEMORY.md", "section": "Notes"}}) as met:
         second = await tools.run(note, "2.0")
     assert second.ok

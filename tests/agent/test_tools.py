@@ -16,12 +16,12 @@ from honeybadger_agent import AgentError, ReplyTimeout, SyncClient, tools, wire
 from honeybadger_agent.errors import BY_CODE, Invalid, RequestFailed, TooLarge
 
 
-def test_update_memory_tool_writes_ipc_file_with_correct_payload(tmp_path: Path) -> None:
+def test_update_memory_tool_writes_ipc_file_with_correct_payload(home: Path) -> None:
     """Seed HB, test plan, item 1. The agent's id is the folder the file lies in; nobody serves it here."""
-    client = SyncClient(tmp_path, "main", "researcher", timeout_seconds=0.01)
+    client = SyncClient(home, "main", "researcher", timeout_seconds=0.01)
     with pytest.raises(ReplyTimeout) as late:
         client.update_memory("User prefers dark mode", "Preferences")
-    [written] = (tmp_path / "data/ipc/main/researcher/requests").iterdir()
+    [written] = (home / "data/ipc/main/researcher/requests").iterdir()
     assert written.name == f"{late.value.request_id}.json"
     request = orjson.loads(written.read_bytes())
     assert request.pop("sent_at").endswith("Z")

@@ -46,7 +46,7 @@ def test_every_command_of_the_tour_prints_what_the_page_says(tmp_path: Path) -> 
     run = subprocess.run(
         ["bash", "-c", script + 'kill -9 "$host" 2>/dev/null; true'],
         cwd=tmp_path,
-        env=environment | {"PATH": f"{BIN}:{os.environ['PATH']}"},
+        env=environment | {"PATH": f"{BIN}:{os.environ['PATH']}", "XDG_CONFIG_HOME": str(tmp_path / "config")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -34,7 +34,7 @@ UPWARD = {
 }
 """Imports that still go up. This set only shrinks."""
 
-FROM_AGENT = {"wire", "mailbox"}
+FROM_AGENT = {"wire", "mailbox", "home"}
 """What the host may take from the agents' package."""
 FOR_TURNS = {
     "handlers": {"turn.orchestrator"},
@@ -46,6 +46,7 @@ FOR_TURNS = {
     "models": {"models.model", "models"},
     "ops.doctor": {"models.model", "models"},
     "cli.memory": {"cli.explaining", "cli.terminal"},
+    "cli.options": {"errors"},
 }
 """Module -> what it may take besides: the host runs agents, and both programs print results the same way."""
 

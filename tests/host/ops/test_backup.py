@@ -235,7 +235,7 @@ def test_a_backup_is_not_made_inside_of_what_it_packs(full_home: Path) -> None:
 
 
 def test_a_folder_that_is_no_home_is_not_packed(tmp_path: Path) -> None:
-    with pytest.raises(HomeError, match="is no Honeybadger home"):
+    with pytest.raises(HomeError, match="is not a Honeybadger home"):
         back_up(tmp_path, tmp_path / "b.tar.gz", now=NOW)
     assert os.listdir(tmp_path) == []
 

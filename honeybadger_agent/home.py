@@ -1,0 +1,123 @@
+"""Where the host's home folder is: named, above the current folder, or the user's default. Standard library only.
+
+Clients look for it and never make one. `honeybadger-host init` registers the user's default home.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from honeybadger_agent.errors import NoHome
+
+HOME_VARIABLE: Final = "HONEYBADGER_HOME"
+MARKS: Final = ("config/honeybadger.toml", "data/host.lock")
+"""Files that only a home has: its settings, and what a host leaves that has served it.
+
+The second is for senders of other users, who may not look into `config/`.
+"""
+
+
+def find_home(given: str | os.PathLike[str] | None = None) -> Path:
+    """Return the home: `given`, else `HONEYBADGER_HOME`, else the nearest one above, else the user's default.
+
+    Raises NoHome: what was looked at, and what to do now.
+    """
+    named = os.environ.get(HOME_VARIABLE) if given is None else os.fspath(given)
+    if given is not None or named:
+        folder = Path(named or "")
+        if not named or _mark_of(folder) is None:
+            where = f"{HOME_VARIABLE} is {named}, which" if given is None else f"{str(named)!r}"
+            raise NoHome(f"{where} is not a Honeybadger home: {_why_not(folder, named)}. {_advice(named)}")
+        return folder
+    above = home_above(Path.cwd())
+    if above is not None:
+        return above
+    file = default_file()
+    default = default_home()
+    if default is None or _mark_of(default) is None:
+        said = "names no folder" if default is None else f"names {default}, which is not one"
+        known = said if file is not None and file.is_file() else "is not there"
+        raise NoHome(
+            f"no Honeybadger home was found: neither --home nor {HOME_VARIABLE} names one, {Path.cwd()} is not one "
+            f"and not in one, and {file or 'the file of your default home'} {known}. {_advice(None)}"
+        )
+    return default
+
+
+def home_above(folder: Path) -> Path | None:
+    """Return the nearest home that is `folder` or above it. Raises NoHome: that one is another user's.
+
+    Whoever may write to a folder above, such as /tmp, could else collect what others remember.
+    """
+    for candidate in (folder, *folder.parents):
+        if (mark := _mark_of(candidate)) is not None:
+            owner = mark.stat().st_uid
+            if owner not in (os.geteuid(), 0):
+                raise NoHome(
+                    f"{candidate} is a Honeybadger home of another user (uid {owner}): name it with --home or "
+                    f"{HOME_VARIABLE} if you mean it"
+                )
+            return candidate
+    return None
+
+
+def default_file() -> Path | None:
+    """Return the file that names the user's default home; None: the user has no folder for it."""
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    if not config.startswith("/"):
+        user = os.environ.get("HOME", os.path.expanduser("~"))  # without HOME what the system's list of users says
+        if not user.startswith("/"):
+            return None
+        config = os.path.join(user, ".config")
+    return Path(config, "honeybadger", "home")
+
+
+def default_home() -> Path | None:
+    """Return what the user's default home is said to be; None: nothing that can be read."""
+    try:
+        named = (default_file() or Path()).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return Path(named) if named.startswith("/") else None
+
+
+def register_home(home: Path) -> Path:
+    """Make a home the user's default, unless another one is; return the default. Raises OSError."""
+    default = default_home()
+    if default is not None and _mark_of(default) is not None:
+        return default
+    file = default_file()
+    if file is None:
+        raise FileNotFoundError("you have no folder for it: neither XDG_CONFIG_HOME nor HOME is set")
+    home = home.absolute()
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = file.with_name(f"{file.name}.{os.getpid()}")
+    temporary.write_text(f"{home}\n", encoding="utf-8")
+    temporary.replace(file)
+    return home
+
+
+def _mark_of(folder: Path) -> Path | None:
+    """Return a file that shows that a folder is a home; None: it is not one, as far as we may look."""
+    return next((folder / mark for mark in MARKS if os.path.isfile(folder / mark)), None)
+
+
+def _why_not(folder: Path, named: str | None) -> str:
+    if not named:
+        return "it is empty"
+    try:
+        os.stat(folder / MARKS[0])
+    except FileNotFoundError:
+        return f"{MARKS[0]} is missing" if folder.is_dir() else "there is no such folder"
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "strerror", None) or error)
+    return f"{MARKS[0]} is not a file"
+
+
+def _advice(named: str | None) -> str:
+    return (
+        f"Name a home with --home (in a program: home=) or {HOME_VARIABLE}, or make one: "
+        f"`honeybadger-host init {named or '~/memory'}`"
+    )

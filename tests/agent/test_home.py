@@ -1,0 +1,151 @@
+"""A client looks for a home and never makes one: how it looks, what it says, what stays untouched."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from honeybadger_agent import Client, NoHome, SyncClient
+from honeybadger_agent.errors import NoMailbox
+from honeybadger_agent.home import default_file, default_home, find_home, register_home
+from honeybadger_host.storage.home import make_home
+from tests.hosting import HostProcess, run_cli
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Somebody's project, in which the caller stands; the caller has no default home yet."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return folder
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("kind", [Client, SyncClient])
+def test_a_client_in_somebodys_project_says_at_once_that_there_is_no_home_and_makes_nothing(
+    project: Path, tmp_path: Path, kind: type[Client | SyncClient]
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(NoHome) as refused:
+        kind()
+    assert time.monotonic() - began < 2
+    said = str(refused.value)
+    for part in ("--home", "HONEYBADGER_HOME", str(project), f"{tmp_path}/config/honeybadger/home", "honeybadger-host"):
+        assert part in said
+    assert files_below(tmp_path) == ["project"]
+
+
+def test_a_home_that_is_named_and_is_not_one_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoHome, match=r"nowhere' is not a Honeybadger home: there is no such folder"):
+        SyncClient(tmp_path / "nowhere")
+    with pytest.raises(NoHome, match=r"project' is not a Honeybadger home: config/honeybadger.toml is missing"):
+        SyncClient(tmp_path / "project")
+    with pytest.raises(NoHome, match=r"'' is not a Honeybadger home: it is empty"):
+        SyncClient("")
+    monkeypatch.setenv("HONEYBADGER_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(NoHome, match=r"HONEYBADGER_HOME is .*nowhere, which is not a Honeybadger home"):
+        SyncClient()
+    with pytest.raises(NoHome, match="null byte"):
+        SyncClient("a\0b")
+    assert files_below(tmp_path) == ["project"]
+
+
+def test_a_home_is_found_from_a_folder_inside_it_and_before_the_default_one(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    make_home(other)
+    assert register_home(other) == other
+    assert find_home() == other
+    monkeypatch.chdir(home / "groups" / "main")
+    assert find_home() == home
+    monkeypatch.setenv("HONEYBADGER_HOME", str(other))
+    assert find_home() == other
+    assert find_home(home) == home
+
+
+def test_a_home_above_that_belongs_to_somebody_else_is_not_taken_for_ours(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may write to a folder above, such as /tmp, could collect what others remember."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a file away")
+    os.chown(home / "config/honeybadger.toml", 12345, -1)
+    monkeypatch.chdir(home / "groups")
+    with pytest.raises(NoHome, match=r"home is a Honeybadger home of another user \(uid 12345\): name it"):
+        find_home()
+    assert find_home(home) == home
+
+
+def test_init_registers_the_first_home_as_the_default_and_keeps_it_while_it_is_one(
+    project: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert f"your default home is {first}, as {default_file()} says" in run_cli("init", first).stdout
+    assert f"your default home is {first}, as" in run_cli("init", second).stdout
+    assert find_home() == first
+    first.rename(tmp_path / "moved")
+    with pytest.raises(NoHome, match=f"names {first}, which is not one"):
+        find_home()
+    assert f"your default home is {second}, as" in run_cli("init", second).stdout
+    assert find_home() == second
+    assert files_below(project) == []
+
+
+@pytest.mark.parametrize("said", [b"", b"\xff\xfe", b"relative/folder", b"\n\n"])
+def test_a_default_home_that_cannot_be_read_is_none(tmp_path: Path, said: bytes) -> None:
+    file = tmp_path / "config/honeybadger/home"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(said)
+    assert default_home() is None
+    with pytest.raises(NoHome, match="names no folder"):
+        find_home()
+
+
+def test_a_user_without_a_folder_of_their_own_is_told_so_and_init_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/config")
+    made = run_cli("init", tmp_path / "home")
+    assert made.returncode == 0
+    assert "it is not registered as your default home: Not a directory" in made.stdout
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", "")
+    assert default_file() is None
+    with pytest.raises(NoHome, match="the file of your default home is not there"):
+        find_home()
+
+
+def test_the_hosts_commands_find_the_default_home_and_none_makes_one(project: Path, tmp_path: Path) -> None:
+    lost = run_cli("status")
+    assert (lost.returncode, "no Honeybadger home was found" in lost.stderr) == (4, True)
+    run_cli("init", tmp_path / "home")
+    assert f"no host serves {tmp_path / 'home'}" in run_cli("status").stderr
+    assert files_below(project) == []
+
+
+def test_an_empty_name_is_refused_and_not_taken_for_the_default(home: Path) -> None:
+    for names in ({"group": ""}, {"sender": ""}):
+        with pytest.raises(NoMailbox, match=r"^(group|sender) '' is not a name"):
+            SyncClient(home, **names)  # type: ignore[arg-type]
+    assert not (home / "data/ipc/main").exists()
+
+
+def test_a_box_must_be_mounted_and_be_one(home: Path, tmp_path: Path, project: Path, host: HostProcess) -> None:
+    """In a container the sender's folder is all there is: no home is looked for."""
+    (project / "main.py").touch()
+    for box, why in ((tmp_path / "gone", "No such file"), (project, "it has other files"), ("", "it is empty")):
+        with pytest.raises(NoMailbox, match=f"is not a mailbox: {why}"):
+            SyncClient(box=box)
+    assert files_below(project) == ["main.py"]
+    box = home / "data/ipc/main/cook"
+    box.mkdir(parents=True)
+    assert SyncClient(box=box).update_memory("Soup").file == "MEMORY.md"
