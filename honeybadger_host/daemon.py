@@ -101,7 +101,6 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
             index = Index(
                 home,
                 home / INDEX_FILE,
-                max_note_bytes=settings.memory.max_group_file_bytes,
                 max_memory_bytes=settings.recall.max_memory_bytes,
                 embedder=embedder_of(settings),
                 process=ReadingProcess(home) if settings.recall.reading_process else None,

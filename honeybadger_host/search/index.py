@@ -54,6 +54,9 @@ _AT_ONCE: Final = 512
 """Files read and written at once: about 30 ms, for which a search of the group may wait."""
 _NOW: Final = 2000
 """So many changed files are read before a search is answered; beyond that they are read in the background (0.2 s)."""
+_PARTS_NOW: Final = 16
+"""So often is read before a search is answered, each time at most `_AT_ONCE` files or 256 KiB: the rest of a
+MEMORY.md of many MiB comes in the background."""
 _WORTH_A_PROCESS: Final = 2000
 """Files that wait for which another process is started: it takes 0.2 s, as long as reading these."""
 _ASKED_AT_ONCE: Final = 2
@@ -117,7 +120,6 @@ class Index:
 
     Args:
         path: the database; None keeps it in memory.
-        max_note_bytes: of MEMORY.md and HISTORY.md; a larger one is not searched.
         max_memory_bytes: of corpora; the least recently searched leave first.
         embedder: gives texts their vectors; None ranks by words alone, and keeps the vectors that are there.
         process: reads files when thousands wait; None: all are read by the threads that ask.
@@ -128,7 +130,6 @@ class Index:
         home: Path,
         path: Path | None,
         *,
-        max_note_bytes: int,
         max_memory_bytes: int,
         embedder: Embedder | None = None,
         process: ReadingProcess | None = None,
@@ -147,7 +148,7 @@ class Index:
         self._groups_lock = threading.Lock()
         self._db = IndexFile(path, self._emptied)
         """Used after a group's lock is taken, never before one."""
-        self._writer = IndexWriter(home, self._db, max_note_bytes, wall_ns)
+        self._writer = IndexWriter(home, self._db, wall_ns)
         self.lookups = Lookups(self._db)
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder, self._tell_vectors)
         self._count()
@@ -337,9 +338,9 @@ class Index:
                 self.compare(group)
                 is_compared = True
             state.fresh.update({file: None for file, sent in list(state.sent.items()) if sent.is_fresh})
-            left = _NOW
-            while state.fresh and left > 0:
-                left -= self._read(group, state, state.fresh)
+            for _ in range(_PARTS_NOW):
+                if state.fresh:
+                    self._read(group, state, state.fresh)
             return is_compared and not (state.fresh or state.backlog or state.sent)
 
     def _changed(self, group: str) -> list[str]:
@@ -368,8 +369,8 @@ class Index:
             changed += [file for (file,) in indexed_files if file not in there]
         return changed
 
-    def _read(self, group: str, state: _Group, queue: dict[str, None]) -> int:
-        """Index some of the files that wait in `queue`; return how many. The group's lock is held."""
+    def _read(self, group: str, state: _Group, queue: dict[str, None]) -> None:
+        """Index some of the files that wait in `queue`. The group's lock is held."""
         files = list(itertools.islice(queue, _AT_ONCE))
         for file in files:
             queue.pop(file, None)  # before it is read: whoever touches it meanwhile puts it in again
@@ -380,7 +381,6 @@ class Index:
             queue.update(dict.fromkeys(files))
             raise
         queue.update(dict.fromkeys(left))
-        return len(files)
 
     def _take(
         self,

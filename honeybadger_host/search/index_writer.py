@@ -22,16 +22,11 @@ _MOST_GROWN: Final = 32
 
 
 class IndexWriter:
-    """Writes what files say. For one group by one thread at a time.
+    """Writes what files say. For one group by one thread at a time."""
 
-    Args:
-        max_note_bytes: of MEMORY.md and HISTORY.md; a larger one is not searched.
-    """
-
-    def __init__(self, home: Path, db: IndexFile, max_note_bytes: int, wall_ns: Callable[[], int]) -> None:
+    def __init__(self, home: Path, db: IndexFile, wall_ns: Callable[[], int]) -> None:
         self._home = home
         self._db = db
-        self._max_note_bytes = max_note_bytes
         self._wall_ns = wall_ns
         self._grown: dict[str, tuple[int, Grown]] = {}
         """Large file of notes -> how it was read, and for which generation of the database."""
@@ -70,11 +65,9 @@ class IndexWriter:
         changes.glossary = glossary
         if not self._write(group, changes, generation):
             return Changes(), files
-        for file in files:
-            self._grown.pop(file, None)
         self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
-        for file in list(self._grown)[:-_MOST_GROWN]:
-            self._grown.pop(file, None)
+        for file in [file for file, (_, grown) in self._grown.items() if grown.left is None][:-_MOST_GROWN]:
+            del self._grown[file]
         return changes, left
 
     def _look(
@@ -82,12 +75,11 @@ class IndexWriter:
     ) -> tuple[Changes, list[str]]:
         """Read files of a group that were not read yet; return what they change, and which of them are not done."""
         known = self.known(files)
-        grown = {file: self._grown_of(file, generation) for file in files}
+        grown = {file: self._taken_grown(file, generation) for file in files}
         whole = [each.number for file, each in known.items() if grown[file] is None and not file.endswith(".jsonl")]
         there = self._there(whole)
         reader = Reader(
             self._home,
-            self._max_note_bytes,
             lambda: self._db.take_number("sources", group),
             lambda: self._db.take_number("docs", group),
             self._wall_ns,
@@ -98,6 +90,7 @@ class IndexWriter:
         for place, file in enumerate(files):
             if size >= _BYTES_AT_ONCE:
                 left += files[place:]
+                changes.grown |= {file: kept for file in files[place:] if (kept := grown[file]) is not None}
                 break
             before = known.get(file)
             source = readings[file][0].source if file in readings else source_of(file)
@@ -105,7 +98,10 @@ class IndexWriter:
                 continue
             indexed = partial(self._indexed, before, there)
             if source.kind in ("note", "history"):
-                size += reader.read_notes(source, before, indexed, changes, None if before is None else grown[file])
+                read, is_whole = reader.read_notes(source, before, indexed, changes, grown[file] if before else None)
+                size += read
+                if not is_whole:
+                    left.append(file)
                 continue
             task = task_of(source, before)
             if file not in readings:
@@ -129,9 +125,9 @@ class IndexWriter:
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         return {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
 
-    def _grown_of(self, file: str, generation: int) -> Grown | None:
-        """Return how a large file of notes was read, if that is what the database still has."""
-        read_for, grown = self._grown.get(file, (-1, None))
+    def _taken_grown(self, file: str, generation: int) -> Grown | None:
+        """Take out how far a file of notes was read, if that is what the database has: reading on uses it up."""
+        read_for, grown = self._grown.pop(file, (-1, None))
         return grown if read_for == generation else None
 
     def _there(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:

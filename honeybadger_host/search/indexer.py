@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import orjson
 import structlog
@@ -30,7 +30,16 @@ from honeybadger_host.search.parser import (
     read,
     signature_of,
 )
-from honeybadger_host.search.sources import Piece, Source, Unsearchable, hash_of, last_note, pieces_of, read_source
+from honeybadger_host.search.sources import (
+    Piece,
+    Source,
+    Unsearchable,
+    end_of_part,
+    hash_of,
+    last_note,
+    pieces_of,
+    read_source,
+)
 from honeybadger_host.storage.files import Signature
 
 if TYPE_CHECKING:
@@ -44,6 +53,11 @@ LOADED: Final = "number, kind, key, source, author, role, at, category, tags, le
 LoadedRow: TypeAlias = tuple[int, int, str, int, str, str, float | None, str, str, int, bytes]
 _LARGE_NOTES: Final = 1 << 15
 """Bytes of a MEMORY.md from which on it pays to remember how it was read."""
+_NOTES_READ: Final = 1 << 18
+"""Bytes of a MEMORY.md or HISTORY.md read at once: 50 ms."""
+_LONGEST_PIECE: Final = 1 << 20
+"""Bytes of one note; what is longer is searched in pieces of this size."""
+_HASHED_AT_ONCE: Final = 1 << 20
 
 
 class Known(NamedTuple):
@@ -58,22 +72,26 @@ class Known(NamedTuple):
     mark: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Grown:
-    """A MEMORY.md as it was indexed last: as long as its beginning stays, only what comes behind it is read.
+    """How far a MEMORY.md or HISTORY.md was read: a large one is read in parts, and later only what was appended to it.
 
     A note appended to 1 MiB of them took 90 ms before its group could be searched, and takes 2 ms so.
 
     Args:
-        size, digest: of the bytes before its last note.
+        signature: of the file when its beginning was read.
+        size, digest: of the bytes that are done with: in the end, those before the last note.
         seen: hash of a note -> how often it stands in these.
         last: (key, digest) -> number of the document of the last note.
+        left: of a file that is not read to its end, what is indexed of it and was not met yet; None: it was.
     """
 
-    size: int
-    digest: bytes
-    seen: Counter[str]
-    last: Mapping[tuple[str, bytes], int]
+    signature: Signature
+    size: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
+    seen: Counter[str] = field(default_factory=Counter)
+    last: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    left: dict[tuple[str, bytes], int] | None = None
 
 
 class Added(NamedTuple):
@@ -135,7 +153,6 @@ class Reader:
     """
 
     home: Path
-    max_note_bytes: int
     take_source: Callable[[], int]
     take_document: Callable[[], int]
     wall_ns: Callable[[], int]
@@ -151,45 +168,80 @@ class Reader:
         there: Callable[[], Mapping[tuple[str, bytes], int]],
         changes: Changes,
         grown: Grown | None = None,
-    ) -> int:
-        """Read a MEMORY.md or HISTORY.md; return how many bytes.
+    ) -> tuple[int, bool]:
+        """Read a part of a MEMORY.md or HISTORY.md; return how many bytes, and whether nothing is left to read.
 
         Args:
             there: gives (key, digest) -> number of what is indexed of it.
-            grown: what is known of a file of notes.
+            grown: how far it was read; it is used up.
         """
-        problem = ""
+        problem, found = "", None
         pieces: Sequence[Piece] = ()
-        signature: Signature | None = None
-        data = b""
         try:
-            found = read_source(self.home, source.file, most_bytes=self.max_note_bytes)
-            if found is not None:
-                data, signature = found
-                if grown is not None and not _begins(data, grown):
-                    grown = None
-                behind, seen = (0, Counter[str]()) if grown is None else (grown.size, grown.seen)
-                pieces = pieces_of(source, data[behind:], signature, seen)
+            if grown is not None and not _goes_on(self.home, source.file, grown):
+                grown = None
+            found = read_source(
+                self.home, source.file, start=0 if grown is None else grown.size, most_bytes=_LONGEST_PIECE, is_cut=True
+            )
         except Unsearchable as error:
             problem = str(error)
-            signature = signature or signature_of(f"{self.home}/{source.file}")
         except OSError as error:
             _note_failed(source, error.strerror)
-            return 0
-        number = self._note(source, known, signature, is_young(signature, self.wall_ns), 0, problem, changes)
-        left = dict(there() if grown is None or not pieces else grown.last)
+            return 0, True
+        data, signature = found or (b"", signature_of(f"{self.home}/{source.file}") if problem else None)
+        if signature is None:
+            self._note(source, known, None, False, 0, "", changes)
+            changes.removed.extend(there().values())
+            return 0, True
+        if grown is None:
+            grown = Grown(signature, left=dict(there()))
+        data = data[: end_of_part(data, source.kind, _NOTES_READ, is_end=grown.size + len(data) >= signature.size)]
+        is_end = grown.size + len(data) >= signature.size
+        if not problem:
+            try:
+                pieces = pieces_of(source, data, signature, grown.seen)
+            except Unsearchable as error:
+                problem = str(error)
+        is_changing = not problem and (not is_end or signature != grown.signature)
+        is_to_be_seen_again = is_changing or is_young(signature, self.wall_ns)
+        number = self._note(source, known, signature, is_to_be_seen_again, 0, problem, changes)
+        if problem:
+            changes.removed.extend(there().values())
+            return len(data), True
+        left = grown.last if grown.left is None else grown.left
         last: dict[tuple[str, bytes], int] = {}
         for piece in pieces:
             digest = digest_of(piece)
             if (standing := left.pop((piece.key, digest), None)) is None:
                 standing = self._add(number, source, *analysed(source.kind, piece, digest), changes)
             last = {(piece.key, digest): standing}
+        if not is_end:
+            grown.left = left
+            self._go_on(source, grown, data, pieces, len(data), {}, changes)
+            return len(data), False
         changes.removed.extend(left.values())
-        if source.kind == "note" and len(data) >= _LARGE_NOTES and (end := last_note(data)) and pieces:
-            seen = Counter[str]() if grown is None else grown.seen.copy()
-            seen.update(hash_of(piece.key) for piece in pieces[:-1])
-            changes.grown[source.file] = Grown(end, hashlib.sha256(data[:end]).digest(), seen, last)
-        return len(data)
+        grown.left = None
+        end = last_note(data)
+        if source.kind == "note" and grown.size + len(data) >= _LARGE_NOTES and (end or grown.size) and pieces:
+            self._go_on(source, grown, data, pieces[:-1], end, last, changes)
+        return len(data), signature == grown.signature
+
+    @staticmethod
+    def _go_on(
+        source: Source,
+        grown: Grown,
+        data: bytes,
+        done: Sequence[Piece],
+        size: int,
+        last: dict[tuple[str, bytes], int],
+        changes: Changes,
+    ) -> None:
+        """Keep how far a file was read."""
+        grown.size += size
+        grown.digest.update(memoryview(data)[:size])
+        grown.seen.update(hash_of(piece.key) for piece in done)
+        grown.last = last
+        changes.grown[source.file] = grown
 
     def take_entry(
         self,
@@ -303,8 +355,24 @@ def columns_of(rows: Sequence[LoadedRow], sessions: Mapping[int, str]) -> Column
     )
 
 
-def _begins(data: bytes, grown: Grown) -> bool:
-    return len(data) > grown.size and hashlib.sha256(data[: grown.size]).digest() == grown.digest
+def _goes_on(home: Path, file: str, grown: Grown) -> bool:
+    """Return whether a file still begins with what was read of it. Raises OSError, Unsearchable.
+
+    While it is being read to its end for the first time only another file, or a shorter one, is noticed: when it ends
+    with another signature than it began with, it is looked at once more.
+    """
+    if grown.left is not None:
+        signature = signature_of(f"{home}/{file}")
+        return signature is not None and signature.inode == grown.signature.inode and signature.size >= grown.size
+    digest, at = hashlib.sha256(), 0
+    while at < grown.size:
+        found = read_source(home, file, start=at, most_bytes=min(_HASHED_AT_ONCE, grown.size - at), is_cut=True)
+        if found is None or not found[0]:
+            return False
+        grown.signature = found[1]
+        digest.update(found[0])
+        at += len(found[0])
+    return bool(digest.digest() == grown.digest.digest())
 
 
 def _note_failed(source: Source, error: str | None) -> None:

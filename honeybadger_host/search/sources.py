@@ -215,6 +215,26 @@ def pieces_of(
     return _numbered(_notes(text) if source.kind == "note" else _paragraphs(text), seen)
 
 
+def end_of_part(data: bytes, kind: Kind, most_bytes: int, *, is_end: bool) -> int:
+    """Return how much of the bytes to take at once, so that no note or paragraph is cut unless it fills them all.
+
+    Args:
+        most_bytes: so much, unless the first note or paragraph is longer.
+        is_end: nothing comes behind them.
+    """
+    if is_end and len(data) <= most_bytes:
+        return len(data)
+    marks, length = ((b"\n## ",), 1) if kind == "note" else ((b"\n\n", b"\n\r\n"), 2)
+    ends = [at + length for mark in marks if (at := data.rfind(mark, 0, most_bytes)) > 0]
+    ends = ends or [at + length for mark in marks if (at := data.find(mark, max(0, most_bytes - len(mark)))) > 0]
+    if ends or is_end:
+        return max(ends, default=len(data))
+    end = data.rfind(b"\n") + 1 or len(data)
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1  # not within a character
+    return end
+
+
 def last_note(data: bytes) -> int:
     """Return where the last note of a MEMORY.md begins, 0 when there is none or nothing before it."""
     return data.rfind(b"\n## ") + 1

@@ -11,5 +11,5 @@ made: list[Index] = []
 
 def index_of(home: Path) -> Index:
     """Return an index of a home that leaves no file."""
-    made.append(Index(home, None, max_note_bytes=1_048_576, max_memory_bytes=100_000_000))
+    made.append(Index(home, None, max_memory_bytes=100_000_000))
     return made[-1]

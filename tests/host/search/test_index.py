@@ -38,7 +38,7 @@ class World:
         self.index = self.open()
 
     def open(self) -> Index:
-        return Index(self.home, self.home / INDEX_FILE, max_note_bytes=1_000_000, max_memory_bytes=100_000_000)
+        return Index(self.home, self.home / INDEX_FILE, max_memory_bytes=100_000_000)
 
     def restart(self) -> None:
         self.index.close()
@@ -390,7 +390,7 @@ def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> No
     (tmp_path / "data").mkdir()
     world = World.__new__(World)
     world.home = tmp_path
-    world.index = Index(tmp_path, tmp_path / INDEX_FILE, max_note_bytes=1000, max_memory_bytes=1)
+    world.index = Index(tmp_path, tmp_path / INDEX_FILE, max_memory_bytes=1)
     for group in ("one", "two"):
         world.entry("e", "badger", group)
     for _ in range(2):
@@ -466,19 +466,20 @@ def test_the_large_groups_used_last_are_loaded_before_anybody_asks(
     assert world.index.resident_bytes > one
     assert not world.index.warm()
     world.index.close()
-    small = Index(tmp_path, tmp_path / INDEX_FILE, max_note_bytes=1000, max_memory_bytes=one)
+    small = Index(tmp_path, tmp_path / INDEX_FILE, max_memory_bytes=one)
     small.compare_all()
     assert small.warm()
     assert not small.warm()  # the other half is for what is searched
     small.close()
 
 
-def test_notes_over_the_limit_are_not_searched_and_that_is_said(world: World) -> None:
-    world.put("groups/main/MEMORY.md", "## A\n" + "badger " * 200_000)
-    assert world.find("badger") == []
-    ((file, problem),) = world.index.lookups.problems()
-    assert file == "groups/main/MEMORY.md"
-    assert "the limit is 1000000" in problem
+def test_a_text_longer_than_any_note_is_searched_to_its_end(world: World) -> None:
+    world.put("groups/main/MEMORY.md", "## A\n" + "badger " * 200_000 + "\nwolverine\n\n## B\n- marten\n")
+    world.put("groups/main/HISTORY.md", "otter " * 200_000 + "\n\nweasel\n")
+    assert len(world.find("badger")) == 2
+    for word in ("wolverine", "marten", "otter", "weasel"):
+        assert world.find(word), word
+    assert world.index.lookups.problems() == []
 
 
 def test_numpy_is_imported_by_the_first_search_and_not_for_indexing(world: World) -> None:
@@ -488,7 +489,7 @@ import sys
 from pathlib import Path
 import honeybadger_host.daemon
 from honeybadger_host.search.index import Index
-index = Index(Path(sys.argv[1]), None, max_note_bytes=1000, max_memory_bytes=1000)
+index = Index(Path(sys.argv[1]), None, max_memory_bytes=1000)
 index.compare_all()
 while index.work():
     pass

@@ -28,12 +28,13 @@ def index(tmp_path: Path) -> Iterator[Index]:
 
 
 def open_index(home: Path, file: Path | None) -> Index:
-    return Index(home, file, max_note_bytes=2_000_000, max_memory_bytes=0)
+    return Index(home, file, max_memory_bytes=0)
 
 
 def indexed(index: Index) -> list[tuple[str, str]]:
     """Return (key, text) of every note that is indexed, sorted."""
-    assert index.bring_up("main")
+    while not index.bring_up("main"):
+        index.work()
     return sorted(index._db.rows("SELECT key, text FROM docs WHERE kind = 2 OR kind = 1", ()))
 
 
@@ -54,11 +55,13 @@ def changed(text: str, rng: random.Random) -> str:
             return text + note
 
 
+@pytest.mark.parametrize("part_bytes", [1 << 18, 150], ids=["at once", "in parts"])
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_is_done_to_it_the_index_is_that_of_a_whole_reading(
-    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, part_bytes: int
 ) -> None:
     monkeypatch.setattr(indexer, "_LARGE_NOTES", 0)
+    monkeypatch.setattr(indexer, "_NOTES_READ", part_bytes)
     rng = random.Random(seed)
     text = ""
     for _ in range(60):
@@ -67,7 +70,9 @@ def test_whatever_is_done_to_it_the_index_is_that_of_a_whole_reading(
         index.touch(FILE)
         found = indexed(index)
         fresh = open_index(tmp_path, None)
-        assert found == indexed(fresh), text
+        with monkeypatch.context() as whole:
+            whole.setattr(indexer, "_NOTES_READ", 1 << 18)
+            assert found == indexed(fresh), text
         fresh.close()
 
 
@@ -94,3 +99,21 @@ def test_a_note_more_is_all_that_is_read_and_a_rebuilt_index_reads_everything(
     assert read == ["- one more"]
     index._emptied()
     assert index._writer._grown == {}
+
+
+def test_a_large_file_that_is_edited_while_it_is_read_is_indexed_as_it_stands_in_the_end(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "_NOTES_READ", 4096)
+    path = tmp_path / FILE
+    notes = [f"\n## Notes (ann, 2026-11-21 06:05)\n- number {number}\n" for number in range(1000)]
+    path.write_text("".join(notes))
+    index.touch(FILE)
+    assert index.work()
+    notes[3] = notes[3].replace("number", "edited")
+    path.write_text("".join(notes))
+    with path.open("a") as file:
+        file.write("\n## Notes (ann, 2026-11-21 06:06)\n- one more\n")
+    texts = [text for _, text in indexed(index)]
+    assert len(texts) == 1001
+    assert {"- edited 3", "- one more"} <= set(texts)

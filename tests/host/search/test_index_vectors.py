@@ -34,7 +34,7 @@ class World:
 
     def open(self) -> Index:
         path = self.home / INDEX_FILE
-        return Index(self.home, path, max_note_bytes=1_000_000, max_memory_bytes=100_000_000, embedder=self.embedder)
+        return Index(self.home, path, max_memory_bytes=100_000_000, embedder=self.embedder)
 
     def restart(self, embedder: HashEmbedder | None) -> None:
         self.index.close()

@@ -65,7 +65,7 @@ def opened(home: Path) -> Iterator[Callable[..., Index]]:
     indexes: list[Index] = []
 
     def opened(process: ReadingProcess | None = None) -> Index:
-        indexes.append(Index(home, None, max_note_bytes=10_000, max_memory_bytes=1 << 24, process=process))
+        indexes.append(Index(home, None, max_memory_bytes=1 << 24, process=process))
         return indexes[-1]
 
     yield opened
