@@ -56,12 +56,18 @@ def version() -> None:
 def init(
     folder: Annotated[Path, typer.Argument(help="Where; made when missing.")] = Path(),
     group: Annotated[str, typer.Option(help="The first group.")] = "main",
+    groups: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the groups' folders lie, such as a vault; relative: below the home.", metavar="FOLDER"
+        ),
+    ] = None,
 ) -> None:
     """Make a home folder, ready to run. What exists is not touched."""
     from honeybadger_agent.home import default_file, register_home
     from honeybadger_host.storage.home import make_home
 
-    made = make_home(folder, group)
+    made = make_home(folder, group, groups)
     for path in made:
         print(f"made {path}")
     if not made:

@@ -47,6 +47,8 @@ _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 _DEEPEST: Final = 64
 _COMPRESSION: Final = 4
 _ARCHIVE: Final = "archive"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+"""For folders that may be links."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -150,7 +152,7 @@ class _Packer:
         try:
             for part in PARTS:
                 try:
-                    fd = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)  # may be a link
+                    fd = os.open(part, _FOLDER, dir_fd=parent)
                 except FileNotFoundError:
                     continue
                 except NotADirectoryError:
@@ -195,9 +197,10 @@ class _Packer:
         """Add what a folder holds, whatever it is. In the boxes nothing an agent does there can stop the backup."""
         try:
             name.encode()
-            mode = os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode
+            is_group = _is_group(name)
+            mode = os.stat(entry, dir_fd=folder, follow_symlinks=is_group).st_mode
             if stat.S_ISDIR(mode):
-                fd = open_folder(entry, within=folder)
+                fd = os.open(entry, _FOLDER, dir_fd=folder) if is_group else open_folder(entry, within=folder)
             elif stat.S_ISREG(mode):
                 fd = os.open(entry, _READ, dir_fd=folder)
             else:
@@ -255,6 +258,11 @@ class _Packer:
         info.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
         info.size, info.mode, info.uid, info.gid, info.mtime = size, place.mode, place.uid, place.gid, int(mtime)
         self.tar.addfile(info, content)
+
+
+def _is_group(name: str) -> bool:
+    """Return whether this is a group's folder, which may be a link to where the operator keeps it (decision 025)."""
+    return name.startswith("groups/") and name.count("/") == 1
 
 
 def _is_used(name: str) -> bool:

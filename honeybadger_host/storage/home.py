@@ -29,9 +29,12 @@ _LOCK_ATTEMPTS: Final = 20
 """`status` and `doctor` hold the lock for a moment, to see whether it is free: 10 ms each."""
 
 
-def make_home(home: Path, group: str = "main") -> list[Path]:
+def make_home(home: Path, group: str = "main", groups: Path | None = None) -> list[Path]:
     """Make what a home needs and is missing; return the files that were made. Nothing that exists is touched.
 
+    Args:
+        groups: where the groups' folders lie (AM4): an absolute path as it is, another one below the home.
+            `groups/` becomes a link to it. None: in the home.
     Raises HomeError.
     """
     if not NAME.fullmatch(group):
@@ -43,7 +46,10 @@ def make_home(home: Path, group: str = "main") -> list[Path]:
     }
     made: list[Path] = []
     try:
-        for folder in (home, home / "data" / "ipc", home / "groups" / group):
+        make_folders(home)
+        if groups is not None:
+            _link_groups(home, home.absolute() / groups)
+        for folder in (home / "data" / "ipc", home / "groups" / group):
             make_folders(folder)
         for path, text in files.items():
             if not path.exists():
@@ -56,15 +62,31 @@ def make_home(home: Path, group: str = "main") -> list[Path]:
     return made
 
 
+def _link_groups(home: Path, target: Path) -> None:
+    """Make `groups/` a link to a folder, which is made when missing. Raises HomeError, OSError."""
+    link = home / "groups"
+    if link.is_symlink() and os.path.realpath(link) == os.path.realpath(target):
+        return
+    if os.path.lexists(link):
+        raise HomeError(
+            f"{link} is there already: move what it holds to {target}, remove {link}, then run this command again"
+        )
+    make_folders(target)
+    link.symlink_to(target, target_is_directory=True)
+
+
 def check_home(home: Path) -> None:
     """Raise HomeError when a folder cannot be served; StorageFailed: not now."""
     if not home.is_dir():
         raise HomeError(f"{home} is not a folder: make a home with `honeybadger-host init {home}`")
-    if not (home / CONFIG_FILE).exists() and not (home / "groups").is_dir():
+    if not (home / CONFIG_FILE).exists() and not os.path.lexists(home / "groups"):
         raise HomeError(
             f"{home} is not a Honeybadger home: {CONFIG_FILE} and groups/ are missing; choose another with --home, "
             f"or make it one with `honeybadger-host init {home}`"
         )
+    for folder in (home / "data", home / "groups"):
+        if folder.is_symlink() and not folder.exists():
+            raise StorageFailed(f"{folder} is a link to {os.readlink(folder)}, which is not there: mount or make it")
     try:
         for folder in (home / "data" / "ipc", home / "groups"):
             make_folders(folder)

@@ -91,6 +91,8 @@ ROWS: Final[dict[str, list[str]]] = {
     ],
     "AM4 an absolute path as it is, else under the profile, else under home": [
         "flows/test_agents.py::test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once",
+        "flows/test_groups_elsewhere.py::test_a_group_elsewhere_is_served_followed_and_backed_up",
+        "flows/test_groups_elsewhere.py::test_init_links_the_groups_to_an_absolute_path_as_it_is_and_to_another_below_the_home",
     ],
     "AM5 soul.md, directives.md, style.md form the identity": [
         "flows/test_agents.py::test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes_from",

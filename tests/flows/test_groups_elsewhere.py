@@ -1,0 +1,94 @@
+"""The groups' folders may lie elsewhere, in a vault or a git repository: links that the operator makes (AM4)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.errors import HomeError, StorageFailed
+from honeybadger_host.storage.home import check_home, make_home
+from tests.conftest import HostFactory
+from tests.hosting import PLAIN, RawSender, request, wait_for
+
+
+def _search(sender: RawSender, query: str) -> list[str]:
+    name = os.urandom(8).hex()
+    reply = sender.ask(name, request(name, "search_memory", payload={"query": query}))
+    return [hit["text"] for hit in reply["result"]["hits"]]
+
+
+def _back_up(home: Path, archive: Path) -> None:
+    subprocess.run([*PLAIN, "backup", str(archive), "--home", str(home)], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("link", ["groups", "groups/main"])
+def test_a_group_elsewhere_is_served_followed_and_backed_up(
+    make_host: HostFactory, stranger: RawSender, tmp_path: Path, link: str
+) -> None:
+    vault = tmp_path / "vault"
+    if os.path.lexists(stranger.home / link):
+        (stranger.home / link).rename(vault)
+    else:
+        vault.mkdir()
+    (stranger.home / link).parent.mkdir(parents=True, exist_ok=True)
+    (stranger.home / link).symlink_to(vault)
+    memory = vault / ("main/MEMORY.md" if link == "groups" else "MEMORY.md")
+    host = make_host().start()
+    assert stranger.ask("a", request("a", content="The piano was tuned"))["ok"] is True
+    assert "- The piano was tuned" in memory.read_text()
+
+    saved = memory.with_suffix(".swp")
+    saved.write_text(memory.read_text() + "\n- Rhubarb grows behind the shed\n")
+    os.rename(saved, memory)
+    wait_for(lambda: any("Rhubarb" in text for text in _search(stranger, "rhubarb")))
+
+    host.kill()
+    host.start()
+    assert stranger.ask("b", request("b", content="The cello is away"))["ok"] is True
+    assert memory.read_text().count("- The piano was tuned") == memory.read_text().count("- The cello is away") == 1
+    _back_up(stranger.home, tmp_path / "packed.tar.gz")
+    host.stop()
+    with tarfile.open(tmp_path / "packed.tar.gz") as packed:
+        assert packed.getmember("groups/main").isdir()
+        assert packed.getmember("groups/main/MEMORY.md").size == memory.stat().st_size
+
+
+def test_init_links_the_groups_to_an_absolute_path_as_it_is_and_to_another_below_the_home(tmp_path: Path) -> None:
+    made = make_home(tmp_path / "one", groups=tmp_path / "vault")
+    assert (tmp_path / "vault/main/CLAUDE.md").is_file()
+    assert tmp_path / "one/groups/main/CLAUDE.md" in made
+    make_home(tmp_path / "two", groups=Path("notes"))
+    assert (tmp_path / "two/notes/main/CLAUDE.md").is_file()
+    assert make_home(tmp_path / "one", groups=tmp_path / "vault") == []
+    for home in ("one", "two"):
+        check_home(tmp_path / home)
+    with pytest.raises(HomeError, match="is there already: move what it holds to"):
+        make_home(tmp_path / "one", groups=tmp_path / "another")
+    assert not (tmp_path / "another").exists()
+
+
+def test_groups_that_are_not_mounted_end_the_start_with_the_code_that_is_tried_again(tmp_path: Path) -> None:
+    make_home(tmp_path / "home", groups=tmp_path / "vault")
+    (tmp_path / "vault").rename(tmp_path / "away")
+    with pytest.raises(StorageFailed, match=f"is a link to {tmp_path}/vault, which is not there"):
+        check_home(tmp_path / "home")
+    done = subprocess.run(
+        [*PLAIN, "run", "--home", str(tmp_path / "home")], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 8
+    assert "mount or make it" in done.stderr
+
+
+def test_a_link_below_a_groups_folder_is_still_refused(stranger: RawSender, make_host: HostFactory) -> None:
+    make_host().start()
+    assert stranger.ask("a", request("a", content="first"))["ok"] is True
+    secret = stranger.home / "secret.md"
+    secret.write_text("not for agents")
+    (stranger.home / "groups/main/summary.md").symlink_to(secret)
+    reply = stranger.ask("b", request("b", "read_group_files"))
+    assert reply["result"]["summary"] is None
+    assert "link" in str(reply["result"]["problems"])
