@@ -40,6 +40,7 @@ from honeybadger_host.search.language.analyzer import (
     QueryTerm,
     analyse_query,
     category_terms,
+    common_terms,
     document_terms,
     is_cjk,
     name_terms,
@@ -72,6 +73,8 @@ A vector speaks in every question and knows no names: with more it outweighs the
 """
 ALONE: Final = 3.0
 """Spreads by which a document stands out that is found by its vector alone."""
+SUBJECT: Final = 0.5
+"""Rarity of a word that may name what a group is about, however many documents have it: 1 is that of one document."""
 SESSION_K1: Final = 1.2
 SESSION_B: Final = 0.75
 _DAY: Final = 86_400.0
@@ -137,6 +140,10 @@ _SURE: Final = 128
 _FIRST_HAN: Final = "\u3400"  # kana stand before it
 _FEW: Final = 40
 """In a group of fewer documents nothing can be said of how rare a word is: it counts as one of so many."""
+
+
+_MANY: Final = 5
+"""A term that a fifth of all documents have: the other words, the signals beside text and time rank them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,10 +329,20 @@ class Scoring:
                 rows, counts = rows[keep], counts[keep]
             idf = term.weight * _idf(len(corpus), frequency)
             if frequency:
-                asked.append(_Asked(term, rows, counts, idf, term.weight * _idf(self._many, frequency)))
+                asked.append(_Asked(term, rows, counts, idf, self._rarity(term, frequency)))
             elif not term.is_optional:
-                missing += term.weight * _idf(self._many, 0)
+                missing += self._rarity(term, 0)
         return asked, missing
+
+    def _rarity(self, term: QueryTerm, frequency: int) -> float:
+        """Return how rare a term is, for the floor: of one that may be a subject, never less than half of the most.
+
+        A common word that nobody has in the group says little of what is asked for.
+        """
+        most = _idf(self._many, 1)
+        if common_terms().isdisjoint(term.forms):
+            return term.weight * max(_idf(self._many, frequency), SUBJECT * most)
+        return term.weight * (_idf(self._many, frequency) if frequency else SUBJECT / 2 * most)
 
     def _found(self, term: QueryTerm, alive: _Mask) -> tuple[_Rows, Floats, int]:
         """Return the living rows that have a term, how often, and how many documents have its usual form."""
@@ -441,8 +458,13 @@ class Scoring:
         return where, said
 
     def _points(self, asked: _Asked, rows: _Rows, counts: Floats) -> Floats:
-        """Return the BM25 points of a term in documents that have it `counts` times."""
+        """Return the BM25 points of a term in documents that have it `counts` times.
+
+        A term that very many documents have does not tell them apart: how often they say it makes no difference.
+        """
         k1, b = self._parameters.k1, self._parameters.b
+        if len(asked.rows) * _MANY >= self._many:
+            return np.where(counts > 0, np.float32(asked.idf), np.float32(0))
         average = self._averages[self._kinds[rows]]
         norm = np.float32(k1 * (1 - b)) + np.float32(k1 * b) * self._lengths[rows] / average
         points: Floats = np.asarray(counts / (counts + norm) * np.float32(asked.idf * (k1 + 1)), np.float32)

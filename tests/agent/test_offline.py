@@ -116,6 +116,16 @@ async def test_what_shares_but_a_common_word_with_the_question_is_not_quoted(
     assert f"- {fact} [" in (await say(home, question)).text
 
 
+async def test_a_subject_is_quoted_however_much_is_known_about_it(host: HostProcess, home: Path) -> None:
+    client = Client(home, "main", "researcher", timeout_seconds=20)
+    for number in range(1, 31):
+        await client.update_memory(f"Atlas runs in region {number}")
+        await client.save_memory(f"Atlas has a part called piece{number}", "projects")
+        if number in (1, 8, 30):
+            said = await say(home, "Tell me about Atlas", session=f"s{number}")
+            assert f"- Atlas runs in region {number} [" in said.text
+
+
 async def test_what_the_host_refuses_is_said(host: HostProcess, home: Path) -> None:
     refused = await say(home, "Remember that the code is " + "x" * 40_000)
     assert refused.text.startswith("I could not save this: too_large: ")

@@ -24,6 +24,7 @@ from honeybadger_host.search.language import question
 from honeybadger_host.search.language.lexicon import (
     CATEGORY_STOP,
     CJK_TIME,
+    COMMON,
     IRREGULAR,
     NUMBER_WORDS,
     NUMBERS,
@@ -501,6 +502,12 @@ def _terms_of(words: Mapping[str, frozenset[str]]) -> frozenset[str]:
         for term in (*_analyse(word, language), *_analyse(word, "english"))
         if term not in STOP["english"] and term not in STOP[language]
     )
+
+
+@cache
+def common_terms() -> frozenset[str]:
+    """Return the terms of words that say little in any text of their language."""
+    return frozenset(_stem(_fold(word), language) for language, words in COMMON.items() for word in words)
 
 
 @cache

@@ -21,6 +21,51 @@ CATEGORY_STOP: Final[frozenset[str]] = _words("""
     """)
 """Words of categories that say nothing of what is in them."""
 
+COMMON: Final[dict[str, frozenset[str]]] = {
+    "english": _words("""
+        able add address age agree allow amount animal answer apply area arrive ask away baby back bad base beautiful
+        become bed begin believe best better big birthday black blue boat body book boy break bring brother build
+        business busy buy call car care carry case cat cause certain chance change cheap check child choose city class
+        clear close cold colour color come common company complete consider contain continue cook cost count country
+        couple course create cut date daughter day deal decide depend detail develop difference different difficult
+        dinner dog door draw dream drink drive early easy eat email end enjoy enough event everybody everyone
+        everything example exist expect expensive explain eye face fact family fast father favorite favourite feel
+        field file fill final find fine finish fit fix flower food foot forget form free friend full fun game general
+        girl give go good great green group grow guess guy half hand happen happy hard head health hear help high
+        hold holiday home hope hot hour house idea important include info information interest issue item job join
+        keep kid kind kitchen know language large last late learn leave left less lesson letter level life light
+        line list listen little live local long look lose lot love low lunch main make man manage many matter mean
+        meet meeting member mention message mind minute money month morning mother move movie much music name near
+        need new news next nice night note nothing notice number offer office old open opinion option order overview
+        part party pay people person phone photo pick picture piece place plan play point possible present price
+        problem progress project provide pull purpose put question quick quite rate read ready real reason recent
+        recommend red regard relate remember remind report result return review right road room rule run safe school
+        second see seem send sense service set share shop short show side simple single sister sit situation size
+        small social some somebody someone something son soon sort sound speak special specific spend stand start
+        state status stay step still stop story strategy street strong student study stuff subject suggest sure
+        system table take talk task teach teacher team tell term thing think time title today together tomorrow
+        tonight topic total town travel trip true try turn type understand update use useful user usual value visit
+        wait walk want watch water way wear weather week weekend white whole wife win wish woman wonder word work
+        world worry write wrong year yesterday young
+        """),
+    "german": _words("""
+        abend alt ander anfang arbeit arbeiten arzt auge auto baum beginn beispiel bekommen besser beste bild bitte
+        bleiben brauchen bringen bruder buch denken ding eltern ende erinnern erklären erzählen essen fahren familie
+        farbe finden frage fragen frau freund freundin ganz geben gefallen gehen geld genau geschichte gestern groß
+        grund gruppe gut halten hand haus heißen helfen heute hören hund idee information jahr jung kaffee katze
+        kaufen kennen kind klein kommen kosten lage land lange lassen leben legen leicht lernen letzte leute lieb
+        liegen machen mann mensch minute mögen monat morgen mutter nacht nachbar name nehmen neu nummer oma opa ort
+        person plan platz preis problem projekt punkt rest richtig rot sache sagen schlecht schnell schön schreiben
+        schule schwester sehen sohn spielen sprechen stadt stand stehen stelle straße stück stunde suchen tag teil
+        thema tochter treffen trinken tun urlaub vater verstehen viel wasser weg weiß welt wichtig wissen woche
+        wohnen wohnung wort zahl zeigen zeit ziehen zimmer
+        """),
+}
+"""Language -> words that say little about what a text is about, however few texts of a group have them.
+
+Every other word may name what a group is about: having it in many entries does not make it a common one.
+"""
+
 IRREGULAR: Final[dict[str, str]] = {
     form: base
     for line in """

@@ -145,6 +145,37 @@ def test_the_floor_keeps_out_what_shares_only_common_words() -> None:
     assert hits[1] == "shares only common words (project)"
 
 
+@pytest.mark.parametrize("others", [0, 12])
+@pytest.mark.parametrize("size", [1, 8, 100, 10_000])
+def test_a_subject_asked_for_by_its_name_is_recalled_however_much_is_known_about_it(size: int, others: int) -> None:
+    parts = ("deploys", "database", "cache", "invoices", "search", "backups", "tests")
+    corpus = corpus_of(
+        *(entry(number, f"Likes thing{number}") for number in range(size, size + others)),
+        *(entry(number, f"Atlas, {parts[number % 7]}: region {number}", "projects/atlas") for number in range(size)),
+    )
+    for question in (
+        "Tell me about Atlas",
+        "what is the status of atlas?",
+        "How is Atlas going, and who is on it?",
+        "Can you give me an update on what is new with Atlas this week?",
+        "Was gibt es Neues von Atlas?",
+    ):
+        hits = search(corpus, question, now=NOW, limit=8)
+        recalled = [hit.number for hit in hits if Floor().objection(hit) is None]
+        assert len(recalled) == min(size, 8), question
+    about = search(corpus, "Tell me about the cache of Atlas", now=NOW, limit=8)
+    assert all("cache" in hit.terms for hit in about[: (size + 4) // 7])
+
+
+def test_what_all_hits_share_leaves_them_to_time() -> None:
+    texts = ("Atlas", "Atlas is Atlas", "Atlas is a long story that has many words and says Atlas once more")
+    corpus = corpus_of(
+        *(entry(number, texts[number % 3], when=f"2026-05-{31 - number:02}") for number in range(30)),
+        *(entry(number, "Hermes") for number in range(30, 60)),
+    )
+    assert found(corpus, "Tell me about Atlas") == list(range(9))
+
+
 def test_a_word_of_the_category_alone_recalls_little() -> None:
     corpus = corpus_of(
         *(entry(number, f"likes thing{number}", "user-preferences") for number in range(1, 6)),

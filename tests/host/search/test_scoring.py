@@ -103,8 +103,11 @@ def plain(documents: Sequence[Document], query: Query) -> dict[int, float]:
         having = max(sum(form in each.terms for each in documents) for form in forms)
         rare = term.weight * idf(count, sum(map(tf, documents)) if are_all_names else having)
         having = sum(any(tf(turn) for turn in turns) for turns in sessions.values())
+        is_common = 5 * sum(tf(each) > 0 for each in documents) >= max(count, 40)
         for each in documents:
             own = rare * bm25(tf(each), each.length, averages[each.kind], p.k1, p.b)
+            if is_common:
+                own = rare * (tf(each) > 0)
             if each.kind == "turn":
                 neighbours = near[each.number]
                 length = sum(turn.length for turn in neighbours)
@@ -128,7 +131,7 @@ def plain(documents: Sequence[Document], query: Query) -> dict[int, float]:
         is_meant = each.author in named or (query.is_first_person and each.role == "user")
         if is_turn and is_meant:
             bonus += WEIGHTS["author"]
-        if best:
+        if best or (is_turn and is_meant):  # without a known word, only whose turns are meant is told apart
             bonus += WEIGHTS["statement"] * (QUESTION_MARK not in each.terms)
             bonus += WEIGHTS["time"] * (query.asks_time and bool(time_terms().intersection(each.terms)))
             bonus += WEIGHTS["number"] * (query.asks_number and "40" in each.terms)
