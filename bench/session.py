@@ -29,7 +29,7 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
     """A document of 50 turns: read cold, log included; written and replaced; compacted with one turn more."""
     now = datetime.now(UTC)
     turns = [_turn(number, now) for number in range(1, 52)]
-    document = with_turns(SessionDocument("main", facts=("a fact",) * 20), turns[:50])
+    document = with_turns(SessionDocument(session_id="main", facts=("a fact",) * 20), turns[:50])
     limits = CompactionLimits()
     with new_home(base) as home:
         path, log = home / session_file("main", "main"), home / turns_file("main", "main")

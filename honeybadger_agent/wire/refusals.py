@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 ErrorCode = Literal[
     "invalid", "forbidden", "not_found", "conflict", "too_large", "rate_limited", "unavailable", "internal"
@@ -52,7 +55,12 @@ def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
     Args:
         prefix: where in the request the model stands, as `payload.`.
     """
-    first = error.errors(include_url=False)[0]
+    code, where, message = described(error.errors(include_url=False)[0], prefix)
+    return Refusal(code, f"{where} {message}", field=where)
+
+
+def described(first: ErrorDetails, prefix: str = "") -> tuple[ErrorCode, str, str]:
+    """Return one thing pydantic found: its code, where it stands, and what is wrong, without the content."""
     where = prefix + ".".join(shown_name(str(part)) for part in first["loc"])
     context = first.get("ctx", {})
     code: ErrorCode = "invalid"
@@ -88,7 +96,7 @@ def refusal_of(error: ValidationError, prefix: str = "") -> Refusal:
             message = f"must be {_MUST_BE[kind]}"
         case _:
             message = f"is wrong: {first['msg']}"
-    return Refusal(code, f"{where} {message}", field=where)
+    return code, where, message
 
 
 _MUST_BE: Final = {
@@ -99,6 +107,8 @@ _MUST_BE: Final = {
     "finite_number": "a finite number",
     "dict_type": "an object",
     "list_type": "an array",
+    "tuple_type": "an array",
+    "model_type": "an object",
 }
 
 

@@ -196,7 +196,7 @@ class SessionRow(Result):
     entries: int | None = Field(description="Messages in `recent_history`; null when the document cannot be read.")
     tokens: int | None
     has_file: bool = Field(description="false: it has only a log so far.")
-    problem: str | None = Field(default=None, description="Why the document cannot be read.")
+    problem: str | None = Field(default=None, description="Why the document, or lines of the log, cannot be read.")
 
 
 class SessionsResult(Result):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.compaction import compact
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
 from honeybadger_host.memory.session_document_store import Sessions, session_file
-from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.memory.turn_log import set_aside_file, turns_file
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -127,6 +127,9 @@ def list_sessions(documents: Sessions) -> QueryHandler:
             problem = f"{session_file(group, session)} cannot be read: {error}"
             return {**head, "turns": 0, "entries": None, "tokens": None, "has_file": True, "problem": problem}
         document = view.document
+        if view.skipped:
+            lines = "1 line of it is not a turn" if view.skipped == 1 else f"{view.skipped} lines of it are not turns"
+            head["problem"] = f"{turns_file(group, session)}: {lines}, see {set_aside_file(group, session)}"
         return {
             **head,
             "turns": document.turns,
@@ -233,18 +236,18 @@ def _updated(
         patch = texts.free("payload.system_state", payload.system_state)
         state = _merged(document.system_state, patch)
         _check_size("payload.system_state", "the state", len(orjson.dumps(state)), MAX_OBJECT_BYTES, "bytes")
-        document = replace(document, system_state=state)
+        document = document.model_copy(update={"system_state": state})
     if payload.add_facts or payload.remove_facts:
-        document = replace(document, facts=_facts(document.facts, payload, texts))
+        document = document.model_copy(update={"facts": _facts(document.facts, payload, texts)})
     if payload.long_term_summary is not None:
         summary = texts.lines("payload.long_term_summary", payload.long_term_summary).strip("\n")
         _check_size("payload.long_term_summary", "the summary", len(summary), max_prose, "characters")
-        document = replace(document, long_term_summary=summary)
+        document = document.model_copy(update={"long_term_summary": summary})
     if payload.active_tasks or payload.remove_tasks:
-        document = replace(document, active_tasks=_tasks(document.active_tasks, payload, texts, seconds))
+        document = document.model_copy(update={"active_tasks": _tasks(document.active_tasks, payload, texts, seconds)})
     if payload.last_known_environment is not None:
         environment = _environment(document.last_known_environment, payload.last_known_environment, texts, seconds)
-        document = replace(document, last_known_environment=environment)
+        document = document.model_copy(update={"last_known_environment": environment})
     if payload.tool_calls:
         calls = [
             (texts.line(f"payload.tool_calls.{at}.tool", item.tool), item) for at, item in enumerate(payload.tool_calls)
@@ -252,7 +255,7 @@ def _updated(
         stats = document.tool_stats.counted(
             [(tool, item.calls) for tool, item in calls if item.calls], sum(item.failures for _, item in calls)
         )
-        document = replace(document, tool_stats=stats)
+        document = document.model_copy(update={"tool_stats": stats})
     return document
 
 
@@ -312,26 +315,25 @@ def _task(known: Task | None, id_: str, update: TaskUpdate, member: str, texts: 
                 f"{member}.description is missing: the task is new; nothing was changed",
                 field=f"{member}.description",
             )
-        known = Task(id_, "", "Running", 0.0, now, now)
-    return replace(
-        known,
-        description=known.description
-        if update.description is None
-        else texts.line(f"{member}.description", update.description),
-        status=known.status if update.status is None else update.status,
-        progress=known.progress if update.progress is None else update.progress,
-        updated_at=now,
-    )
+        known = Task(id=id_, status="Running", created_at=now)
+    changed: dict[str, object] = {"updated_at": now}
+    if update.description is not None:
+        changed["description"] = texts.line(f"{member}.description", update.description)
+    if update.status is not None:
+        changed["status"] = update.status
+    if update.progress is not None:
+        changed["progress"] = update.progress
+    return known.model_copy(update=changed)
 
 
 def _environment(known: Environment, update: EnvironmentUpdate, texts: _Texts, now: int) -> Environment:
     member = "payload.last_known_environment"
-    workspace, snapshot = known.workspace, known.system_snapshot
+    changed: dict[str, object] = {"last_update": now}
     if update.workspace is not None:
-        workspace = one_line(texts.lines(f"{member}.workspace", update.workspace)).text
+        changed["workspace"] = one_line(texts.lines(f"{member}.workspace", update.workspace)).text
     if update.system_snapshot is not None:
-        snapshot = texts.free(f"{member}.system_snapshot", update.system_snapshot)
-    return replace(known, workspace=workspace, last_update=now, system_snapshot=snapshot)
+        changed["system_snapshot"] = texts.free(f"{member}.system_snapshot", update.system_snapshot)
+    return known.model_copy(update=changed)
 
 
 def _check_size(member: str, what: str, size: int, limit: int, unit: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -85,7 +85,14 @@ def compact(document: SessionDocument, now: datetime, limits: CompactionLimits) 
     facts = tuple(sorted({fact.strip() for fact in document.facts} - {""}))
     cutoff = int(now.timestamp()) - limits.finished_task_seconds
     tasks = tuple(task for task in document.active_tasks if not _is_over(task, cutoff))
-    compacted = replace(document, recent_history=history, long_term_summary=summary, facts=facts, active_tasks=tasks)
+    compacted = document.model_copy(
+        update={
+            "recent_history": history,
+            "long_term_summary": summary,
+            "facts": facts,
+            "active_tasks": tasks,
+        }
+    )
     return Compacted(
         compacted,
         compacted != document,
@@ -120,7 +127,7 @@ def _cut(entry: HistoryEntry, max_tokens: int) -> HistoryEntry:
     content = entry.content
     if estimate_tokens(content) > max_tokens:
         content = shorten(content, max_tokens).rstrip("\n")
-    return replace(entry, content=content, token_count=estimate_tokens(content))
+    return entry.model_copy(update={"content": content, "token_count": estimate_tokens(content)})
 
 
 def _is_over(task: Task, cutoff: int) -> bool:
@@ -136,7 +143,7 @@ def with_left_out(document: SessionDocument, count: int, limits: CompactionLimit
         return document
     prose, left_out, lines = _parts(document.long_term_summary)
     summary = _assembled(prose, left_out + count, lines, limits)
-    return replace(document, long_term_summary=summary)
+    return document.model_copy(update={"long_term_summary": summary})
 
 
 def _summary(summary: str, dropped: Iterable[HistoryEntry], limits: CompactionLimits) -> str:

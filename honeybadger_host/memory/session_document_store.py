@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,14 @@ from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.domain import FileRemoved, FileWritten, Turn, TurnAdded, Whole
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.compaction import CompactionLimits, compact, with_left_out
-from honeybadger_host.memory.session_document import SessionDocument, dump_document, parse_document, with_turns
+from honeybadger_host.memory.session_document import (
+    SessionDocument,
+    dump_document,
+    empty_document,
+    parse_document,
+    salvaged,
+    with_turns,
+)
 from honeybadger_host.memory.turn_log import Conversations, Window, read_window, turns_file
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import read_whole
@@ -40,6 +47,8 @@ _BEING_SAVED_SECONDS: Final = 2.0
 _MOST_BEHIND: Final = 1000
 """Turns that are folded into a document at most; a summary has no room for older ones, it counts them."""
 _LAST_WRITES_SECONDS: Final = 3.0
+_LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1
+"""A file system may give a file a later time, for which no calendar has a date."""
 _NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
 _READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -76,10 +85,12 @@ class View:
 
     Args:
         data: the file, which may lack the newest turns; None: there is none.
+        skipped: lines of the log's window that are not turns.
     """
 
     document: SessionDocument
     data: bytes | None
+    skipped: int = 0
 
     @property
     def is_new(self) -> bool:
@@ -172,7 +183,7 @@ class Sessions:
         data = read_whole(self._home / session_file(group, session))
         document = self._empty(group, session) if data is None else parse_document(data, session)
         base, behind = self._behind(group, session, document)
-        return View(self._folded(base, behind), data)
+        return View(self._folded(base, behind), data, self._conversations.load(group, session).skipped)
 
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
@@ -246,7 +257,7 @@ class Sessions:
         turns = self.view(group, session).document.turns
         forgotten = {"session_id": session, "turns": turns, "deleted_at": time_stamp(now), "by": sender}
         file = deleted_file(group, session)
-        self._decided[file] = (working, None, SessionDocument(session, turns=turns))
+        self._decided[file] = (working, None, empty_document(session, turns or 0))
         data, upon = orjson.dumps(forgotten, option=_READABLE), turns_file(group, session)
         tombstone = FileWritten(group, "session", file, data, working.tombstone, upon)
         if working.data is None:
@@ -359,7 +370,7 @@ class Sessions:
                 except ValueError as error:
                     return self._restored(key, path, data, str(error), held)
                 if document.turns is None and not document.recent_history:
-                    document = replace(document, turns=self._empty(group, session).turns)
+                    document = document.up_to(self._empty(group, session).turns)
                 generation = Generation(data, document, _trusted(signature, seen_at))
             self._keep(key, generation)
             return generation
@@ -371,7 +382,7 @@ class Sessions:
             return Generation(data, parse_document(data, session), _NEVER_SEEN)
         tombstone = self._last_written(deleted_file(group, session))
         turns = 0 if tombstone is None else _turns_in(tombstone)
-        return Generation(None, SessionDocument(session, turns=turns or 0), _NEVER_SEEN)
+        return Generation(None, empty_document(session, turns or 0), _NEVER_SEEN)
 
     def _keep(self, key: tuple[str, str], generation: Generation) -> None:
         self._generations[key] = generation
@@ -382,7 +393,7 @@ class Sessions:
     def _restored(
         self, key: tuple[str, str], path: Path, broken: bytes, why: str, held: Generation | None
     ) -> Generation:
-        """Return the last good generation in place of a file that cannot be read, which is set aside with the reason.
+        """Return what is valid in a file that cannot be read, else the last good generation; the file is set aside.
 
         A file that was saved a moment ago stays where it is: an editor may not have finished.
         """
@@ -393,6 +404,9 @@ class Sessions:
         elif (last := self._last_written(session_file(*key))) is not None:
             good, source = last, "the journal"
         document = self._empty(*key) if good is None else parse_document(good, key[1])
+        with contextlib.suppress(ValueError):  # it is not even a JSON object
+            document = salvaged(broken, key[1], document)
+            good, source = dump_document(document), f"its valid members, and for the others {source}"
         try:
             if abs(self._wall_seconds() - path.stat().st_mtime) < _BEING_SAVED_SECONDS:
                 return Generation(broken, document, _NEVER_SEEN, complaint=f"cannot be read ({why})")
@@ -408,13 +422,13 @@ class Sessions:
         """Return the document of a session that has no file; after a deletion it begins behind what was forgotten."""
         data = read_whole(self._home / deleted_file(group, session))
         if data is None:
-            return SessionDocument(session)
+            return empty_document(session)
         turns = _turns_in(data)
         if turns is None:
             turns = _turns_in(self._last_written(deleted_file(group, session)) or b"")
         if turns is None:
             log.warning("session.mark_lost", file=deleted_file(group, session))
-        return SessionDocument(session, turns=turns or 0)
+        return empty_document(session, turns or 0)
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
@@ -422,7 +436,7 @@ class Sessions:
         """Return the document with a mark that fits the log, and the turns that come after it."""
         window = self._conversations.load(group, session)
         covered = _covered(document, window)
-        base = document if document.turns == covered else replace(document, turns=covered)
+        base = document if document.turns == covered else document.up_to(covered)
         missing = window.last_number - covered
         if missing <= 0:
             return base, []
@@ -515,4 +529,4 @@ def _files_in(folder: Path, end: str) -> Iterator[tuple[str, float]]:
         for entry in entries:
             name = entry.name.removesuffix(end)
             if name != entry.name and SESSION.fullmatch(name) and entry.is_file(follow_symlinks=False):
-                yield name, entry.stat(follow_symlinks=False).st_mtime
+                yield name, min(max(entry.stat(follow_symlinks=False).st_mtime, 0.0), _LAST_SECOND)

@@ -1,7 +1,8 @@
 """Conversations: the log of every session, and the window over its newest turns (AM1, AB5).
 
 The log `data/sessions/<group>/<session>.jsonl` is kept whole; the window is read from its end, so a long log costs no
-more than a short one. A line that is torn or no turn is skipped, counted and never hides the others.
+more than a short one. A line that is not a turn never hides the others: it is skipped, and `<session>.jsonl.set-aside`
+says where it stands and what is wrong with it.
 """
 
 from __future__ import annotations
@@ -11,25 +12,35 @@ import os
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
 import structlog
+from pydantic import Field, ValidationError
 
+from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.files import Signature, kind_of
+from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
+from honeybadger_host.storage.files import Signature, kind_of, replace
 from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
 _BLOCK: Final = 64 * 1024
-_LONGEST_TAIL: Final = 32 * 1024 * 1024
-"""How far back a window is looked for: past that much garbage it is as good as empty."""
+_LONGEST_LINE: Final = 32 * 1024 * 1024
+"""A longer line is not a turn: twice what the largest request can make of one."""
+_LONGEST_TAIL: Final = 256 * 1024 * 1024
+"""How far back a window is looked for, 1 s: past that much garbage it is as good as empty."""
+_MOST_SET_ASIDE: Final = 100
+"""Wrong lines of one window that are described; the others are counted."""
+_MOST_SHOWN: Final = 2000
+"""Characters of a wrong line that its description holds; the log has all of it."""
+_LAST_NUMBER: Final = 10**15
+"""No turn has a higher number: those that follow it must be numbers that every JSON reader keeps."""
 _IN_USE_SECONDS: Final = 10.0
 """A session used so recently stays, whatever the limits: a request between its loading and its decision needs it."""
 _NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
@@ -61,33 +72,52 @@ def dump_turn(turn: Turn, request_id: str) -> bytes:
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
 
+class _Line(Edited):
+    turn: Annotated[int, Field(ge=1, le=_LAST_NUMBER)]
+    at: Time
+    role: Role
+    sender: str
+    by: str
+    content: str
+    token_count: Count
+    tools_used: Texts = ()
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+
+
 def parse_turn(line: bytes) -> Turn:
-    """Return the turn of one line; a time without a zone is UTC. Raises ValueError when it is no turn."""
+    """Return the turn of one line; a time without a zone is UTC. Raises ValueError: what is wrong with it."""
     try:
-        value = orjson.loads(line)
-        at = datetime.fromisoformat(value["at"])
-        turn = Turn(
-            number=value["turn"],
-            at=at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC),
-            role=value["role"],
-            sender=value["sender"],
-            by=value["by"],
-            content=value["content"],
-            token_count=value["token_count"],
-            tools_used=tuple(value.get("tools_used", ())),
-            input_tokens=value.get("input_tokens"),
-            output_tokens=value.get("output_tokens"),
-        )
-    except (KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"no turn: {error}") from None
-    if not (
-        type(turn.number) is int
-        and isinstance(turn.sender, str)
-        and isinstance(turn.content, str)
-        and turn.role in ("user", "assistant", "system", "tool")
-    ):
-        raise ValueError("no turn: a member has the wrong type")
-    return turn
+        said = _Line.model_validate(read_json(line))
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+    return Turn(
+        said.turn,
+        said.at,
+        said.role,
+        said.sender,
+        said.by,
+        said.content,
+        said.token_count,
+        said.tools_used,
+        said.input_tokens,
+        said.output_tokens,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WrongLine:
+    """A line of a log that is not a turn.
+
+    Args:
+        byte: where it begins; `bytes`: how long it is.
+        line: its beginning.
+    """
+
+    byte: int
+    bytes: int
+    why: str
+    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +127,16 @@ class Window:
     Args:
         turns: oldest first.
         last_number: number of the newest turn of the log; 0 when it has none.
-        skipped: lines among those looked at that are no turns.
+        skipped: lines among those looked at that are not turns.
         signature: of the log when it was read; None when there is none.
+        wrong: the newest of those lines, in their order.
     """
 
     turns: tuple[Turn, ...]
     last_number: int
     skipped: int
     signature: Signature | None
+    wrong: tuple[WrongLine, ...] = ()
 
 
 def read_window(path: Path, size: int) -> Window:
@@ -118,32 +150,51 @@ def read_window(path: Path, size: int) -> Window:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, f"it is {kind_of(status.st_mode)}")
         turns: list[Turn] = []
+        wrong: list[WrongLine] = []
         skipped = 0
-        start = status.st_size
-        rest: list[bytes] = []  # of a line that begins in a block before, last part first
-        while start > 0 and len(turns) < size and status.st_size - start < _LONGEST_TAIL:
-            length = min(_BLOCK, start)
-            start -= length
-            block = os.pread(fd, length, start)
-            if start > 0 and b"\n" not in block:
-                rest.append(block)
+        for byte, length, line in _lines_back(fd, status.st_size):
+            if len(turns) == size or status.st_size - byte > _LONGEST_TAIL:
+                break
+            if not line.strip():
                 continue
-            lines = (block + b"".join(reversed(rest))).split(b"\n")
-            rest = [lines.pop(0)] if start > 0 else []
-            for line in reversed(lines):
-                if len(turns) == size:
-                    break
-                if not line.strip():
-                    continue
-                try:
-                    turns.append(parse_turn(line))
-                except ValueError:
-                    skipped += 1
+            try:
+                if length > len(line):
+                    raise ValueError(f"it has {length} bytes, a turn has at most {_LONGEST_LINE}")
+                turns.append(parse_turn(line))
+            except ValueError as error:
+                skipped += 1
+                if len(wrong) < _MOST_SET_ASIDE:
+                    shown = line[: 4 * _MOST_SHOWN].decode(errors="replace")[:_MOST_SHOWN]
+                    wrong.append(WrongLine(byte, length, str(error), shown))
     finally:
         os.close(fd)
     turns.reverse()
     last = max((turn.number for turn in turns), default=0)
-    return Window(tuple(turns), last, skipped, Signature.of(status))
+    return Window(tuple(turns), last, skipped, Signature.of(status), tuple(reversed(wrong)))
+
+
+def _lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the lines of a file from the last to the first: where each begins, how long it is, and what it holds.
+
+    Of a line that is longer than `_LONGEST_LINE` it is the beginning: memory holds no more than one such line.
+    """
+    start = size
+    parts: list[bytes] = []  # of a line that begins before `start`, the last part first
+    length = 0
+    while start > 0:
+        block = os.pread(fd, min(_BLOCK, start), max(0, start - _BLOCK))
+        start = max(0, start - _BLOCK)
+        head, *lines = block.split(b"\n")
+        byte = start + len(block)
+        for part in reversed(lines):
+            byte -= len(part)
+            parts.append(part)
+            yield byte, length + len(part), b"".join(reversed(parts))
+            byte -= 1
+            parts, length = [], 0
+        length += len(head)
+        parts = [*parts, head] if length <= _LONGEST_LINE else [head]
+    yield 0, length, b"".join(reversed(parts))
 
 
 @dataclass(slots=True)
@@ -198,8 +249,11 @@ class Conversations:
                 raise WorldFailed(
                     f"{path} cannot be read ({error.strerror}): the host needs a plain file there"
                 ) from error
-            if window.skipped:
-                log.warning("conversation.skipped", file=turns_file(group, session), lines=window.skipped)
+            if window.skipped and (held is None or held.window.wrong != window.wrong):
+                aside = _set_aside(path, window)
+                log.warning(
+                    "conversation.skipped", file=turns_file(group, session), lines=window.skipped, set_aside=aside
+                )
             if held is None:
                 self._sessions[key] = held = _Session(window, 0.0)
             held.window = window
@@ -249,7 +303,8 @@ class Conversations:
             expected = window.signature.size + sum(len(change.data) for change in changes)
             if signature.inode != window.signature.inode or signature.size > expected:
                 signature = _NEVER_SEEN  # somebody else changed it, too: the next `load` reads it
-        return Window((*window.turns, *turns)[-self._window_turns :], last_number, window.skipped, signature)
+        turns = [*window.turns, *turns][-self._window_turns :]
+        return Window(tuple(turns), last_number, window.skipped, signature, window.wrong)
 
     def evict(self) -> int:
         """Drop sessions that were idle too long, and the least recently used ones over the limit; return how many."""
@@ -269,6 +324,21 @@ class Conversations:
         for key in gone:
             del self._sessions[key]
         return len(gone)
+
+
+def set_aside_file(group: str, session: str) -> str:
+    """Return where the wrong lines of a log are described, below the home folder."""
+    return f"{turns_file(group, session)}.set-aside"
+
+
+def _set_aside(path: Path, window: Window) -> str | None:
+    """Write beside a log what is wrong with its lines, for a person; return the name of the file, None: impossible."""
+    aside = path.with_name(f"{path.name}.set-aside")
+    try:
+        replace(aside, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in window.wrong))
+    except OSError:
+        return None
+    return aside.name
 
 
 def _signature_of(path: Path) -> Signature | None:

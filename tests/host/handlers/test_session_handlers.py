@@ -634,7 +634,7 @@ def test_a_log_that_was_removed_by_hand_begins_anew_behind_the_document(room: Ro
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-@pytest.mark.parametrize("broken", [b"", b'{"facts": ["a",]}', b"\x00" * 500, b'{"facts": 5}'])
+@pytest.mark.parametrize("broken", [b"", b'{"facts": ["a",]}', b"\x00" * 500])
 def test_a_corrupt_file_is_set_aside_and_the_last_good_generation_served(
     room: Room, broken: bytes, in_memory: bool
 ) -> None:

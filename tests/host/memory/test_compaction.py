@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -28,15 +27,23 @@ SEED = CompactionLimits()
 
 def said(number: int, content: str | None = None, tokens: int | None = 5) -> HistoryEntry:
     role = "user" if number % 2 else "assistant"
-    return HistoryEntry(SECONDS + number, role, f"Message {number}" if content is None else content, tokens)
+    text = f"Message {number}" if content is None else content
+    return HistoryEntry(timestamp=SECONDS + number, role=role, content=text, token_count=tokens)
 
 
 def document(*history: HistoryEntry, summary: str = "", facts: tuple[str, ...] = ()) -> SessionDocument:
-    return SessionDocument("s", recent_history=history, long_term_summary=summary, facts=facts)
+    return SessionDocument(session_id="s", recent_history=history, long_term_summary=summary, facts=facts)
 
 
 def task(status: str, age: int, id_: str = "t") -> Task:
-    return Task(id_, "do it", status, 0.5, SECONDS - 10 * DAY, SECONDS - age)
+    return Task(
+        id=id_,
+        description="do it",
+        status=status,
+        progress=0.5,
+        created_at=SECONDS - 10 * DAY,
+        updated_at=SECONDS - age,
+    )
 
 
 # -------------------------------------------------------------------------------------------------------- the triggers
@@ -137,7 +144,9 @@ def test_what_somebody_wrote_stays_above_the_lines() -> None:
         state = compact(state, NOW, SEED).document
         assert state.long_term_summary.startswith(f"{prose}\n\n{HEADER}\n")
         assert state.long_term_summary.count(HEADER) == 1
-        state = replace(state, recent_history=(*state.recent_history, *(said(number) for number in range(21))))
+        state = state.model_copy(
+            update={"recent_history": (*state.recent_history, *(said(number) for number in range(21)))}
+        )
 
 
 def test_ten_thousand_messages_leave_a_bounded_summary_that_says_what_it_left_out() -> None:
@@ -145,7 +154,7 @@ def test_ten_thousand_messages_leave_a_bounded_summary_that_says_what_it_left_ou
     state = document()
     lines = 0
     for number in range(10_000):
-        state = replace(state, recent_history=(*state.recent_history, said(number)))
+        state = state.model_copy(update={"recent_history": (*state.recent_history, said(number))})
         if SEED.are_passed(len(state.recent_history), 0):
             compacted = compact(state, NOW, SEED)
             state, lines = compacted.document, lines + compacted.summarised
@@ -200,7 +209,7 @@ def test_facts_are_sorted_each_once() -> None:
     ],
 )
 def test_running_tasks_stay_and_ended_ones_for_a_day(status: str, age: int, stays: bool) -> None:
-    state = replace(document(), active_tasks=(task(status, age), task("Running", 0, "other")))
+    state = document().model_copy(update={"active_tasks": (task(status, age), task("Running", 0, "other"))})
     compacted = compact(state, NOW, SEED)
     assert len(compacted.document.active_tasks) == 1 + stays
     assert compacted.is_changed is not stays
@@ -211,19 +220,17 @@ def test_running_tasks_stay_and_ended_ones_for_a_day(status: str, age: int, stay
 
 ANY_ENTRY = st.builds(
     HistoryEntry,
-    st.integers(0, 2**40),
-    st.sampled_from(["user", "assistant", "tool"]) | st.text(max_size=60),
-    st.text(max_size=300) | st.builds(str.__mul__, st.text(min_size=1, max_size=5), st.integers(0, 4000)),
-    st.none() | st.integers(0, 5000),
+    timestamp=st.integers(0, 2**40),
+    role=st.sampled_from(["user", "assistant", "tool"]) | st.text(max_size=60),
+    content=st.text(max_size=300) | st.builds(str.__mul__, st.text(min_size=1, max_size=5), st.integers(0, 4000)),
+    token_count=st.none() | st.integers(0, 5000),
 )
 ANY_TASK = st.builds(
     Task,
-    st.text(max_size=5),
-    st.text(max_size=5),
-    st.sampled_from(["Running", "Completed", "failed"]) | st.text(max_size=9),
-    st.just(0.5),
-    st.just(0),
-    st.integers(SECONDS - 3 * DAY, SECONDS + DAY),
+    id=st.text(max_size=5),
+    description=st.text(max_size=5),
+    status=st.sampled_from(["Running", "Completed", "failed"]) | st.text(max_size=9),
+    updated_at=st.integers(SECONDS - 3 * DAY, SECONDS + DAY),
 )
 ANY_SUMMARY = st.text(max_size=200) | st.lists(
     st.sampled_from([HEADER, "", "- user: a", "[... 3 older messages left out, see the session's log]", "x" * 900]),
@@ -231,7 +238,7 @@ ANY_SUMMARY = st.text(max_size=200) | st.lists(
 ).map("\n".join)
 ANY = st.builds(
     SessionDocument,
-    st.just("s"),
+    session_id=st.just("s"),
     facts=st.lists(st.text(max_size=8), max_size=8).map(tuple),
     recent_history=st.lists(ANY_ENTRY, max_size=30).map(tuple),
     long_term_summary=ANY_SUMMARY,

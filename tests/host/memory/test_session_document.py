@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,11 +18,13 @@ from honeybadger_host.memory.session_document import (
     OTHER_TOOLS,
     Environment,
     HistoryEntry,
+    Mark,
     SessionDocument,
     Task,
     TokenUsage,
     ToolStats,
     dump_document,
+    empty_document,
     members_of,
     parse_document,
     version_of,
@@ -86,7 +87,7 @@ def test_the_seeds_document_is_read_and_written_member_for_member() -> None:
 
 
 def test_an_empty_document_has_every_member_and_can_be_read_by_a_person() -> None:
-    text = dump_document(SessionDocument("main")).decode()
+    text = dump_document(empty_document("main")).decode()
     assert list(orjson.loads(text)) == [*SEED, "honeybadger"]
     assert text.startswith('{\n  "session_id": "main",\n  "system_state": {},\n')
     assert text.endswith('  "honeybadger": {\n    "turns": 0\n  }\n}\n')
@@ -107,10 +108,10 @@ def test_what_a_person_added_is_kept_wherever_it_stands() -> None:
 
 
 def test_a_member_that_is_missing_is_empty() -> None:
-    assert parse_document(b"{}", "s") == SessionDocument("s", turns=None)
+    assert parse_document(b"{}", "s") == SessionDocument(session_id="s")
     document = parse_document(b'{"facts": ["a"], "recent_history": [{"content": "x"}], "token_usage": null}', "s")
     assert document.facts == ("a",)
-    assert document.recent_history == (HistoryEntry(0, "", "x", None),)
+    assert document.recent_history == (HistoryEntry(content="x"),)
 
 
 def test_a_session_is_named_by_its_place_whatever_the_file_says() -> None:
@@ -123,20 +124,20 @@ def test_a_session_is_named_by_its_place_whatever_the_file_says() -> None:
         (b"", "not JSON"),
         (b'{"facts": [', "not JSON"),
         (b'{"facts": ["a"],}', "not JSON"),
-        (b"[]", "it is no JSON object"),
-        (b'{"facts": "a"}', "facts is no list"),
-        (b'{"facts": ["a", 5]}', "facts[1] is no string"),
-        (b'{"system_state": []}', "system_state is no JSON object"),
-        (b'{"recent_history": ["a"]}', "recent_history[0] is no JSON object"),
-        (b'{"recent_history": [{"content": 5}]}', "recent_history[0].content is no string"),
-        (b'{"recent_history": [{"token_count": -1}]}', "recent_history[0].token_count is below 0"),
-        (b'{"recent_history": [{"timestamp": true}]}', "recent_history[0].timestamp is no number"),
-        (b'{"active_tasks": [{"id": "a"}, {"progress": "half"}]}', "active_tasks[1].progress is no number"),
-        (b'{"tool_stats": {"by_tool": {"echo": "often"}}}', "tool_stats.by_tool.echo is no number"),
-        (b'{"token_usage": {"total_input": 1e300}}', "token_usage.total_input is too large a number"),
-        (b'{"last_known_environment": {"workspace": 1}}', "last_known_environment.workspace is no string"),
-        (b'{"long_term_summary": {}}', "long_term_summary is no string"),
-        (b'{"honeybadger": {"turns": "all"}}', "honeybadger.turns is no number"),
+        (b"[]", "it must be a JSON object"),
+        (b'{"facts": "a"}', "facts must be an array"),
+        (b'{"facts": ["a", 5]}', "facts.1 must be a string"),
+        (b'{"system_state": []}', "system_state must be an object"),
+        (b'{"recent_history": ["a"]}', "recent_history.0 must be an object"),
+        (b'{"recent_history": [{"content": 5}]}', "recent_history.0.content must be a string"),
+        (b'{"recent_history": [{"token_count": -1}]}', "recent_history.0.token_count must be at least 0"),
+        (b'{"recent_history": [{"timestamp": true}]}', "recent_history.0.timestamp must be an integer"),
+        (b'{"active_tasks": [{"id": "a"}, {"progress": "half"}]}', "active_tasks.1.progress must be a number"),
+        (b'{"tool_stats": {"by_tool": {"echo": "often"}}}', "tool_stats.by_tool.echo must be an integer"),
+        (b'{"token_usage": {"total_input": 1e300}}', "token_usage.total_input must be at most"),
+        (b'{"last_known_environment": {"workspace": 1}}', "last_known_environment.workspace must be a string"),
+        (b'{"long_term_summary": {}}', "long_term_summary must be a string"),
+        (b'{"honeybadger": {"turns": "all"}}', "honeybadger.turns must be an integer"),
         (b'{"system_state": {"a": ' + b"[" * 300 + b"]" * 300 + b"}}", "nested too deep"),
         (b'{"facts": ["\\ud800"]}', "not JSON"),
         (b'{"facts": ["\xff"]}', "not JSON"),
@@ -156,20 +157,24 @@ JSON = st.recursive(
 FREE = st.dictionaries(TEXT, JSON, max_size=2)
 COUNT = st.integers(0, MAX_NUMBER)
 TIME = st.integers(-MAX_NUMBER, MAX_NUMBER)
-ENTRIES = st.builds(HistoryEntry, TIME, TEXT, TEXT, st.none() | COUNT)
-TASKS = st.builds(Task, TEXT, TEXT, TEXT, st.floats(0, 1), TIME, TIME)
+ENTRIES = st.builds(HistoryEntry, timestamp=TIME, role=TEXT, content=TEXT, token_count=st.none() | COUNT)
+TASKS = st.builds(
+    Task, id=TEXT, description=TEXT, status=TEXT, progress=st.floats(0, 1), created_at=TIME, updated_at=TIME
+)
 DOCUMENTS = st.builds(
     SessionDocument,
-    st.just("s"),
-    FREE,
-    st.lists(TEXT, max_size=2).map(tuple),
-    st.lists(ENTRIES, max_size=2).map(tuple),
-    TEXT,
-    st.lists(TASKS, max_size=2).map(tuple),
-    st.builds(ToolStats, COUNT, st.dictionaries(TEXT, COUNT, max_size=2), COUNT),
-    st.builds(Environment, TEXT, TIME, FREE),
-    st.builds(TokenUsage, COUNT, COUNT, COUNT),
-    COUNT,
+    session_id=st.just("s"),
+    system_state=FREE,
+    facts=st.lists(TEXT, max_size=2).map(tuple),
+    recent_history=st.lists(ENTRIES, max_size=2).map(tuple),
+    long_term_summary=TEXT,
+    active_tasks=st.lists(TASKS, max_size=2).map(tuple),
+    tool_stats=st.builds(
+        ToolStats, total_calls=COUNT, by_tool=st.dictionaries(TEXT, COUNT, max_size=2), failures=COUNT
+    ),
+    last_known_environment=st.builds(Environment, workspace=TEXT, last_update=TIME, system_snapshot=FREE),
+    token_usage=st.builds(TokenUsage, total_input=COUNT, total_output=COUNT, by_session=COUNT),
+    honeybadger=st.builds(Mark, turns=COUNT),
 )
 
 
@@ -198,26 +203,30 @@ def test_turns_become_history_and_are_counted() -> None:
         turn(3, "z", role="assistant", input_tokens=500, output_tokens=70),
         turn(4, "{}", role="tool", input_tokens=9),
     ]
-    document = with_turns(SessionDocument("s"), turns)
-    assert document.recent_history[0] == HistoryEntry(int(turns[0].at.timestamp()), "user", "x" * 40, 10)
+    document = with_turns(empty_document("s"), turns)
+    assert document.recent_history[0] == HistoryEntry(
+        timestamp=int(turns[0].at.timestamp()), role="user", content="x" * 40, token_count=10
+    )
     assert [entry.role for entry in document.recent_history] == ["user", "assistant", "assistant", "tool"]
-    assert document.tool_stats == ToolStats(3, {"echo": 2, "file_read": 1}, 0)
-    assert document.token_usage == TokenUsage(10 + 500 + 9, 20 + 70, 10 + 500 + 9 + 20 + 70)
+    assert document.tool_stats == ToolStats(total_calls=3, by_tool={"echo": 2, "file_read": 1})
+    assert document.token_usage == TokenUsage(
+        total_input=10 + 500 + 9, total_output=20 + 70, by_session=10 + 500 + 9 + 20 + 70
+    )
     assert document.turns == 4
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_turns_come_in_once_however_they_are_handed_over(first: int, again: int) -> None:
     turns = [turn(number, f"message {number}", tools_used=("echo",)) for number in range(1, 13)]
-    whole = with_turns(SessionDocument("s"), turns)
-    parts = with_turns(with_turns(SessionDocument("s"), turns[:first]), turns[:again])
+    whole = with_turns(empty_document("s"), turns)
+    parts = with_turns(with_turns(empty_document("s"), turns[:first]), turns[:again])
     assert with_turns(parts, turns) == whole
 
 
 def test_counts_stay_within_what_json_readers_keep() -> None:
     turns = [turn(number, input_tokens=MAX_NUMBER, output_tokens=MAX_NUMBER) for number in (1, 2, 3)]
-    document = with_turns(SessionDocument("s"), turns)
-    assert document.token_usage == TokenUsage(MAX_NUMBER, MAX_NUMBER, MAX_NUMBER)
+    document = with_turns(empty_document("s"), turns)
+    assert document.token_usage == TokenUsage(total_input=MAX_NUMBER, total_output=MAX_NUMBER, by_session=MAX_NUMBER)
     assert parse_document(dump_document(document), "s") == document
 
 
@@ -234,11 +243,11 @@ def test_ever_new_names_of_tools_do_not_grow_the_file() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda document: replace(document, facts=("other",)),
-        lambda document: replace(document, system_state={"a": 1}),
-        lambda document: replace(document, long_term_summary="other"),
-        lambda document: replace(document, active_tasks=()),
-        lambda document: replace(document, last_known_environment=Environment("/elsewhere")),
+        lambda document: document.model_copy(update={"facts": ("other",)}),
+        lambda document: document.model_copy(update={"system_state": {"a": 1}}),
+        lambda document: document.model_copy(update={"long_term_summary": "other"}),
+        lambda document: document.model_copy(update={"active_tasks": ()}),
+        lambda document: document.model_copy(update={"last_known_environment": Environment(workspace="/elsewhere")}),
     ],
 )
 def test_a_version_changes_with_what_an_update_may_overwrite(
@@ -250,7 +259,7 @@ def test_a_version_changes_with_what_an_update_may_overwrite(
 
 def test_a_version_stays_while_turns_come() -> None:
     document = parse_document(orjson.dumps(SEED), "s")
-    assert version_of(with_turns(replace(document, turns=0), [turn(1, tools_used=("a",))])) == version_of(document)
+    assert version_of(with_turns(document.up_to(0), [turn(1, tools_used=("a",))])) == version_of(document)
 
 
 def test_the_members_of_a_reply_are_those_of_the_file() -> None:

@@ -95,7 +95,7 @@ def numbers(conversations: Conversations, session: str = "main") -> list[int]:
     st.text(min_size=1, max_size=80),
     st.sampled_from(["user", "assistant", "system", "tool"]),
     st.lists(st.text(max_size=20), max_size=3),
-    st.none() | st.integers(0, 2**53),
+    st.none() | st.integers(0, 2**53 - 1),
 )
 def test_a_turn_comes_back_from_its_line_as_it_was(
     content: str, sender: str, role: Role, tools: list[str], tokens: int | None
@@ -175,7 +175,13 @@ def test_skipped_lines_are_reported(tmp_path: Path, log_file: Path) -> None:
     with capture_logs() as logs:
         conversations_of(tmp_path).load("main", "main")
     assert logs == [
-        {"event": "conversation.skipped", "file": "data/sessions/main/main.jsonl", "lines": 1, "log_level": "warning"}
+        {
+            "event": "conversation.skipped",
+            "file": "data/sessions/main/main.jsonl",
+            "lines": 1,
+            "set_aside": "main.jsonl.set-aside",
+            "log_level": "warning",
+        }
     ]
 
 

@@ -1,0 +1,69 @@
+"""JSON files that people edit: read, checked against a model, and what is wrong said for the person who wrote it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeAlias
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from honeybadger_agent.wire import MAX_NUMBER
+from honeybadger_agent.wire.refusals import described
+from honeybadger_host.storage.files import BOM
+
+_SHALLOW: Final = 250
+"""Brackets that are not worth a look at how deep they stand."""
+_MOST_PROBLEMS: Final = 5
+
+
+class Edited(BaseModel):
+    """An object of such a file: exact types; null is as good as missing; members that are not ours are kept."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: object) -> object:
+        if isinstance(value, dict) and None in value.values():
+            return {name: item for name, item in value.items() if item is not None or name not in cls.model_fields}
+        return value
+
+
+def _time(value: object) -> datetime:
+    """Return a time of RFC 3339 in UTC; one without a zone is UTC."""
+    try:
+        at = datetime.fromisoformat(value)  # type: ignore[arg-type]
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise PydanticCustomError("must_be", "a time, as 2026-11-21T06:00:00Z or 2026-11-21") from None
+
+
+Time: TypeAlias = Annotated[datetime, BeforeValidator(_time)]
+Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+Texts: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+def read_json(data: bytes) -> dict[str, Any]:
+    """Return the JSON object of a file. Raises ValueError: it is not one, or a reply could not hold it."""
+    try:
+        value = orjson.loads(data.removeprefix(BOM))
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if data.count(b"[") + data.count(b"{") > _SHALLOW:
+        try:
+            orjson.dumps([[[[[[[[value]]]]]]]])  # writing is allowed fewer levels than reading, and a reply adds some
+        except TypeError:
+            raise ValueError("it is nested too deep: 240 levels at most") from None
+    if not isinstance(value, dict):
+        raise ValueError("it must be a JSON object")
+    return value
+
+
+def problem_of(error: ValidationError) -> str:
+    """Return what is wrong with a file, each member by its place."""
+    found = error.errors(include_url=False)
+    said = [" ".join(described(each)[1:]) for each in found[:_MOST_PROBLEMS]]
+    more = [f"{len(found) - _MOST_PROBLEMS} more"] if len(found) > _MOST_PROBLEMS else []
+    return "; ".join(said + more)

@@ -1,0 +1,214 @@
+"""A session whose files somebody damaged goes on: what is valid is served, the rest is set aside with a reason."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.session_document import MARK
+from honeybadger_host.memory.turn_log import dump_turn
+from honeybadger_host.text.neutralise import estimate_tokens
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess
+
+LOG = "data/sessions/main/main.jsonl"
+ASIDE = f"{LOG}.set-aside"
+DOCUMENT = "data/context/main/main.json"
+Clients = Callable[..., SyncClient]
+Damage = Callable[[bytes], bytes]
+
+
+def member(name: str, value: object) -> Damage:
+    """Return a damage that gives a member of the second line another value."""
+
+    def damage(log: bytes) -> bytes:
+        lines = log.splitlines(keepends=True)
+        lines[1] = orjson.dumps({**orjson.loads(lines[1]), name: value}) + b"\n"
+        return b"".join(lines)
+
+    return damage
+
+
+def last_line(new: bytes) -> Damage:
+    return lambda log: log + new
+
+
+AT = datetime(2026, 11, 20, 6, 5, 59, tzinfo=UTC)
+KEEPS_ALL = ["one", "two", "three"]
+LOSES_TWO = ["one", "three"]
+DAMAGES: list[tuple[str, Damage, list[str]]] = [
+    ("a torn last line", last_line(b'{"turn":4,"at":"2026-11-2'), KEEPS_ALL),
+    ("binary garbage", last_line(bytes(range(256)) * 40 + b"\n"), KEEPS_ALL),
+    ("zeros of a power cut", last_line(bytes(8192)), KEEPS_ALL),
+    ("a line of 48 MiB", last_line(b"x" * (48 << 20) + b"\n"), KEEPS_ALL),
+    ("a turn of 48 MiB", last_line(b'{"turn":4,"content":"' + b"x" * (48 << 20) + b'"}\n'), KEEPS_ALL),
+    ("invalid UTF-8", lambda log: log.replace(b'"content":"two"', b'"content":"t\xffwo"'), LOSES_TWO),
+    ("no object", last_line(b'[1]\n"turn"\n5\nnull\n'), KEEPS_ALL),
+    ("a BOM", lambda log: b"\xef\xbb\xbf" + log, KEEPS_ALL),
+    ("CRLF", lambda log: log.replace(b"\n", b"\r\n"), KEEPS_ALL),
+    ("blank lines", lambda log: log.replace(b"\n", b"\n\n \n"), KEEPS_ALL),
+    ("an empty file", lambda log: b"", []),
+    ("UTF-16", lambda log: log.decode().encode("utf-16"), []),
+    ("the same turn twice", lambda log: log + log.splitlines(keepends=True)[1], [*KEEPS_ALL, "two"]),
+    ("a number as text", member("turn", "2"), LOSES_TWO),
+    ("a number below one", member("turn", -2), LOSES_TWO),
+    ("a number beyond all", member("turn", 2**53 - 1), LOSES_TWO),
+    ("a count as text", member("token_count", "many"), LOSES_TWO),
+    ("a count below zero", member("token_count", -1), LOSES_TWO),
+    ("no count at all", member("token_count", None), LOSES_TWO),
+    ("a count with a fraction", member("token_count", 1.5), LOSES_TWO),
+    ("tools that are one text", member("tools_used", "search"), LOSES_TWO),
+    ("tools that are numbers", member("tools_used", [1]), LOSES_TWO),
+    ("tools that are lists", member("tools_used", [["search"]]), LOSES_TWO),
+    ("input tokens as text", member("input_tokens", "12"), LOSES_TWO),
+    ("output tokens as an object", member("output_tokens", {}), LOSES_TWO),
+    ("a folder of a sender that is a list", member("by", []), LOSES_TWO),
+    ("content as a list", member("content", ["two"]), LOSES_TWO),
+    ("a time that is none", member("at", "yesterday"), LOSES_TWO),
+    ("a time as a number", member("at", 1795241159), LOSES_TWO),
+    ("the last of all times", member("at", "9999-12-31T23:59:59-14:00"), LOSES_TWO),
+    ("an unknown role", member("role", "root"), LOSES_TWO),
+    ("a member of another program", member("mood", {"glad": True}), KEEPS_ALL),
+]
+
+
+def log_of(session: str, contents: list[str]) -> bytes:
+    """Return a session's log as the host writes it."""
+    turns = [
+        Turn(number, AT, "user", "user", "front", content, estimate_tokens(content))
+        for number, content in enumerate(contents, 1)
+    ]
+    return b"".join(dump_turn(turn, f"{session}-{turn.number}") for turn in turns)
+
+
+def said(client: SyncClient) -> list[str]:
+    return [message.content for message in client.get_history(budget_tokens=0).messages]
+
+
+def test_a_damaged_log_serves_what_is_valid_and_the_session_goes_on(
+    home: Path, make_host: HostFactory, client: Clients
+) -> None:
+    logs = home / "data/sessions/main"
+    logs.mkdir(parents=True)
+    damaged: dict[str, bytes] = {}
+    for what, damage, _ in DAMAGES:
+        session = what.replace(" ", "-")
+        damaged[session] = damage(log_of(session, KEEPS_ALL))
+        (logs / f"{session}.jsonl").write_bytes(damaged[session])
+    host = make_host({"document.write_out_seconds": 0.1}).start()
+    for session, (_, _, kept) in zip(damaged, DAMAGES, strict=True):
+        agent = client(session=session)
+        assert said(agent) == kept, session
+        answered = agent.append_turn("assistant", "the session goes on")
+        assert answered.turn > len(set(kept)), session
+        assert said(agent) == [*kept, "the session goes on"], session
+        document = agent.load_session()
+        assert [entry.content for entry in document.recent_history] == said(agent), session
+        assert document.token_usage.by_session >= 0, session
+        agent.update_session(add_facts=["still here"])
+        assert agent.compact_session().facts == 1, session
+        agent.get_context("go on")
+        now = (logs / f"{session}.jsonl").read_bytes()
+        assert now.startswith(damaged[session]), f"{session}: the log lost what a person may want to mend"
+    assert agent.list_sessions(limit=200).total == len(DAMAGES)
+    assert agent.search_memory("session goes", scope="turns", limit=50).hits
+    assert host.events("door.failed") == []
+    host.restart()
+    for session, (_, _, kept) in zip(damaged, DAMAGES, strict=True):
+        assert said(client(session=session)) == [*kept, "the session goes on"], session
+
+
+def test_wrong_lines_are_set_aside_with_place_and_reason(home: Path, make_host: HostFactory, client: Clients) -> None:
+    lines = log_of("main", KEEPS_ALL).splitlines(keepends=True)
+    wrong = lines[1].replace(b'"token_count":0', b'"token_count":"many"')
+    assert wrong != lines[1]
+    (home / LOG).parent.mkdir(parents=True)
+    (home / LOG).write_bytes(lines[0] + wrong + lines[2] + b"\xff\xfe torn")
+    host = make_host().start()
+    agent = client()
+    agent.append_turn("user", "four")
+    assert said(agent) == ["one", "three", "four"]
+    first, second = (orjson.loads(line) for line in (home / ASIDE).read_bytes().splitlines())
+    assert (first["byte"], first["bytes"]) == (len(lines[0]), len(wrong) - 1)
+    assert "token_count" in first["why"]
+    assert first["line"] == wrong.decode().rstrip("\n")
+    assert "JSON" in second["why"]
+    [event] = host.events("conversation.skipped")
+    assert (event["file"], event["lines"], event["set_aside"]) == (LOG, 2, Path(ASIDE).name)
+    [row] = agent.list_sessions().sessions
+    assert row.problem is not None
+    assert ASIDE in row.problem
+
+
+DOCUMENT_DAMAGES: list[tuple[str, Callable[[dict[str, Any]], dict[str, Any]], str]] = [
+    ("a fact that is a number", lambda value: {**value, "facts": ["known", 5]}, "facts.1"),
+    ("facts that are one text", lambda value: {**value, "facts": "known"}, "facts"),
+    (
+        "a message that is a text",
+        lambda value: {**value, "recent_history": ["x", *value["recent_history"]]},
+        "recent_history.0",
+    ),
+    ("a summary that is a list", lambda value: {**value, "long_term_summary": []}, "long_term_summary"),
+    (
+        "counts that are text",
+        lambda value: {**value, "token_usage": {"total_input": "many"}},
+        "token_usage.total_input",
+    ),
+    ("a mark that is text", lambda value: {**value, MARK: {"turns": "all"}}, "honeybadger.turns"),
+    ("a task that is null", lambda value: {**value, "active_tasks": [None, *value["active_tasks"]]}, "active_tasks.0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("damage", "where"),
+    [(damage, where) for _, damage, where in DOCUMENT_DAMAGES],
+    ids=[d[0] for d in DOCUMENT_DAMAGES],
+)
+def test_a_wrong_member_of_a_document_costs_no_other_member(
+    home: Path,
+    host: HostProcess,
+    client: Clients,
+    damage: Callable[[dict[str, Any]], dict[str, Any]],
+    where: str,
+) -> None:
+    agent = client()
+    agent.append_turn("user", "Hello")
+    agent.update_session(
+        add_facts=["known"], active_tasks=[{"id": "t", "description": "Watch"}], long_term_summary="so far"
+    )
+    value = orjson.loads((home / DOCUMENT).read_bytes())
+    damaged = orjson.dumps(
+        damage({**value, "system_state": {"edited": True}, "mine": "kept"}), option=orjson.OPT_INDENT_2
+    )
+    (home / "draft").write_bytes(damaged)
+    os.utime(home / "draft", (1_700_000_000, 1_700_000_000))
+    (home / "draft").rename(home / DOCUMENT)
+    assert agent.append_turn("assistant", "Hi").turn == 2
+    loaded = agent.load_session()
+    assert loaded.system_state == {"edited": True}, "a valid edit beside the wrong member was dropped"
+    assert loaded.facts == ["known"]
+    assert loaded.long_term_summary == "so far"
+    assert [task.id for task in loaded.active_tasks] == ["t"]
+    assert [entry.content for entry in loaded.recent_history] == ["Hello", "Hi"]
+    assert agent.list_sessions().total == 1
+    agent.update_session(add_facts=["another"])
+    assert orjson.loads((home / DOCUMENT).read_bytes())["mine"] == "kept"
+    [aside] = (home / DOCUMENT).parent.glob("main.json.corrupt-*[0-9Z]")
+    assert aside.read_bytes() == damaged
+    reason = orjson.loads(aside.with_name(f"{aside.name}.reason").read_bytes())
+    assert where in reason["why"]
+
+
+def test_a_time_stamp_of_no_calendar_hides_no_session(home: Path, host: HostProcess, client: Clients) -> None:
+    agent = client()
+    agent.append_turn("user", "Hello")
+    os.utime(home / LOG, (2**38, 2**38))
+    assert [row.session for row in agent.list_sessions().sessions] == ["main"]
