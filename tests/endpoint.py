@@ -8,7 +8,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
@@ -163,14 +163,21 @@ def refusal(status: int, message: str, code: str | None = None, **headers: str) 
 # ------------------------------------------------------------------------------------------------------ OpenAI's words
 
 
-def openai(said: ModelSaid, *, finish: str | None = None, then: Literal["end", "cut", "hang"] = "end") -> Answer:
+def openai(
+    said: ModelSaid,
+    *,
+    pieces_of_text: Sequence[str] | None = None,
+    finish: str | None = None,
+    then: Literal["end", "cut", "hang"] = "end",
+) -> Answer:
     """Answer as OpenAI's chat completions stream it: each word a chunk, a call in two parts, usage last.
 
     Args:
+        pieces_of_text: the chunks, where they are not words.
         finish: another reason than the one that fits; empty: the stream ends without any.
     """
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": word} for word in _words(said.text)]
+    deltas += [{"content": piece} for piece in pieces_of_text or _words(said.text)]
     for index, call in enumerate(said.calls):
         half = len(call.arguments) // 2
         head = {"index": index, "id": call.id, "type": "function"}

@@ -61,12 +61,14 @@ class ModelSaid:
     Args:
         calls: tools it wants run before it goes on; none: the answer is final.
         input_tokens, output_tokens: as the provider counts them; None: it does not say.
+        note: what the user should know about the text, shown behind it: that it was cut.
     """
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     input_tokens: int | None = None
     output_tokens: int | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

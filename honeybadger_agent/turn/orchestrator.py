@@ -130,6 +130,8 @@ async def run_turn(
             asked = (*messages, *turn.messages)
             said = await model.answer(system, asked, specs, on_text)
             await keep(said)
+        if said.note:
+            await events.text(step, said.note)
         turn.count(said, system, messages)
         if not said.calls:
             return turn.outcome(None)
@@ -185,6 +187,8 @@ class _Turn:
                 if limit is None
                 else f"I had to stop before I had an answer: {limit}. What the tools did until then is done."
             )
+        if limit is None and self.said:
+            text += self.said[-1].note
         asked = [said.input_tokens for said in self.said if said.input_tokens is not None]
         answered = [said.output_tokens for said in self.said if said.output_tokens is not None]
         return TurnOutcome(

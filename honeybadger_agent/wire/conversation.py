@@ -30,7 +30,7 @@ class TurnResult(Result):
     token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
     neutralised: dict[str, int] = Field(
         default_factory=dict,
-        description="What was changed in the content because it held a credential: kind and count.",
+        description="What was taken out of the content, a credential or a model's thinking: kind and count.",
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import AppendTurn, GetContext, GetHistory, PreviewContext, Refusal
 from honeybadger_host.domain import (
     GLOBAL_GROUP_FILE,
@@ -57,11 +58,16 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
     def decide(asked: Asked, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, AppendTurn)  # noqa: S101  the table pairs type and payload
-        if is_blank(neutralise(payload.content).text):
-            raise Refusal("invalid", "payload.content is blank: nothing was appended", field="payload.content")
+        text, thoughts = payload.content, 0
+        if payload.role == "assistant":
+            visible = Visible.of(text)
+            text, thoughts = visible.text, visible.count
+        if is_blank(neutralise(text).text):
+            what = "holds nothing but thinking" if thoughts else "is blank"
+            raise Refusal("invalid", f"payload.content {what}: nothing was appended", field="payload.content")
         screen.session(asked)
         speaker = speaker_of(payload.sender, asked.sender if payload.role == "assistant" else payload.role)
-        content, changed = screen.text(asked, "payload.content", payload.content)
+        content, changed = screen.text(asked, "payload.content", text)
         turn = Turn(
             number=conversations.next_number(asked.group, asked.session),
             at=now,
@@ -76,8 +82,8 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
         )
         change = TurnAdded(asked.group, asked.session, turn, dump_turn(turn, asked.request_id))
         result: dict[str, Any] = {"turn": turn.number, "token_count": turn.token_count}
-        if changed:
-            result["neutralised"] = changed
+        if changed or thoughts:
+            result["neutralised"] = {**changed, **({"thinking": thoughts} if thoughts else {})}
         return Outcome(result, (change, *documents.after_turns([change], now)))
 
     return ChangeHandler(decide, prepare_turn(conversations, documents))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ from honeybadger_agent.models.model import Message, Model, ModelFailed, ModelSai
 from honeybadger_agent.turn.dispatch import OFFERED
 from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, run_turn
 from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
 from honeybadger_agent.wire import Chat, ChatResult, Refusal, StreamLine, ToolRun
 from honeybadger_host.agents import Agent, Agents
@@ -232,7 +233,7 @@ def _dump_step(said: ModelSaid) -> bytes:
 def _load_step(step: bytes) -> ModelSaid:
     value = orjson.loads(step)
     calls = tuple(ToolCall(**call) for call in value.pop("calls"))
-    return ModelSaid(calls=calls, **value)
+    return ModelSaid(Visible.of(value.pop("text")).text, calls, **value)
 
 
 def _tool_run(answer: ToolAnswer) -> ToolRun:
@@ -241,7 +242,7 @@ def _tool_run(answer: ToolAnswer) -> ToolRun:
 
 @dataclass(slots=True)
 class _Timed:
-    """A model whose seconds are counted and in whose answers no credential is left.
+    """A model whose seconds are counted and in whose answers neither thinking nor a credential is left.
 
     What it says is kept, shown and appended: it is cleaned once, before all of that, also where a person's words would
     be refused: nobody can take a credential out of a model's answer and send it again.
@@ -263,15 +264,24 @@ class _Timed:
         tools: Sequence[ToolSpec],
         on_text: Callable[[str], Awaitable[None]],
     ) -> ModelSaid:
+        visible = Visible()
+
+        async def pass_on(piece: str) -> None:
+            if shown := visible.feed(piece):
+                await on_text(shown)
+
         began = time.monotonic()
         try:
-            said = await self.model.answer(system, messages, tools, on_text)
+            said = await self.model.answer(system, messages, tools, pass_on)
         finally:
             self.seconds += time.monotonic() - began
+        if rest := visible.end():
+            await on_text(rest)
+        said = replace(said, text=Visible.of(said.text).text)
         if self.screen.mode == "off":
             return said
         calls = tuple(ToolCall(call.id, call.name, self._clean(call.arguments)) for call in said.calls)
-        return ModelSaid(_redacted(said.text), calls, said.input_tokens, said.output_tokens)
+        return replace(said, text=_redacted(said.text), calls=calls)
 
     def _clean(self, arguments: str) -> str:
         """Return the arguments of a call without credentials in them, still JSON if they were."""

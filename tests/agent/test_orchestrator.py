@@ -107,9 +107,9 @@ def scripted(*script: ModelSaid) -> Turn:
     return Turn(ScriptedModel(script, piece_characters=5))
 
 
-def for_ever(*calls: ToolCall, **counts: int) -> Turn:
+def for_ever(*calls: ToolCall, input_tokens: int | None = None, output_tokens: int | None = None) -> Turn:
     """Return a turn whose model never stops asking for tools."""
-    said = ModelSaid("again", calls or (call(),), **counts)
+    said = ModelSaid("again", calls or (call(),), input_tokens, output_tokens)
     return Turn(ScriptedModel(lambda *_: said))
 
 

@@ -188,8 +188,8 @@ async def test_an_answer_that_reached_the_limit_of_tokens_says_so(protocol: Prot
     ears = Ears()
     with served(in_turn(protocol.write(HELLO, finish=finish))) as endpoint, protocol.model(endpoint) as model:
         said = await ask(model, ears=ears)
-    assert said.text == HELLO.text + "\n(Cut here: the answer was longer than 4096 tokens.)"
-    assert "".join(ears.pieces) == said.text
+    assert said.note == "\n(Cut here: the answer was longer than 4096 tokens.)"
+    assert "".join(ears.pieces) == said.text == HELLO.text
 
 
 async def test_usage_that_is_not_counted_is_not_known() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import ReplyTimeout, SyncClient
-from honeybadger_agent.errors import NotFound
+from honeybadger_agent.errors import Invalid, NotFound
+from honeybadger_agent.models.model import ModelSaid
+from honeybadger_agent.wire import StreamLine
 from tests.conftest import HostFactory
+from tests.endpoint import openai, served
 from tests.flows.conftest import FaultFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
 
@@ -286,6 +289,67 @@ def test_what_stands_in_the_way_of_the_stream_is_not_written_through(
             in_the_way.mkdir()
     assert stranger.chat("a1", "hello")["ok"]
     assert victim.read_text() == "untouched"
+
+
+# ------------------------------------------------------------------------------------------------------------ thinking
+
+THOUGHTFUL = (
+    "<think>Sheila must not see SECRETS</think>\n\nYes.\n<internal>SECRETS again</internal>\nNo `<think>`. "
+    "<think>SECRETS, cut off"
+)
+
+
+@pytest.mark.parametrize("piece_characters", [1, 4, 1000])
+def test_a_models_thinking_is_neither_shown_nor_stored_nor_recalled(
+    make_host: HostFactory, home: Path, stranger: RawSender, piece_characters: int
+) -> None:
+    call = {"name": "update_memory", "arguments": {"content": "Likes tea"}}
+    answers = [{"text": "<thinking>SECRETS first</thinking>Wait.", "calls": [call]}, {"text": THOUGHTFUL}]
+    settings = script(home, {"when": "", "answers": answers}, piece_characters=piece_characters, delay_seconds=0.001)
+    make_host(settings).start()
+    client, seen = SyncClient(home, "main", stranger.sender), list[StreamLine]()
+    answer = client.chat("Tell me", on_line=seen.append)
+    assert answer.content == "Yes.\n\nNo `<think>`. "
+    shown = "".join(line.text or "" for line in seen)
+    assert "SECRET" not in shown
+    assert f"Wait.{answer.content}".startswith(shown)
+    (home / "script.json").unlink()
+    assert [path for path in home.rglob("*") if path.is_file() and b"SECRETS" in path.read_bytes()] == []
+    assert "Yes." in client.get_context("Yes or no?").system
+    assert not any("SECRETS" in hit.text for hit in client.search_memory("SECRETS", scope="all").hits)
+
+
+def test_a_server_that_streams_thinking_in_pieces_of_its_own_costs_no_answer(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    pieces = ["<think>", "Let me see", "</think>\n\nVisible", " answer"]
+    with served(lambda _: openai(ModelSaid(""), pieces_of_text=pieces)) as endpoint:
+        make_host({"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}).start()
+        assert stranger.chat("a1", "hello")["result"]["content"] == "Visible answer"
+
+
+def test_a_thought_that_takes_all_tokens_says_so(make_host: HostFactory, stranger: RawSender) -> None:
+    with served(lambda _: openai(ModelSaid("<think>Let me see"), finish="length")) as endpoint:
+        settings = {"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1", "model.max_output_tokens": 16}
+        make_host(settings).start()
+        content = stranger.chat("a1", "hello")["result"]["content"]
+        assert content == "The model gave no text.\n(Cut here: the answer was longer than 16 tokens.)"
+
+
+def test_thinking_that_another_agent_appends_is_taken_out_too(
+    host: HostProcess, client: Callable[..., SyncClient]
+) -> None:
+    agent = client("researcher")
+    turn = agent.append_turn("assistant", "<think>SECRETS</think>\nIt rains.")
+    assert turn.neutralised == {"thinking": 1}
+    agent.append_turn("user", "I write <think> before it")  # a person's words are the person's
+    history = agent.get_history().text
+    assert "SECRETS" not in history
+    assert "[researcher]: It rains.\n" in history
+    assert "I write <think> before it" in history
+    with pytest.raises(Invalid, match="nothing but thinking"):
+        agent.append_turn("assistant", "<think>SECRETS")
+    assert agent.load_session().turns == 2
 
 
 # ---------------------------------------------------------------------------------------------------------- taking back

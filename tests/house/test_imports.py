@@ -40,8 +40,9 @@ FOR_TURNS = {
     "handlers": {"turn.orchestrator"},
     "handlers.turns": {
         *("models.model", "turn.orchestrator", "turn.prompt", "client", "tools", "turn.toolbox", "turn.dispatch"),
-        "errors",
+        *("turn.thinking", "errors"),
     },
+    "handlers.conversation": {"turn.thinking"},
     "agents": {"tools"},
     "models": {"models.model", "models"},
     "ops.doctor": {"models.model", "models"},
