@@ -279,8 +279,8 @@ class Index:
 
     @property
     def waiting(self) -> int:
-        """Files to be read."""
-        return sum(len(state.fresh) + len(state.backlog) + len(state.sent) for state in list(self._groups.values()))
+        """Files to be read in the background; others are read before the next search of their group is answered."""
+        return sum(len(state.backlog) + len(state.sent) for state in list(self._groups.values()))
 
     @property
     def resident_bytes(self) -> int:

@@ -194,7 +194,13 @@ def test_what_came_with_a_folder_is_found_out_before_anybody_asks(world: World) 
     world.index.touch_folder("groups/main/memory/animals")
     assert world.index.compare_told() >= 1  # files this young are looked at once more
     assert not world.index.work(is_bulk=True)  # one file is left to the search
-    assert world.index.waiting == 1
+    assert world.find("badger") == ["e1"]
+
+
+def test_a_file_that_is_read_when_somebody_asks_is_not_said_to_wait(world: World) -> None:
+    world.entry("e1", "badger")
+    assert not world.index.work(is_bulk=True)
+    assert world.index.waiting == 0
     assert world.find("badger") == ["e1"]
 
 
