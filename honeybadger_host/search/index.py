@@ -120,7 +120,8 @@ class Index:
 
     Args:
         path: the database; None keeps it in memory.
-        max_memory_bytes: of corpora; the least recently searched leave first.
+        max_memory_bytes: of corpora; the least recently searched leave first. One that is larger stays until
+            `compare_all` finds that nobody searched it since the last time.
         embedder: gives texts their vectors; None ranks by words alone, and keeps the vectors that are there.
         process: reads files when thousands wait; None: all are read by the threads that ask.
     """
@@ -143,8 +144,8 @@ class Index:
         self._asked: deque[tuple[str, list[Task]]] = deque()
         """What the other process was asked for and has not answered, by group, in order."""
         self._groups: dict[str, _Group] = {}
-        self._used: OrderedDict[str, None] = OrderedDict()
-        """Groups whose corpus is in memory, the least recently searched first."""
+        self._used: OrderedDict[str, bool] = OrderedDict()
+        """Groups whose corpus is in memory, the least recently searched first: searched since `compare_all`?"""
         self._groups_lock = threading.Lock()
         self._db = IndexFile(path, self._emptied)
         """Used after a group's lock is taken, never before one."""
@@ -204,7 +205,16 @@ class Index:
         return len(changed)
 
     def compare_all(self) -> int:
-        """Compare all groups; return how many files are to be read. The index is built anew when its file is gone."""
+        """Compare all groups; return how many files are to be read. The index is built anew when its file is gone.
+
+        Called from time to time: while the corpora are too large, those leave that were not searched since.
+        """
+        with self._groups_lock:
+            for name, is_searched in list(self._used.items()):
+                if not is_searched and self.resident_bytes > self._max_memory_bytes:
+                    self._drop(name)
+                else:
+                    self._used[name] = False
         if self._db.is_gone:
             self._db.make_anew("its file was removed or replaced")
         names = {*groups_of(self._home), *self._db.groups, *self._groups}
@@ -584,14 +594,18 @@ class Index:
     def _use(self, group: str) -> None:
         """Note that a corpus was searched, and drop others when all of them are too large."""
         with self._groups_lock:
-            self._used[group] = None
+            self._used[group] = True
             self._used.move_to_end(group)
             while len(self._used) > 1 and self.resident_bytes > self._max_memory_bytes:
-                name, _ = self._used.popitem(last=False)
-                state = self._groups[name]
-                state.corpus = None  # whoever is searching it keeps it that long
-                state.corpus_bytes = 0
-                state.deltas.clear()
+                self._drop(next(iter(self._used)))
+
+    def _drop(self, group: str) -> None:
+        """Let a corpus leave memory. The groups' lock is held."""
+        del self._used[group]
+        state = self._groups[group]
+        state.corpus = None  # a search that is under way keeps it that long
+        state.corpus_bytes = 0
+        state.deltas.clear()
 
 
 def _bring_up(state: _Group, corpus: Corpus) -> None:

@@ -407,6 +407,25 @@ def test_corpora_over_the_limit_leave_memory_and_come_back(tmp_path: Path) -> No
     world.index.close()
 
 
+def test_a_group_larger_than_the_limit_leaves_memory_once_nobody_searches_it(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    world = World.__new__(World)
+    world.home = tmp_path
+    world.index = Index(tmp_path, tmp_path / INDEX_FILE, max_memory_bytes=1)
+    world.entry("e", "badger")
+    for _ in range(2):
+        assert world.find("badger") == ["e"]
+        world.index.compare_all()
+        assert world.index.resident_bytes > 1  # it was searched a moment ago
+        world.entry("f", "badger")  # what it is not told is there when it comes back
+        world.index.compare_all()
+        assert world.index.resident_bytes == 0
+        assert set(world.find("badger")) == {"e", "f"}
+        (world.home / "groups/main/memory/general/f.json").unlink()
+        world.index.compare_all()
+    world.index.close()
+
+
 def test_an_entry_is_known_by_what_it_says(world: World) -> None:
     world.entry("e1", "Prefers  dark mode", category="user-preferences")
     world.find("dark")
