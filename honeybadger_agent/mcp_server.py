@@ -1,7 +1,7 @@
 """`honeybadger-agent mcp`: the tool table and the group's files for any MCP client, on stdio.
 
-The only module that imports `mcp`, the extra of the same name, and with it asyncio and anyio: only the command imports
-it. Standard output belongs to the protocol; the library points descriptor 1 at standard error while it serves.
+Only it and `mcp_stdio` import `mcp`, the extra of the same name, and with it asyncio and anyio; only the command
+imports them. Standard output belongs to the protocol; the library points descriptor 1 at standard error meanwhile.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, Final
 import anyio
 from mcp import MCPError, types
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 
 from honeybadger_agent import tools, wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
+from honeybadger_agent.mcp_stdio import standard_streams
 from honeybadger_agent.tools import Call
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import OFFERED, Memory, code_of, complaint_of, description_of, payload_of
@@ -103,7 +103,7 @@ def _unraisable(what: sys.UnraisableHookArgs) -> None:
 
 async def _serve(client: Client | Callable[[], Client]) -> None:
     server = made_server(Memory(client))
-    async with stdio_server() as (received, sent):
+    async with standard_streams() as (received, sent):
         await server.run(received, sent, server.create_initialization_options())
 
 
@@ -118,6 +118,9 @@ def made_server(memory: Memory) -> Server[dict[str, Any]]:
 
     async def list_resources(_: object, __: object) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=_resources())
+
+    async def list_templates(_: object, __: object) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=[])
 
     async def read_resource(_: object, asked: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         text = await _resource(memory, asked.uri)
@@ -138,6 +141,7 @@ def made_server(memory: Memory) -> Server[dict[str, Any]]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Result, Wire
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, Tag, Title
+from honeybadger_agent.wire.numbers import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
 MAX_LISTED: Final = 1000
@@ -20,6 +21,8 @@ def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
         size = len(orjson.dumps([[[[value]]]])) - 8  # four levels less than there may be: it goes into other objects
     except TypeError:
         raise PydanticCustomError("must_be", "JSON, with integers of 64 bits and 250 levels at most") from None
+    if not is_finite(value):
+        raise PydanticCustomError("must_be", "JSON, with finite numbers only")
     if size > MAX_METADATA_BYTES:
         raise PydanticCustomError("too_many_bytes", "", {"size": size, "limit": MAX_METADATA_BYTES})
     return value

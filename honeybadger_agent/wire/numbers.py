@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Final
 
 _ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -20,6 +21,20 @@ def check_numbers(data: bytes) -> None:
             json.loads(data, parse_int=_checked)
         except RecursionError:
             raise ValueError("it is nested too deep: 250 levels at most") from None
+
+
+def is_finite(value: object) -> bool:
+    """Return whether JSON of anybody's shape has only numbers that JSON can hold; the others would become null."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as members:
+                left.extend(members.values())
+            case list() as items:
+                left.extend(items)
+            case float() as number if not math.isfinite(number):
+                return False
+    return True
 
 
 def _checked(digits: str) -> int:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import Count, OneLine, Result, Wire
+from honeybadger_agent.wire.numbers import is_finite
 
 MAX_JSON_LEVELS: Final = 32
 
@@ -23,6 +24,8 @@ def _shallow(value: dict[str, Any]) -> dict[str, Any]:
             for part in (item.values() if isinstance(item, dict) else item)
         ]
         if not level:
+            if not is_finite(value):
+                raise PydanticCustomError("must_be", "an object with finite numbers only")
             return value
     raise PydanticCustomError("must_be", "an object of at most 32 levels")
 

@@ -273,13 +273,77 @@ def test_nothing_but_the_protocol_is_printed_and_the_end_of_the_input_ends_the_s
     piped.write(message(**HELLO), message(method="notifications/initialized"), b"this is no JSON \xff\n")
     piped.write(message(method="tools/call", id=2, params={"name": "get_memory", "arguments": {"id": 5}}))
     piped.write(message(method="no/such", id=3))
-    given = {answer["id"]: answer for answer in (orjson.loads(piped.stdout.readline()) for _ in range(3))}
+    given = {answer["id"]: answer for answer in (orjson.loads(piped.stdout.readline()) for _ in range(4))}
     piped.stdin.close()
     assert piped.stdout.read() == b""
     assert piped.ended() == 0
+    assert given[None]["error"]["code"] == -32700
     assert given[1]["result"]["serverInfo"]["name"] == "honeybadger"
     assert given[2]["result"]["isError"] is True
     assert given[3]["error"]["code"] == -32601
+
+
+def tool_call(arguments: bytes) -> bytes:
+    head = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"save_memory","arguments":'
+    return head + arguments + b"}}"
+
+
+WRONG_ARGUMENTS = {
+    b'{"content":"a\\ud800b"}': "payload.content must be text without lone surrogates",
+    b'{"content":"x","tags":["\\udc00"]}': "payload.tags.0 must be text without lone surrogates",
+    b'{"con\\ud800tent":"x"}': "payload.con\\ud800tent is unknown; did you mean content?",
+    b'{"content":"\xff"}': "payload.content must be text without lone surrogates",
+    b'{"content":"x","metadata":{"a":NaN}}': "payload.metadata must be JSON, with finite numbers only",
+    b'{"content":"x","metadata":{"a":[-1e999]}}': "payload.metadata must be JSON, with finite numbers only",
+    b'{"content":"x","metadata":{"a":' + b"9" * 5000 + b"}}": "payload.metadata must be JSON, with finite numbers only",
+    b'{"content":"x","metadata":{"a":' + b"9" * 30 + b"}}": "payload.metadata must be JSON, with integers of 64 bits",
+    b'{"content":"x","metadata":{"\\ud800":1}}': "payload.metadata must be JSON",
+    b'{"content":"x","metadata":' + b'{"a":' * 300 + b"1" + b"}" * 301: "payload.metadata must be JSON",
+    b'{"content":5,"tags":{}}': "payload.content must be a string",
+    b'{"content":null}': "payload.content must be a string",
+    b"null": "payload.content is missing",
+}
+NOT_REQUESTS = {
+    tool_call(b"[]"): -32602,
+    tool_call(b'"x"'): -32602,
+    tool_call(b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}"): -32600,
+    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}': -32600,
+    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"\\ud800","arguments":{}}}': -32600,
+    b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}': -32602,
+    b'{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"recall","arguments":{"a":"\\ud800"}}}': -32600,
+    b'{"jsonrpc":"2.0","id":7,"method":"resources/read","params":{"uri":"\\ud800"}}': -32600,
+    b'{"jsonrpc":"2.0","id":7,"method":"\\ud800"}': -32600,
+    b'{"jsonrpc":"1.0","id":7,"method":"tools/list"}': -32600,
+    b'{"id":7,"method":"tools/list"}': -32600,
+}
+WITHOUT_ID = {
+    b'{"jsonrpc":"2.0","id":"\\ud800","method":"tools/list"}': -32600,
+    b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}': -32600,
+    b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}': -32600,
+    b'[{"jsonrpc":"2.0","id":7,"method":"tools/list"}]': -32600,
+    b'{"jsonrpc":"2.0","id":7,': -32700,
+}
+"""Bytes -> code of the answer, which can name no id."""
+
+
+def test_any_line_that_a_client_writes_gets_an_answer_and_the_server_serves_on(piped: Piped) -> None:
+    def answer(line: bytes) -> dict[str, Any]:
+        piped.write(line.replace(b"\n", b"") + b"\n")
+        return orjson.loads(piped.stdout.readline())  # type: ignore[no-any-return]
+
+    answer(message(**HELLO))
+    piped.write(message(method="notifications/initialized"))
+    for arguments_, says in WRONG_ARGUMENTS.items():
+        said = answer(tool_call(arguments_))
+        assert (said["id"], said["result"]["isError"]) == (7, True), arguments_[:60]
+        assert said["result"]["content"][0]["text"].startswith(f"invalid: {says}"), said
+    for line, number in {**NOT_REQUESTS, **WITHOUT_ID}.items():
+        said = answer(line)
+        assert said["error"]["code"] == number, (line[:80], said)
+        assert said["id"] == (7 if line in NOT_REQUESTS else None)
+    piped.write(b'{"jsonrpc":"2.0","result":{}}\n', b'{"jsonrpc":"2.0","method":5}\n', b"\n")  # never answered
+    assert answer(b"\xef\xbb\xbf" + message(id=8, method="ping")) == {"jsonrpc": "2.0", "id": 8, "result": {}}
+    assert answer(message(id=9, method="resources/templates/list"))["result"] == {"resourceTemplates": []}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

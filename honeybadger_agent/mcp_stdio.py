@@ -1,0 +1,131 @@
+"""Standard input and output of the MCP server: every request in it gets an answer, whatever it holds.
+
+The library's own reader drops a line that it cannot parse, so that a client waits for its answer for ever. Lone
+surrogates, control characters, bytes that are not UTF-8, huge numbers and deep nesting are enough for that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+import orjson
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import types
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_ID: Final = re.compile(r'\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.)*")')
+_LONGEST_NUMBER: Final = 1000
+"""Digits; Python refuses to read more than 4,300."""
+
+
+class _NoLines:
+    """What the library reads instead of standard input: nothing."""
+
+    def __aiter__(self) -> _NoLines:
+        return self
+
+    async def __anext__(self) -> str:
+        raise StopAsyncIteration
+
+
+@asynccontextmanager
+async def standard_streams() -> AsyncIterator[tuple[MemoryObjectReceiveStream[Any], Any]]:
+    """Give what comes in as messages, and where messages go out; for `Server.run`."""
+    lines = anyio.wrap_file(sys.stdin.buffer)
+    to_server, received = anyio.create_memory_object_stream[Any](0)
+    async with (
+        to_server,
+        received,
+        stdio_server(stdin=_NoLines()) as (unused, sent),  # type: ignore[arg-type]
+        unused,
+        anyio.create_task_group() as reading,
+    ):
+        reading.start_soon(_read, lines, to_server, sent)
+        yield received, sent
+
+
+async def _read(lines: anyio.AsyncFile[bytes], to_server: MemoryObjectSendStream[Any], sent: Any) -> None:
+    async with to_server:
+        async for line in lines:
+            message = message_of(line)
+            if isinstance(message, types.JSONRPCError):
+                await sent.send(SessionMessage(message))
+            elif message is not None:
+                await to_server.send(SessionMessage(message))
+
+
+def message_of(line: bytes) -> types.JSONRPCMessage | None:
+    """Return the message on a line, or the error that answers it; None: there is nothing to answer."""
+    text = line.decode("utf-8-sig", "surrogateescape").strip()  # what is not UTF-8 is refused as a surrogate
+    if not text:
+        return None
+    try:
+        value = json.loads(text, strict=False, parse_int=_integer)
+    except RecursionError:
+        return _refusal(types.INVALID_REQUEST, "the message is nested too deep", next(_ids_in(text), None))
+    except ValueError as error:
+        return _refusal(types.PARSE_ERROR, f"not JSON: {error}", None)
+    if not isinstance(value, dict):
+        return _refusal(types.INVALID_REQUEST, "a message is one JSON object; there are no batches", None)
+    request_id = value.get("id")
+    if type(request_id) not in (int, str) or not _is_sendable(request_id):
+        request_id = None
+    try:
+        message: types.JSONRPCMessage = types.jsonrpc_message_adapter.validate_python(value, by_name=False)
+    except ValidationError as error:
+        if "method" not in value or "id" not in value:
+            return None  # a reply, or a notification: neither is ever answered
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        return _refusal(types.INVALID_REQUEST, f"not a request: {where}: {first['msg']}", request_id)
+    if isinstance(message, types.JSONRPCNotification) and "id" in value:
+        return _refusal(types.INVALID_REQUEST, "not a request: id must be a string or an integer", None)
+    if isinstance(message, types.JSONRPCRequest) and not _is_sendable(_echoed(value)):
+        what = "text with lone surrogates, numbers over 64 bits, or more than 250 levels"
+        return _refusal(types.INVALID_REQUEST, f"not a request: it has {what}, which no answer could show", request_id)
+    return message
+
+
+def _echoed(value: dict[str, Any]) -> object:
+    """Return what an answer may show of a request: all but the arguments of a tool, which the tool checks itself."""
+    params = value.get("params")
+    if value["method"] != "tools/call" or params is None:
+        return value
+    return {**value, "params": {**params, "arguments": None}}
+
+
+def _is_sendable(value: object) -> bool:
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _integer(digits: str) -> float:
+    return int(digits) if len(digits) <= _LONGEST_NUMBER else math.inf
+
+
+def _ids_in(text: str) -> Iterator[int | str]:
+    """Yield the `id` of a message that is nested too deep to be parsed."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+        if depth == 1 and token[0] == '"id"' and (found := _ID.match(text, token.end())):
+            request_id = json.loads(found[1])
+            if _is_sendable(request_id):
+                yield request_id
+
+
+def _refusal(code: int, message: str, request_id: int | str | None) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=message))
