@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from honeybadger_agent.wire import Role, Wire
 from honeybadger_host.text.neutralise import estimate_tokens, history_line
@@ -180,18 +180,26 @@ class Outcome:
     changes: tuple[Change, ...] = field(default=())
 
 
+Prepared = TypeVar("Prepared")
+
+
 @dataclass(frozen=True, slots=True)
-class ChangeHandler:
+class ChangeHandler(Generic[Prepared]):
     """Decides what a request changes.
 
     Args:
-        decide: (asked, now) -> outcome; runs on the event loop, without I/O; raises `wire.Refusal`.
-        prepare: loads on a worker thread what `decide` needs in memory; None when it needs nothing. Raises
-            `wire.Refusal`; else `decide` follows.
+        decide: (asked, prepared, now) -> outcome; runs on the event loop, without I/O; raises `wire.Refusal`.
+        prepare: loads what `decide` needs, on a worker thread; what it returns travels with the request and dies with
+            it, decided or refused. Raises `wire.Refusal`, WorldFailed.
     """
 
-    decide: Callable[[Asked, datetime], Outcome]
-    prepare: Callable[[Asked], None] | None = None
+    decide: Callable[[Asked, Prepared, datetime], Outcome]
+    prepare: Callable[[Asked], Prepared]
+
+
+def without_preparation(decide: Callable[[Asked, datetime], Outcome]) -> ChangeHandler[None]:
+    """Return a handler that needs nothing but the request."""
+    return ChangeHandler(lambda asked, prepared, now: decide(asked, now), lambda asked: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +241,7 @@ class TurnHandler:
             WorldFailed.
     """
 
-    run: Callable[[Asked, TurnUnderWay], Awaitable[ChangeHandler]]
+    run: Callable[[Asked, TurnUnderWay], Awaitable[ChangeHandler[Any]]]
 
 
-Handler: TypeAlias = ChangeHandler | QueryHandler | TurnHandler
+Handler: TypeAlias = ChangeHandler[Any] | QueryHandler | TurnHandler

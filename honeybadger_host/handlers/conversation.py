@@ -52,10 +52,10 @@ def prepare_turn(conversations: Conversations, documents: Sessions) -> Callable[
     return prepare
 
 
-def append_turn(conversations: Conversations, documents: Sessions, screen: Screen) -> ChangeHandler:
+def append_turn(conversations: Conversations, documents: Sessions, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `append_turn`; a turn that brings the session's document over a limit compacts it."""
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, AppendTurn)  # noqa: S101  the table pairs type and payload
         text, thoughts = payload.content, 0

@@ -46,11 +46,10 @@ class _Edit:
 
 def edit_memory(
     entries: EntryFiles, files: WholeFiles, screen: Screen, named: Named = lambda group, category, name: None
-) -> ChangeHandler:
+) -> ChangeHandler[_Edit]:
     """Return the handler of `edit_memory`."""
-    prepared: dict[tuple[str, str, str], _Edit] = {}  # from `prepare` to the `decide` that follows it
 
-    def prepare(asked: Asked) -> None:
+    def prepare(asked: Asked) -> _Edit:
         payload = _payload_of(asked)
         if payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
             raise Refusal("invalid", "payload says nothing that is to change", field="payload")
@@ -63,7 +62,7 @@ def edit_memory(
             bound_for = (category or before.category, texts.name or before.name)
             if bound_for != (before.category, before.name):
                 places += _places(asked.group, before.id, *bound_for)
-        prepared[asked.group, asked.sender, asked.request_id] = _Edit(texts, category, bound_for, tuple(places))
+        return _Edit(texts, category, bound_for, tuple(places))
 
     def _now_in(group: str, id_: str) -> Entry | None:
         """Return the entry as it is on disk, its files loaded; None when there is not just one."""
@@ -83,9 +82,8 @@ def edit_memory(
         files.load(file)
         return [file]
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, edit: _Edit, now: datetime) -> Outcome:
         payload = _payload_of(asked)
-        edit = prepared.pop((asked.group, asked.sender, asked.request_id))
         file = the_one(payload.id, files.named(memory_folder(asked.group), f"{payload.id}.json"))
         data = files.get(file)
         assert data is not None  # noqa: S101  `named` returns what is there

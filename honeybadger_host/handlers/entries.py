@@ -66,15 +66,14 @@ def save_memory(
     screen: Screen,
     known: Known = lambda group, category, normalised: None,
     named: Named = lambda group, category, name: None,
-) -> ChangeHandler:
+) -> ChangeHandler[_Said]:
     """Return the handler of `save_memory`: a new entry, or the one that says it already, reinforced.
 
     Args:
         known, named: asked first; the file they name must say the text still, or have the name.
     """
-    prepared: dict[tuple[str, str, str], _Said] = {}  # from `prepare` to the `decide` that follows it
 
-    def prepare(asked: Asked) -> None:
+    def prepare(asked: Asked) -> _Said:
         payload = asked.payload
         assert isinstance(payload, SaveMemory)  # noqa: S101  the table pairs type and payload
         texts = cleaned(asked, payload, screen)
@@ -85,7 +84,7 @@ def save_memory(
             if texts.name is None
             else named_places(entries, files, named, asked.group, category, texts.name)
         )
-        prepared[asked.group, asked.sender, asked.request_id] = _Said(content, texts, category, tuple(found))
+        return _Said(content, texts, category, tuple(found))
 
     def _places(group: str, category: str, content: str) -> list[str]:
         """Return where the text may stand, loaded: where it is known to, then by its salts until places are free."""
@@ -103,8 +102,7 @@ def save_memory(
             salt += 1
         return found
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
-        said = prepared.pop((asked.group, asked.sender, asked.request_id))
+    def decide(asked: Asked, said: _Said, now: datetime) -> Outcome:
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         if (name := said.texts.name) is not None:
             file = free_place(entries, files, said.files, said.category, name)
@@ -120,14 +118,14 @@ def save_memory(
     return ChangeHandler(decide, prepare)
 
 
-def delete_memory(entries: EntryFiles, files: WholeFiles) -> ChangeHandler:
+def delete_memory(entries: EntryFiles, files: WholeFiles) -> ChangeHandler[None]:
     """Return the handler of `delete_memory`: the file goes, the journal keeps it."""
 
     def prepare(asked: Asked) -> None:
         for file in entries.find(asked.group, _id_of(asked)):
             files.load(file)
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         id_ = _id_of(asked)
         file = the_one(id_, files.named(memory_folder(asked.group), f"{id_}.json"))
         data = files.get(file)

@@ -10,7 +10,18 @@ from typing import Any
 import structlog
 
 from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory, UpdateMemory
-from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY, Asked, ChangeHandler, NoteAdded, Outcome, QueryHandler
+from honeybadger_host.domain import (
+    MEMORY,
+    PERSONA,
+    SUMMARY,
+    Asked,
+    ChangeHandler,
+    NoteAdded,
+    Outcome,
+    Prepared,
+    QueryHandler,
+    without_preparation,
+)
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.group_files import GroupFiles
@@ -21,7 +32,7 @@ log = structlog.get_logger()
 DEFAULT_SECTION = "Notes"
 
 
-def update_memory(screen: Screen) -> ChangeHandler:
+def update_memory(screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `update_memory`: a note at the end of MEMORY.md, signed with the sender's folder."""
 
     def decide(asked: Asked, now: datetime) -> Outcome:
@@ -42,13 +53,13 @@ def update_memory(screen: Screen) -> ChangeHandler:
             result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
         return Outcome(result, (NoteAdded(asked.group, note.data),))
 
-    return ChangeHandler(decide)
+    return without_preparation(decide)
 
 
-def at_most(max_characters: int, handler: ChangeHandler) -> ChangeHandler:
+def at_most(max_characters: int, handler: ChangeHandler[Prepared]) -> ChangeHandler[Prepared]:
     """Return a handler of notes or entries that refuses those longer than the operator wants them."""
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, UpdateMemory | SaveMemory | EditMemory)  # noqa: S101  the table pairs them
         if payload.content is not None and len(payload.content) > max_characters:
@@ -58,7 +69,7 @@ def at_most(max_characters: int, handler: ChangeHandler) -> ChangeHandler:
                 f"(memory.max_note_chars): send less",
                 field="payload.content",
             )
-        return handler.decide(asked, now)
+        return handler.decide(asked, prepared, now)
 
     return ChangeHandler(decide, handler.prepare)
 

@@ -53,10 +53,10 @@ def load_session(documents: Sessions) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def update_session(documents: Sessions, screen: Screen) -> ChangeHandler:
+def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `update_session`."""
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, UpdateSession)  # noqa: S101  the table pairs type and payload
         if not payload.model_fields_set - {"expected_version"}:
@@ -74,10 +74,10 @@ def update_session(documents: Sessions, screen: Screen) -> ChangeHandler:
     return ChangeHandler(decide, lambda asked: documents.prepare(asked.group, asked.session))
 
 
-def compact_session(documents: Sessions) -> ChangeHandler:
+def compact_session(documents: Sessions) -> ChangeHandler[None]:
     """Return the handler of `compact_session`: it changes nothing when the document is within its limits."""
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         assert isinstance(asked.payload, CompactSession)  # noqa: S101  the table pairs type and payload
         document = documents.view(asked.group, asked.session).document
         compacted = compact(document, now, documents.limits)
@@ -95,10 +95,10 @@ def compact_session(documents: Sessions) -> ChangeHandler:
     return ChangeHandler(decide, lambda asked: documents.prepare(asked.group, asked.session))
 
 
-def delete_session(documents: Sessions) -> ChangeHandler:
+def delete_session(documents: Sessions) -> ChangeHandler[None]:
     """Return the handler of `delete_session`: what was said before does not come back, and the log keeps it."""
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, DeleteSession)  # noqa: S101  the table pairs type and payload
         document = documents.view(asked.group, asked.session).document

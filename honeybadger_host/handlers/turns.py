@@ -80,7 +80,7 @@ def chat(room: TurnRoom) -> TurnHandler:
     """Return the handler of `chat`."""
     prepare = prepare_turn(room.conversations, room.documents)
 
-    async def run(asked: Asked, turn: TurnUnderWay) -> ChangeHandler:
+    async def run(asked: Asked, turn: TurnUnderWay) -> ChangeHandler[None]:
         payload = asked.payload
         assert isinstance(payload, Chat)  # noqa: S101  the table pairs type and payload
         if is_blank(neutralise(payload.content).text):
@@ -121,7 +121,7 @@ def chat(room: TurnRoom) -> TurnHandler:
             model_ms=round(model.seconds * 1000, 1),
         )
 
-        def decide(asked: Asked, now: datetime) -> Outcome:
+        def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
             number = room.conversations.next_number(asked.group, asked.session)
             said = Turn(number, asked_at, "user", speaker, asked.sender, content, estimate_tokens(content))
             answered = Turn(

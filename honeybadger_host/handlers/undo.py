@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
@@ -12,27 +13,28 @@ from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, fingerprin
 from honeybadger_host.storage.journal_reader import read_change, read_earlier, read_request
 from honeybadger_host.storage.journal_schema import Row
 
+_Undone: TypeAlias = tuple[Row, bytes | None]
+"""A change that is to be undone, and what its file held before it; None: there was none."""
 _INSTEAD = {
     "note": "a note is undone with an editor: take it out of MEMORY.md",
     "turn": "what was said stays in the log of its conversation",
 }
 
 
-def undo(journal: Path, files: WholeFiles) -> ChangeHandler:
+def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
     """Return the handler of `undo`: one more change, by the operator, that has the opposite effect."""
-    prepared: dict[tuple[str, str], list[tuple[Row, bytes | None]]] = {}  # from `prepare` to the `decide` after it
 
-    def prepare(asked: Asked) -> None:
+    def prepare(asked: Asked) -> list[_Undone]:
         if asked.sender != OPERATOR:
             raise Refusal("forbidden", "undo is the operator's: honeybadger-host undo <seq>", field="type")
         rows = read_request(journal, _row_of(asked, journal))  # an entry that was moved is written and removed
         for row in rows:
             files.load(row.file)
         befores = [None if row.kind.endswith(REMOVED) else _before(row, journal) for row in rows]
-        prepared[asked.group, asked.request_id] = list(zip(rows, befores, strict=True))
+        return list(zip(rows, befores, strict=True))
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
-        undone = [_undone(asked, row, before) for row, before in prepared.pop((asked.group, asked.request_id))]
+    def decide(asked: Asked, rows: list[_Undone], now: datetime) -> Outcome:
+        undone = [_undone(asked, row, before) for row, before in rows]
         file, did = next((row[1:] for row in undone if row[2] == "restored"), undone[0][1:])
         return Outcome({"file": file.split("/", 2)[2], "did": did}, tuple(change for change, _, _ in undone))
 

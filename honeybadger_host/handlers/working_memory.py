@@ -16,7 +16,15 @@ from honeybadger_agent.wire import (
     SaveToWorkingMemory,
     SearchWorkingMemory,
 )
-from honeybadger_host.domain import Asked, ChangeHandler, FileWritten, Handler, Outcome, QueryHandler
+from honeybadger_host.domain import (
+    Asked,
+    ChangeHandler,
+    FileWritten,
+    Handler,
+    Outcome,
+    QueryHandler,
+    without_preparation,
+)
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.working_memory import (
     Inventory,
@@ -75,7 +83,7 @@ def inventory_of(shelves: Shelves, settings: Working) -> InventoryOf:
     return shelves.inventory if settings.enabled else off
 
 
-def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler:
+def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `save_to_working_memory`: what the key held before is replaced, its expiry too."""
 
     def prepare(asked: Asked) -> None:
@@ -87,7 +95,7 @@ def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler:
         if data is not None:
             checked(data, asked.group, asked.session, file)
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, SaveToWorkingMemory)  # noqa: S101  the table pairs type and payload
         screen.session(asked)
@@ -195,7 +203,7 @@ def _off(handler: Handler) -> Handler:
     def refuse(asked: Asked, now: datetime) -> Any:
         raise Refusal("invalid", _OFF, field="type")
 
-    return ChangeHandler(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
+    return without_preparation(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
 
 
 def _key(key: str) -> str:

@@ -300,10 +300,10 @@ class Door:
     def _prepare(self, letter: Letter, asked: Asked) -> None:
         """Load what the decision will need."""
         handler = letter.handler
-        if not isinstance(handler, ChangeHandler) or handler.prepare is None:
+        if not isinstance(handler, ChangeHandler):
             return
         try:
-            handler.prepare(asked)
+            letter.prepared = handler.prepare(asked)
         except Refusal as refusal:
             letter.refusal = refusal
         except WorldFailed as error:
@@ -339,7 +339,7 @@ class Door:
                 pass
             elif letter.refusal is None and isinstance(letter.handler, ChangeHandler) and letter.asked is not None:
                 try:
-                    outcome = letter.handler.decide(letter.asked, now)
+                    outcome = letter.handler.decide(letter.asked, letter.prepared, now)
                 except Refusal as refusal:
                     letter.refusal = refusal
                 except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road

@@ -9,6 +9,7 @@ import errno
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -37,6 +38,7 @@ class Letter:
         digest: SHA-256 of its bytes; empty when it was not read.
         first_seen: when its name was met for the first time, monotonic seconds.
         owner: uid of its file, when that is not the box's.
+        prepared: what its handler loaded for the decision.
         receipt: (digest, reply) when the request was done before.
         refusal: set as soon as somebody knows that it cannot be served.
         signature: of the file that was read, or of what could not be.
@@ -62,6 +64,7 @@ class Letter:
     asked: Asked | None = None
     handler: Handler | None = None
     receipt: tuple[bytes, bytes] | None = None
+    prepared: Any = None
     refusal: Refusal | None = None
     dead_reason: str | None = None
     has_run: bool = False

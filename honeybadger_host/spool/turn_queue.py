@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -101,7 +101,7 @@ class Lanes:
         if self._is_stopping and not self._running:
             self.ended.set()
 
-    async def run(self, box: Box, asked: Asked, digest: bytes, handler: TurnHandler) -> ChangeHandler:
+    async def run(self, box: Box, asked: Asked, digest: bytes, handler: TurnHandler) -> ChangeHandler[Any]:
         """Run a turn; return what decides the changes it ends with.
 
         Args:
@@ -121,7 +121,7 @@ class Lanes:
 
     async def _run(
         self, turn: TurnKey, asked: Asked, digest: bytes, handler: TurnHandler, stream: int | None
-    ) -> ChangeHandler:
+    ) -> ChangeHandler[Any]:
         begun = await self._write(lambda: self._journal.begin_turn(turn, digest))
         if begun.attempts > self._attempts:
             raise CutShort(begun.attempts - 1)

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -23,6 +24,11 @@ def limits_in_status(host: HostProcess) -> dict[str, Any]:
     value = orjson.loads((host.home / "data" / "status.json").read_bytes())["limits"]
     assert isinstance(value, dict)
     return value
+
+
+def resident_bytes(host: HostProcess) -> int:
+    fields = (line.split() for line in Path(f"/proc/{host.pid}/status").read_text().splitlines())
+    return next(int(field[1]) * 1024 for field in fields if field[0] == "VmRSS:")
 
 
 def notes(sender: RawSender) -> list[str]:
@@ -58,6 +64,25 @@ def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under
     assert notes(stranger)[3:] == ["once more"]
     (alarm,) = host.events("limit.reached")
     assert (alarm["group"], alarm["sender"], alarm["limit"]) == ("main", "researcher", "rate")
+
+
+def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger: RawSender) -> None:
+    host = make_host(
+        {"limits.requests_per_second": 0.01, "limits.burst_seconds": 100, "ipc.batch_requests": 16}
+    ).start()
+    text = "\N{MUSICAL SYMBOL G CLEF}" * 25_000  # 100 KB
+
+    def send(first: int, count: int) -> int:
+        for number in range(first, first + count):
+            payload = {"content": f"{number} {text}"}
+            stranger.drop(f"s{number}", request(f"s{number}", "save_memory", payload=payload))
+        wait_for(lambda: not any(stranger.requests.iterdir()), 60, what="all of them answered")
+        return resident_bytes(host)
+
+    before = send(0, 50)
+    assert_refused(stranger.reply("s49"), "rate_limited")
+    grown = send(50, 500) - before
+    assert grown < 20_000_000, "50 MB were sent"
 
 
 def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_over_its_rate(

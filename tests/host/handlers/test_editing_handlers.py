@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import EditMemory, is_name
-from honeybadger_host.domain import FileRemoved, FileWritten
+from honeybadger_host.domain import ChangeHandler, FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
 from tests.host.handlers.test_entry_handlers import files, memory, put
 from tests.host.handlers.test_handlers import NOW, Room
@@ -185,13 +185,13 @@ def test_what_moved_since_the_places_were_looked_at_is_a_conflict(room: Room) ->
     saved = save(room, "a.md")
     handler = room.table["edit_memory"]
     asked = room._asked("edit_memory", "researcher", {"id": saved["id"], "name": "b.md"})
-    assert handler.prepare is not None  # type: ignore[union-attr]
-    handler.prepare(asked)  # type: ignore[union-attr]
+    assert isinstance(handler, ChangeHandler)
+    prepared = handler.prepare(asked)
     for change in room.decide("edit_memory", id=saved["id"], name="c.md").changes:
         assert isinstance(change, FileWritten | FileRemoved)
         room.whole_files.foresee(change)
     with pytest.raises(Exception, match="no entry of this group has the id"):
-        handler.decide(asked, NOW)  # type: ignore[union-attr]
+        handler.decide(asked, prepared, NOW)
 
 
 def test_an_edit_is_treated_like_a_save(room: Room) -> None:

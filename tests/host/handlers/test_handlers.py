@@ -70,9 +70,7 @@ class Room:
         handler = self.table[type_]
         assert isinstance(handler, ChangeHandler)
         asked = self._asked(type_, folder, payload)
-        if handler.prepare is not None:
-            handler.prepare(asked)
-        return handler.decide(asked, self.now)
+        return handler.decide(asked, handler.prepare(asked), self.now)
 
     def change(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Mapping[str, Any]:
         outcome = self.decide(type_, folder, **payload)

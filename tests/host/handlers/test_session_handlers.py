@@ -102,16 +102,16 @@ class Room:
     def slice(self, *asks: Ask, session: str = "main") -> list[Mapping[str, Any] | Refusal]:
         """Return what requests of one slice are answered."""
         letters = [self._asked(type_, payload, session) for type_, payload in asks]
+        prepared = []
         for handler, asked in letters:
             assert isinstance(handler, ChangeHandler)
-            if handler.prepare is not None:
-                handler.prepare(asked)
+            prepared.append(handler.prepare(asked))
         results: list[Mapping[str, Any] | Refusal] = []
         changes: list[Change] = []
-        for handler, asked in letters:
+        for (handler, asked), loaded in zip(letters, prepared, strict=True):
             assert isinstance(handler, ChangeHandler)
             try:
-                outcome = handler.decide(asked, self.now)
+                outcome = handler.decide(asked, loaded, self.now)
             except Refusal as refusal:
                 results.append(refusal)
                 continue

@@ -64,9 +64,7 @@ class Room:
         handler = self.table[SAVE]
         assert isinstance(handler, ChangeHandler)
         asked = self._asked(SAVE, session, group, payload)
-        if handler.prepare is not None:
-            handler.prepare(asked)
-        outcome = handler.decide(asked, self.now)
+        outcome = handler.decide(asked, handler.prepare(asked), self.now)
         for change in outcome.changes:
             assert isinstance(change, FileWritten)
             self.whole_files.foresee(change)
