@@ -123,7 +123,7 @@ class Memory(_Section):
         2.0,
         ge=0,
         le=60,
-        description="Seconds after which an appended note is looked at again, in case an editor saved an older file.",
+        description="Seconds in which a note settles: until then it is put back when an editor saves an older text.",
     )
 
 

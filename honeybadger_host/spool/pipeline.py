@@ -430,7 +430,7 @@ class Door:
         written: list[TurnAdded] = []
         spoiled: dict[str, WorldFailed] = {}
         """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
-        batch = self._projections.batch()
+        batch = self._projections.batch(self._clock())
         try:
             for letter in letters:
                 try:
@@ -449,7 +449,7 @@ class Door:
                     if isinstance(change, FileWritten | FileRemoved):
                         offset = row_offset(change)
                     else:
-                        offset = batch.open(file).place(len(data))
+                        offset = batch.target(file).place(len(data))
                     if isinstance(change, TurnAdded):
                         written.append(change)
                     rows.append(Row(seq, at, group, sender, request, change.row_kind, file, offset, data))
@@ -468,7 +468,6 @@ class Door:
             self._passed("committed")
             batch.project(rows, self._clock())
         finally:
-            batch.close()
             self._conversations.settle(foreseen, written)
 
     def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
@@ -641,7 +640,7 @@ def _make_way(batch: Batch, change: Change) -> None:
     if isinstance(change, FileWritten | FileRemoved):
         batch.make_room(change.file)
     else:
-        batch.open(change.file)
+        batch.target(change.file)
 
 
 def _without_secrets(refusal: Refusal) -> Refusal:

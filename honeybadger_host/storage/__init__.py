@@ -2,5 +2,6 @@
 
 May import: text, domain, errors. It does not know what a memory means.
 
-Reading order: `journal` with `journal_schema` and `journal_reader`; `projections`; `files` and `atomic_files`; `home`.
+Reading order: `journal` with `journal_schema` and `journal_reader`; `projections` with `appended`; `files` and
+`atomic_files`; `home`.
 """

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import re
+import signal
 import stat
 from collections.abc import Collection
 from pathlib import Path
@@ -151,6 +152,29 @@ def open_to_append(path: Path) -> int:
         os.close(fd)
         raise WorldFailed(f"{path} is {kind_of(status.st_mode)} where the host needs a file: move it away")
     return fd
+
+
+def is_open_for_writing(path: Path) -> bool:
+    """Return whether any descriptor may write to a file: that of a program that saves it in place, or of this process.
+
+    The kernel gives a read lease only while there is none. False where it cannot tell: on other systems, on file
+    systems without leases, for files of somebody else.
+    """
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    try:
+        fd = os.open(path, _READ)
+    except OSError:
+        return False
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # who opens it just now breaks the lease; SIGIO would end us
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(fd)
+    return False
 
 
 def append(fd: int, data: bytes) -> None:

@@ -1,44 +1,64 @@
 """The files that people read, kept up with the journal (docs/decisions/002-projections.md).
 
 An append is *placed* (where it will stand), committed in the journal, *projected* (written), and *settled*: seen in
-the file a moment later. Until then a program that read the file before and saves it after does not lose it: what is
-missing is appended again. Once settled a person may delete it for good.
+the file a moment later, when nobody else has changed it since the look before. Until then a program that read the file
+before and saves it after does not lose it: what is missing is appended again, and begins to settle anew. Once settled
+a person may delete it for good.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import sys
-from collections import Counter, defaultdict, deque
+import time
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
 from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.storage.appended import (
+    UNKNOWN,
+    complete_torn_tail,
+    count_entry,
+    find_places,
+    not_where_they_belong,
+    to_put_back,
+)
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, bring_up, make_room
-from honeybadger_host.storage.files import append, open_to_append, remove_leftovers
+from honeybadger_host.storage.files import Signature, append, is_open_for_writing, open_to_append, remove_leftovers
 from honeybadger_host.storage.journal_schema import Row
 
 log = structlog.get_logger()
 
-UNKNOWN = -1
 _NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO)
+_QUIET_SECONDS: Final = 0.5
+"""For so long nobody else has changed a file before it is repaired."""
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+"""Whoever has a file open for writing and has not changed it for longer is not in the middle of saving it."""
+_LONGEST_SAVE_SECONDS: Final = 30.0
+"""A program that writes for longer, as `tee -a` may for days, keeps no notes waiting."""
 
 
 @dataclass(slots=True)
 class Target:
-    """A file that a batch appends to, open."""
+    """A file that a batch appends to.
+
+    Args:
+        found: the file when the batch was placed.
+        end: where the next append will stand, `UNKNOWN` while somebody else is saving the file.
+    """
 
     file: str
-    fd: int
+    found: Signature
     end: int
-    lead: bytes = b""
+    lead: bytes
     rows: list[Row] = field(default_factory=list)
 
     def place(self, length: int) -> int:
@@ -54,10 +74,16 @@ class _Unsettled:
     """What was appended to one file since it was last seen settled, oldest first."""
 
     rows: list[Row] = field(default_factory=list)
-    appended: deque[tuple[float, int]] = field(default_factory=deque)
-    """(monotonic seconds, rows) of each append, in the order of `rows`."""
+    settling_since: list[float] = field(default_factory=list)
+    """Monotonic seconds, one for each of `rows`."""
     is_behind: bool = False
-    """An append failed: the rows are in the journal and not all in the file."""
+    """The rows are in the journal and not all in the file: an append failed, or somebody was saving the file."""
+    left: Signature | None = None
+    """The file as the host wrote it or a look found it last; None: it was not there, or not looked at."""
+    changed_at: float | None = None
+    """When it was last found changed by somebody else; None: its rows were compared since."""
+    saved_since: float | None = None
+    """When it was first found being saved by somebody else; None: it is not."""
 
     @property
     def is_whole(self) -> bool:
@@ -66,24 +92,26 @@ class _Unsettled:
 
     def add(self, rows: Sequence[Row], now: float) -> None:
         self.rows += rows
-        self.appended.append((now, len(rows)))
+        self.settling_since += [now] * len(rows)
 
-    def count_until(self, then: float, most: float = inf) -> int:
-        """Return how many of the oldest rows were appended at `then` or before; with `most` of the oldest appends only,
-        until they have so many.
-        """
-        total = 0
-        for at, count in self.appended:
-            if at > then or total >= most:
-                break
-            total += count
-        return total
+    def count_until(self, then: float) -> int:
+        """Return how many of the oldest rows settle since `then` or before."""
+        return bisect_right(self.settling_since, then)
 
     def forget(self, count: int) -> None:
-        """Drop the oldest rows, as many as some of the oldest appends brought."""
-        del self.rows[:count]
-        while count > 0:
-            count -= self.appended.popleft()[1]
+        """Drop the oldest rows."""
+        del self.rows[:count], self.settling_since[:count]
+
+    def keep(self, places: Mapping[int, int], deleted: Collection[int]) -> None:
+        """Take in where rows stand by now, and drop those that a person deleted; both by their seq."""
+        kept = [item for item in zip(self.rows, self.settling_since, strict=True) if item[0].seq not in deleted]
+        self.rows = [row._replace(offset=places.get(row.seq, row.offset)) for row, _ in kept]
+        self.settling_since = [since for _, since in kept]
+
+    def notice(self, found: Signature | None, now: float) -> None:
+        """Take in what the file looks like now."""
+        if found != self.left:
+            self.left, self.changed_at = found, now
 
 
 class Settled(NamedTuple):
@@ -100,17 +128,18 @@ class Settled(NamedTuple):
 
 
 class Batch:
-    """The changes of one batch: appends are placed, then all is written. Closes its files."""
+    """The changes of one batch: appends are placed, then all is written."""
 
-    def __init__(self, projections: Projections) -> None:
+    def __init__(self, projections: Projections, now: float) -> None:
         self._projections = projections
+        self._now = now
         self._targets: dict[str, Target] = {}
 
-    def open(self, file: str) -> Target:
+    def target(self, file: str) -> Target:
         """Return a file the batch appends to. Raises WorldFailed: something is in the way; nothing was changed."""
         target = self._targets.get(file)
         if target is None:
-            target = self._targets[file] = self._projections.open_target(file)
+            target = self._targets[file] = self._projections.target(file, self._now)
         return target
 
     def make_room(self, file: str) -> None:
@@ -131,11 +160,6 @@ class Batch:
                 self._projections.write(target, now)
         for file, changes in whole.items():
             self._projections.write_whole(file, changes, now)
-
-    def close(self) -> None:
-        for target in self._targets.values():
-            os.close(target.fd)
-        self._targets.clear()
 
 
 class Projections:
@@ -158,6 +182,7 @@ class Projections:
     ) -> None:
         self._home = home
         self._settle_seconds = settle_seconds
+        self._quiet_seconds = min(_QUIET_SECONDS, settle_seconds)
         self._count_projected = count_projected
         self._changed = changed
         self._unsettled: defaultdict[str, _Unsettled] = defaultdict(_Unsettled)
@@ -167,24 +192,35 @@ class Projections:
     @property
     def behind(self) -> list[str]:
         """Files that could not be brought up to date; tried again with every `settle`."""
-        return [file for file, unsettled in list(self._unsettled.items()) if unsettled.is_behind]
+        return [
+            file
+            for file, unsettled in list(self._unsettled.items())
+            if unsettled.is_behind and unsettled.saved_since is None
+        ]
 
     def is_behind(self, file: str) -> bool:
         """Return whether a file lacks something that the journal has. Any thread."""
         unsettled = self._unsettled.get(file)
         return unsettled is not None and unsettled.is_behind
 
-    def batch(self) -> Batch:
-        """Begin the appends of a batch."""
-        return Batch(self)
+    def batch(self, now: float) -> Batch:
+        """Begin a batch."""
+        return Batch(self, now)
 
-    def open_target(self, file: str) -> Target:
-        """Open a file for a batch. Raises WorldFailed."""
+    def target(self, file: str, now: float) -> Target:
+        """Return a file of a batch. Raises WorldFailed."""
+        unsettled = self._unsettled.get(file)
+        must_wait = unsettled is not None and unsettled.is_behind and not self._look(file, now, is_urgent=True)
+        before = self._signature(file)
+        if not must_wait and before is not None and (unsettled is None or unsettled.left != before):
+            must_wait = self._is_being_saved(file, before, now)
         fd = self._open(file)
-        if file in self._unsettled and self._unsettled[file].is_behind and not self._catch_up(file):
-            return Target(file, fd, UNKNOWN)
-        lead = _lead(fd, file)
-        return Target(file, fd, os.fstat(fd).st_size + len(lead), lead)
+        try:
+            found = before or Signature.of(os.fstat(fd))
+            lead = _lead(fd, file)
+        finally:
+            os.close(fd)
+        return Target(file, found, UNKNOWN if must_wait else found.size + len(lead), lead)
 
     def write(self, target: Target, now: float) -> None:
         unsettled = self._unsettled[target.file]
@@ -192,13 +228,35 @@ class Projections:
         if unsettled.is_behind:
             return
         try:
-            append(target.fd, target.lead + b"".join(row.data for row in target.rows))
-            if not self._is_still_there(target):
-                self._reconcile(target.file, unsettled.rows, unsettled.rows)
+            if target.end == UNKNOWN:
+                unsettled.is_behind = True
+            elif not self._append(target, unsettled, now):
+                unsettled.is_behind = True
+                self._look(target.file, now, is_urgent=True)
         except WorldFailed as error:
-            unsettled.is_behind = True
-            log.error("projection.failed", file=target.file, error=str(error), waiting=len(unsettled.rows))
+            self._note_failed(target.file, unsettled, error)
         self._changed(target.file)
+
+    def _append(self, target: Target, unsettled: _Unsettled, now: float) -> bool:
+        """Append the rows of a batch; return whether they are in the file. Raises WorldFailed.
+
+        They are not when somebody changed or replaced the file since they were placed.
+        """
+        fd = self._open(target.file)
+        try:
+            if Signature.of(os.fstat(fd)) != target.found:
+                return False
+            data = target.lead + b"".join(row.data for row in target.rows)
+            append(fd, data)
+            after = Signature.of(os.fstat(fd))
+        finally:
+            os.close(fd)
+        if unsettled.left is not None:
+            unsettled.notice(target.found, now)
+        if after.size == target.found.size + len(data):
+            unsettled.left = after
+        named = self._signature(target.file)
+        return named is not None and named.inode == after.inode
 
     def make_room(self, file: str) -> None:
         """Make the folders of a file that is to be written as a whole. Raises WorldFailed."""
@@ -214,8 +272,7 @@ class Projections:
         try:
             bring_up(self._home / file, file, unsettled.rows)
         except WorldFailed as error:
-            unsettled.is_behind = True
-            log.error("projection.failed", file=file, error=str(error), waiting=len(unsettled.rows))
+            self._note_failed(file, unsettled, error)
         self._unsynced.add((self._home / file).parent)
         self._changed(file)
 
@@ -227,24 +284,30 @@ class Projections:
             is_final: look at what is younger, too. It is not settled by that: an editor that has the file open may save
                 it while no host runs, so the next start looks again.
         """
+        then = now - self._settle_seconds
         for file, unsettled in list(self._unsettled.items()):
-            due = unsettled.count_until(now - self._settle_seconds, most)
+            if not unsettled.rows:
+                del self._unsettled[file]  # a batch was placed and not committed
+                continue
+            due = int(min(unsettled.count_until(then), most))
             most -= due
-            if is_final and unsettled.is_whole:
-                due = len(unsettled.rows)  # an older save is nothing to make good there
-            if (due or is_final or not unsettled.rows) and self._catch_up(file, None if is_final else due):
-                self._unsynced.add(self._home / file)
-                unsettled.forget(due)
-                if not unsettled.rows:
-                    del self._unsettled[file]
-        oldest = {file: unsettled.rows[0].seq for file, unsettled in self._unsettled.items() if unsettled.rows}
+            if self._look(file, now, due, is_urgent=is_final):
+                settled = min(due, unsettled.count_until(then))  # none when something was put back
+                if is_final and unsettled.is_whole:
+                    settled = len(unsettled.rows)  # an older save is nothing to make good there
+                if settled:
+                    self._unsynced.add(self._home / file)
+                    unsettled.forget(settled)
+            if not unsettled.rows:
+                del self._unsettled[file]
+        oldest = {file: unsettled.rows[0].seq for file, unsettled in self._unsettled.items()}
         return Settled(list(self._unsynced), oldest)
 
     def is_due(self, now: float) -> bool:
-        """Return whether `settle` has something to look at that it is not failing on already."""
+        """Return whether `settle` has something to look at that is not waiting already."""
         then = now - self._settle_seconds
         return any(
-            unsettled.appended and unsettled.appended[0][0] <= then and not unsettled.is_behind
+            unsettled.count_until(then) and not unsettled.is_behind and unsettled.changed_at is None
             for unsettled in self._unsettled.values()
         )
 
@@ -257,7 +320,7 @@ class Projections:
         for file, unsettled in list(self._unsettled.items()):
             unsettled.is_behind = True
             self._note_folders(self._home / file)  # the run before may have made them and not come to the fsync
-            self._catch_up(file)
+            self._look(file, now, is_urgent=True)
         self._clean_up()
         return count
 
@@ -314,61 +377,122 @@ class Projections:
             self._unsynced.add(folder)
             folder = folder.parent
 
-    def _is_still_there(self, target: Target) -> bool:
-        """Return whether the path still names the file that was written (an editor may have replaced it)."""
+    def _signature(self, file: str) -> Signature | None:
         try:
-            status = os.stat(self._home / target.file, follow_symlinks=False)
+            return Signature.of(os.stat(self._home / file, follow_symlinks=False))
         except OSError:
-            return False
-        return status.st_ino == os.fstat(target.fd).st_ino
+            return None
 
-    def _catch_up(self, file: str, due: int | None = None) -> bool:
-        """Reconcile one file; return whether its oldest `due` rows (None: all) stand in it."""
+    def _is_being_saved(self, file: str, found: Signature | None, now: float) -> bool:
+        """Return whether another program is in the middle of writing a file: what is appended now may be overwritten.
+
+        Args:
+            found: the file as it was before this.
+        """
+        pause = abs(time.time() - found.mtime_ns / 1e9) if found is not None else inf
+        if pause > _LONGEST_PAUSE_SECONDS or not is_open_for_writing(self._home / file):
+            if file in self._unsettled:
+                self._unsettled[file].saved_since = None
+            return False
         unsettled = self._unsettled[file]
-        if unsettled.is_whole and not unsettled.is_behind:
-            return True  # it was written in one step, and whoever saved it since has the last word
-        if unsettled.is_behind:
-            due = None  # in order: nothing is settled before everything that failed stands there
+        if unsettled.saved_since is None:
+            unsettled.saved_since = now
+        return now - unsettled.saved_since < _LONGEST_SAVE_SECONDS
+
+    def _look(self, file: str, now: float, due: int = 0, *, is_urgent: bool = False) -> bool:
+        """Put back what is missing from a file; return whether it has its oldest `due` rows, or all if it was behind.
+
+        Args:
+            is_urgent: do not wait until the file was quiet for a moment.
+        """
+        unsettled = self._unsettled[file]
         try:
-            self._reconcile(file, unsettled.rows[:due], unsettled.rows)
+            if unsettled.is_whole:
+                # it was written in one step, and whoever saved it since has the last word
+                if unsettled.is_behind and bring_up(self._home / file, file, unsettled.rows):
+                    self._unsynced.add((self._home / file).parent)
+                    self._changed(file)
+            elif not self._look_at_appended(file, unsettled, now, due, is_urgent=is_urgent):
+                return False
         except WorldFailed as error:
-            if not unsettled.is_behind:
-                log.error("projection.failed", file=file, error=str(error), waiting=len(unsettled.rows))
-            unsettled.is_behind = True
+            self._note_failed(file, unsettled, error)
             return False
         if unsettled.is_behind:
             unsettled.is_behind = False
             log.info("projection.caught_up", file=file, rows=len(unsettled.rows))
         return True
 
-    def _reconcile(self, file: str, rows: Sequence[Row], unsettled: list[Row]) -> None:
-        """Append those of `rows` that do not stand in the file, or write it whole. Raises WorldFailed.
+    def _note_failed(self, file: str, unsettled: _Unsettled, error: WorldFailed) -> None:
+        if not unsettled.is_behind:
+            log.error("projection.failed", file=file, error=str(error), waiting=len(unsettled.rows))
+        unsettled.is_behind = True
 
-        Args:
-            unsettled: `rows` and all that came after them; they count when identical ones are counted. What is appended
-                here has its new place in it: the next look finds it there.
-        """
-        if unsettled and unsettled[0].kind in WHOLE_KINDS:
-            if bring_up(self._home / file, file, unsettled):
-                self._unsynced.add((self._home / file).parent)
-                self._changed(file)
-            return
+    def _look_at_appended(self, file: str, unsettled: _Unsettled, now: float, due: int, *, is_urgent: bool) -> bool:
+        found = self._signature(file)
+        unsettled.notice(found, now)
+        if not unsettled.is_behind and unsettled.changed_at is None:
+            return due > 0 and self._has(file, unsettled, unsettled.rows[:due], now)
+        is_quiet = unsettled.changed_at is None or now - unsettled.changed_at >= self._quiet_seconds
+        if not (is_quiet or is_urgent or unsettled.is_behind) or self._is_being_saved(file, found, now):
+            return False
+        return self._reconcile(file, unsettled, now)
+
+    def _has(self, file: str, unsettled: _Unsettled, rows: Sequence[Row], now: float) -> bool:
+        """Return whether rows stand where they were written: nobody seems to have changed the file since."""
         fd = self._open(file)
         try:
-            missing = _not_where_they_belong(fd, rows)
-            if missing and _complete_torn_tail(fd, rows, missing):
-                missing = _not_where_they_belong(fd, rows)
-            if not missing:
-                return
-            text = _read_all(fd)
-            missing = self._not_anywhere(text, file, unsettled, missing)
-            if missing:
-                places = self._append_missing(fd, file, text, missing)
-                unsettled[:] = [row._replace(offset=places.get(row.seq, row.offset)) for row in unsettled]
-                log.warning("projection.repaired", file=file, rows=len(missing), first_seq=missing[0].seq)
+            if not_where_they_belong(fd, rows):
+                unsettled.changed_at = now  # within one tick of the file system's clock
         finally:
             os.close(fd)
+        return unsettled.changed_at is None
+
+    def _reconcile(self, file: str, unsettled: _Unsettled, now: float) -> bool:
+        """Put back what an older text lacks, and forget what a person deleted; return whether that is done.
+
+        It is not when somebody changes the file just now. Raises WorldFailed.
+        """
+        rows = unsettled.rows
+        fd = self._open(file)
+        try:
+            if unsettled.left is None:  # this made it
+                unsettled.left = Signature.of(os.fstat(fd))
+            missing = not_where_they_belong(fd, rows)
+            if not missing:
+                unsettled.changed_at = None
+                return True
+            if not self._is_as_left(file, unsettled, now):
+                return False
+            is_repaired = complete_torn_tail(fd, rows, missing)
+            if is_repaired:
+                unsettled.left = Signature.of(os.fstat(fd))
+                missing = not_where_they_belong(fd, rows)
+            text = _read_all(fd)
+            lacking = self._not_anywhere(text, file, rows, missing)
+            wanted = to_put_back(rows, missing, lacking)
+            places = find_places(text, rows, lacking)
+            if wanted:
+                if not self._is_as_left(file, unsettled, now):
+                    return False
+                places |= self._append_missing(fd, file, text, wanted)
+                unsettled.left = Signature.of(os.fstat(fd))
+                is_repaired = True
+                if not unsettled.is_behind:
+                    log.warning("projection.repaired", file=file, rows=len(wanted), first_seq=wanted[0].seq)
+        finally:
+            os.close(fd)
+        unsettled.keep(places, {row.seq for row in lacking} - {row.seq for row in wanted})
+        unsettled.changed_at = None
+        if is_repaired:
+            unsettled.settling_since = [now] * len(unsettled.rows)
         self._changed(file)
+        return True
+
+    def _is_as_left(self, file: str, unsettled: _Unsettled, now: float) -> bool:
+        """Return whether nobody changed or replaced a file since it was looked at: asked just before it is written."""
+        before = unsettled.left
+        unsettled.notice(self._signature(file), now)
+        return unsettled.left == before
 
     def _append_missing(self, fd: int, file: str, text: bytes, missing: Sequence[Row]) -> dict[int, int]:
         """Append rows to a file that somebody changed; where an earlier try was torn, go on from there.
@@ -398,7 +522,7 @@ class Projections:
         places: defaultdict[bytes, list[int]] = defaultdict(list)
         for number, line in enumerate(lines):
             places[line].append(number)
-        there = {data: _count_entry(data, lines, places) for data in {row.data for row in missing}}
+        there = {data: count_entry(data, lines, places) for data in {row.data for row in missing}}
         lacking = Counter(row.data for row in unsettled)
         if found_some := {data for data, count in there.items() if count}:
             lacking += self._count_projected(file, found_some, unsettled[0].seq)
@@ -411,89 +535,6 @@ class Projections:
         return found[::-1]
 
 
-def _not_where_they_belong(fd: int, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows whose bytes are not at their offset."""
-    missing: list[Row] = []
-    start = 0
-    while start < len(rows):
-        end, size = start, 0
-        while end < len(rows) and (end == start or rows[end].offset == rows[start].offset + size) and size < 1 << 22:
-            size += len(rows[end].data)
-            end += 1
-        run = rows[start:end]
-        if rows[start].offset == UNKNOWN:
-            missing += run
-        else:
-            there = os.pread(fd, size, rows[start].offset)
-            at = 0
-            for row in run:
-                if there[at : at + len(row.data)] != row.data:
-                    missing.append(row)
-                at += len(row.data)
-        start = end
-    if any(later.offset < row.offset + len(row.data) for row, later in pairwise(rows)):
-        return _with_overwritten(rows, missing)
-    return missing
-
-
-def _with_overwritten(rows: Sequence[Row], missing: Sequence[Row]) -> list[Row]:
-    """Return `missing` and the rows in whose place a later one was written: the file had been cut between the two.
-
-    The later one may be identical, or begin with the same bytes, so the earlier one looks as if it stood there.
-    """
-    lacking = {row.seq for row in missing}
-    lowest, highest = sys.maxsize, 0
-    for row in reversed(rows):
-        end = row.offset + len(row.data)
-        if row.seq in lacking:
-            continue
-        if row.offset < highest and end > lowest:
-            lacking.add(row.seq)
-        else:
-            lowest, highest = min(lowest, row.offset), max(highest, end)
-    return [row for row in rows if row.seq in lacking]
-
-
-def _complete_torn_tail(fd: int, rows: Sequence[Row], missing: Sequence[Row]) -> bool:
-    """Write the rest of appends that a power cut tore; return whether there was something to do.
-
-    Looked at is the newest append that the end of the file lies in. From its first row that is not there the file must
-    hold nothing but what was appended, with zeros that the file system put for what it lost: anything else is
-    somebody's and stays.
-    """
-    size = os.fstat(fd).st_size
-    lacking = {row.seq for row in missing}
-    at = next((at for at in reversed(range(len(rows))) if UNKNOWN != rows[at].offset < size), -1)
-    first = None
-    while at >= 0:
-        if rows[at].seq in lacking:
-            first = at
-        at -= 1
-        if at >= 0 and rows[at].offset + len(rows[at].data) != rows[at + 1].offset:
-            break
-    if first is None:
-        return False
-    parts: list[bytes] = []
-    start = end = rows[first].offset
-    for row in rows[first:]:
-        if row.offset != end:
-            break
-        end += len(row.data)
-        parts.append(row.data)
-    if size > end:
-        return False
-    wanted = b"".join(parts)
-    there = os.pread(fd, size - start, start)
-    wrong = [at for at, (has, needs) in enumerate(zip(there, wanted, strict=False)) if has != needs]
-    if any(there[at] for at in wrong):
-        return False
-    kept = wrong[0] if wrong else len(there)
-    if wrong:
-        os.ftruncate(fd, start + kept)
-    append(fd, wanted[kept:])
-    return True
-
-
 def _lead(fd: int, file: str) -> bytes:
     """Return what must stand before an append: a log line must not be glued to a torn one.
 
@@ -501,27 +542,6 @@ def _lead(fd: int, file: str) -> bytes:
     """
     size = os.fstat(fd).st_size
     return b"\n" if file.endswith(".jsonl") and size > 0 and os.pread(fd, 1, size - 1) != b"\n" else b""
-
-
-def _count_entry(data: bytes, lines: Sequence[bytes], places: Mapping[bytes, Sequence[int]]) -> int:
-    """Return how often an entry stands on its own lines, whatever blank lines stand around it.
-
-    An entry that goes on (an indented line follows) is another one.
-
-    Args:
-        places: line -> its numbers; looked at are those of the rarest line, so that thousands of entries in a long
-            file take no longer than reading it.
-    """
-    entry = data.strip(b"\n").split(b"\n")
-    if not all(line in places for line in entry):
-        return 0
-    rarest = min(range(len(entry)), key=lambda number: len(places[entry[number]]))
-    count = 0
-    for place in places[entry[rarest]]:
-        start, end = place - rarest, place - rarest + len(entry)
-        if start >= 0 and lines[start:end] == entry and not (end < len(lines) and lines[end].startswith(b"  ")):
-            count += 1
-    return count
 
 
 def _read_all(fd: int) -> bytes:

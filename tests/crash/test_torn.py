@@ -43,8 +43,8 @@ def commit(
     """Take entries into the journal as a host does, and perhaps no further."""
     journal = Journal.open(home / JOURNAL_FILE)
     projections = projections_on(home, journal)
-    batch = projections.batch()
-    target = batch.open(file)
+    batch = projections.batch(0.0)
+    target = batch.target(file)
     rows = [
         Row(seq, 0, "main", "ann", f"r{seq}", "note", file, target.place(len(data)), data)
         for seq, data in enumerate(entries, journal.next_seq)
@@ -52,7 +52,6 @@ def commit(
     journal.commit(rows, [])
     if is_projected:
         batch.project(rows, 0.0)
-    batch.close()
     if is_settled:
         projections.sync(projections.settle(0.0, is_final=True)[0])
         journal.mark_projected(rows[-1].seq)
@@ -191,13 +190,12 @@ def test_a_note_is_not_taken_for_an_older_one_that_is_settled_and_not_marked_so(
     same = note("Likes tea.")
     journal = Journal.open(home / JOURNAL_FILE)
     projections = projections_on(home, journal)
-    batch = projections.batch()
+    batch = projections.batch(0.0)
     for seq, data in enumerate((same, same), 1):
-        target = batch.open(MEMORY)
+        target = batch.target(MEMORY)
         row = Row(seq, 0, "main", "ann", f"r{seq}", "note", MEMORY, target.place(len(data)), data)
         journal.commit([row], [])
         batch.project([row], 0.0)
-        batch.close()
         if seq == 1:
             assert projections.settle(0.0).unsettled == {}  # settled, and nobody says so to the journal
     (home / MEMORY).write_bytes(b"Saved by an editor that had read the first.\n" + same)
@@ -244,10 +242,10 @@ def test_a_note_that_was_moved_is_not_completed_at_the_end_of_a_file_that_became
 def test_a_note_is_not_taken_for_another_that_contains_it(
     home: Path, recovered: Recovered, short: str, long: str
 ) -> None:
-    commit(home, MEMORY, [note(short), note(long)])
+    commit(home, MEMORY, [note(long), note(short)])
     top = b"# Memory\n"
     assert recovered(MEMORY, top + note(long)) == top + note(long) + note(short)
-    assert recovered(MEMORY, top + note(short)) == top + note(short) + note(long)
+    assert recovered(MEMORY, top + note(short)) == top + note(short)  # a person took the earlier one out
 
 
 def test_a_turn_does_not_stick_to_a_line_without_an_end(home: Path, recovered: Recovered) -> None:
@@ -301,11 +299,10 @@ def test_a_note_that_an_old_save_dropped_before_it_settled_comes_back(home: Path
 def test_what_is_settled_is_synced_even_when_the_first_to_hear_of_it_is_cancelled(home: Path) -> None:
     journal = Journal.open(home / JOURNAL_FILE)
     projections = projections_on(home, journal)
-    batch = projections.batch()
-    target = batch.open(MEMORY)
+    batch = projections.batch(0.0)
+    target = batch.target(MEMORY)
     data = note("Likes tea.")
     batch.project([Row(1, 0, "main", "ann", "r1", "note", MEMORY, target.place(len(data)), data)], 0.0)
-    batch.close()
     journal.close()
     paths, unsettled = projections.settle(1.0)
     assert home / MEMORY in paths
@@ -350,11 +347,10 @@ def test_a_file_that_is_appended_to_all_the_time_settles_all_the_same(home: Path
     journal = Journal.open(home / JOURNAL_FILE)
     projections = Projections(home, settle_seconds=2, count_projected=journal.count_projected)
     for seq, at in enumerate((0.0, 1.5, 3.0), 1):
-        batch = projections.batch()
-        target = batch.open(MEMORY)
+        batch = projections.batch(0.0)
+        target = batch.target(MEMORY)
         data = note(f"Number {seq}.")
         batch.project([Row(seq, 0, "main", "ann", f"r{seq}", "note", MEMORY, target.place(len(data)), data)], at)
-        batch.close()
     journal.close()
     oldest = [projections.settle(now).unsettled.get(MEMORY) for now in (1.0, 2.0, 3.5, 4.0, 5.0)]
     assert oldest == [1, 2, 3, 3, None]

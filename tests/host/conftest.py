@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.host.indexes import made
 from tests.host.places import Place
+from tests.host.storage.projected import World
 
 settings.register_profile("rooms", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("rooms")
@@ -26,3 +27,10 @@ def indexes_are_closed() -> Iterator[None]:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.journal.close()

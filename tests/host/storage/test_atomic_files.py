@@ -130,13 +130,12 @@ def test_a_later_request_sees_what_an_earlier_one_of_its_slice_decided(tmp_path:
 
 
 def commit(journal: Journal, projections: Projections, rows: Sequence[Row], *, is_written: bool) -> None:
-    batch = projections.batch()
+    batch = projections.batch(0.0)
     for row in rows:
         batch.make_room(row.file)
     journal.commit(rows, [])
     if is_written:
         batch.project(rows, 0.0)
-    batch.close()
 
 
 def test_what_a_kill_left_of_replacing_a_file_is_removed_at_the_next_start(tmp_path: Path) -> None:
@@ -189,7 +188,7 @@ def test_a_file_that_cannot_be_written_is_behind_until_it_can(tmp_path: Path) ->
     (tmp_path / FILE).unlink()
     (tmp_path / FILE).mkdir()
     rows = [row._replace(seq=row.seq + 1) for row in rows_of([b"one", b"two"])]
-    batch = projections.batch()
+    batch = projections.batch(0.0)
     journal.commit(rows, [])
     batch.project(rows, 0.0)
     assert projections.behind == [FILE]

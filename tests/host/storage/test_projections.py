@@ -5,118 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Marks, Receipt, Row
-from honeybadger_host.storage.projections import Projections
-
-MEMORY = "groups/main/MEMORY.md"
-TURNS = "data/sessions/main/main.jsonl"
-SETTLE = 2.0
-
-
-def note(text: str) -> bytes:
-    return f"\n## Notes (researcher, 2026-11-21 06:05)\n- {text}\n".encode()
-
-
-def turn(number: int, text: str = "hello") -> bytes:
-    return b'{"turn":%d,"content":"%s"}\n' % (number, text.encode())
-
-
-class World:
-    """A journal and the files it is projected to, from one start of the host to the next."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        (home / "data").mkdir(exist_ok=True)
-        self.now = 1000.0
-        self.changed: list[str] = []
-        self.start()
-
-    def start(self) -> None:
-        self.journal = Journal.open(self.home / "data" / "journal.db")
-        self.journal._writer.execute("PRAGMA synchronous = OFF")  # no power is cut here
-        self.project_anew()
-
-    def project_anew(self) -> None:
-        self.projections = Projections(
-            self.home,
-            settle_seconds=SETTLE,
-            count_projected=self.journal.count_projected,
-            changed=self.changed.append,
-        )
-
-    def recover(self) -> None:
-        """As at a start: bring the files up to date with what was committed and not marked projected."""
-        self.project_anew()
-        self.projections.recover(self.journal.unprojected(), self.now)
-
-    def restart(self) -> None:
-        """End without settling anything, as a killed process, start again and settle."""
-        self.journal.close()
-        self.start()
-        self.recover()
-        self.now += SETTLE
-        self.settle()
-
-    def rows(self, file: str, entries: Sequence[bytes], offsets: Sequence[int]) -> list[Row]:
-        first = self.journal.committed_seq + 1
-        return [
-            Row(seq, 1, "main", "user", f"r{seq}", "note", file, offset, data)
-            for seq, (data, offset) in enumerate(zip(entries, offsets, strict=True), first)
-        ]
-
-    @contextlib.contextmanager
-    def committed(self, file: str, *entries: bytes) -> Iterator[None]:
-        """Place and commit entries; the body runs before they are written."""
-        batch = self.projections.batch()
-        try:
-            target = batch.open(file)
-            rows = self.rows(file, entries, [target.place(len(data)) for data in entries])
-            last = rows[-1].seq
-            self.journal.commit(rows, [Receipt(last, 1, "main", "user", f"r{last}", b"", b"")])
-            yield
-            batch.project(rows, self.now)
-        finally:
-            batch.close()
-
-    def add(self, file: str, *entries: bytes) -> None:
-        with self.committed(file, *entries):
-            pass
-
-    def settle(self, *, is_final: bool = False) -> None:
-        """As the checkpoint does."""
-        paths, unsettled = self.projections.settle(self.now, is_final=is_final)
-        self.projections.sync(paths)
-        self.journal.mark_projected(self.journal.committed_seq, unsettled)
-
-    def read(self, file: str = MEMORY) -> bytes:
-        return (self.home / file).read_bytes()
-
-    def write(self, data: bytes, file: str = MEMORY) -> None:
-        (self.home / file).write_bytes(data)
-
-    def save_as_an_editor(self, data: bytes, file: str = MEMORY) -> None:
-        """A new file under the old name."""
-        path = self.home / file
-        path.with_name("saved.tmp").write_bytes(data)
-        path.with_name("saved.tmp").rename(path)
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.journal.close()
-
+from honeybadger_host.storage.journal_schema import Marks
+from tests.host.storage.projected import MEMORY, SETTLE, TURNS, World, note, turn
 
 # ------------------------------------------------------------------------------------------------------------ appending
 
@@ -161,7 +57,6 @@ def test_a_log_line_is_not_glued_to_a_torn_one(world: World) -> None:
     world.write(turn(1) + b'{"turn":2,"cont', TURNS)
     world.add(TURNS, turn(3), turn(4))
     assert world.read(TURNS) == turn(1) + b'{"turn":2,"cont\n' + turn(3) + turn(4)
-    world.now += SETTLE
     world.settle()
     assert world.read(TURNS) == turn(1) + b'{"turn":2,"cont\n' + turn(3) + turn(4)
 
@@ -178,7 +73,6 @@ def test_an_editor_that_replaced_the_file_just_before_the_write_keeps_its_text_a
 
 def test_an_editor_that_removed_the_file_just_before_the_write_gets_the_note_in_a_new_one(world: World) -> None:
     world.add(MEMORY, note("one"))
-    world.now += SETTLE
     world.settle()
     with world.committed(MEMORY, note("two")):
         (world.home / MEMORY).unlink()
@@ -188,14 +82,13 @@ def test_an_editor_that_removed_the_file_just_before_the_write_gets_the_note_in_
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_save_of_an_older_text_within_the_settling_time_loses_nothing(world: World, in_place: bool) -> None:
     world.add(MEMORY, note("one"))
-    world.now += SETTLE
     world.settle()
     opened = world.read()
     world.add(MEMORY, note("two"), note("three"))
     edited = opened.replace(b"one", b"one, well said")
     world.write(edited) if in_place else world.save_as_an_editor(edited)
-    world.settle()
-    assert world.read() == edited  # not looked at yet
+    world.look()
+    assert world.read() == edited  # not quiet yet
     world.now += SETTLE
     with capture_logs() as logs:
         world.settle()
@@ -205,25 +98,20 @@ def test_a_save_of_an_older_text_within_the_settling_time_loses_nothing(world: W
 
 def test_an_entry_deleted_after_it_was_settled_never_comes_back(world: World) -> None:
     world.add(MEMORY, note("secret"), note("two"))
-    world.now += SETTLE
     world.settle()
     world.save_as_an_editor(note("two"))
     world.add(MEMORY, note("three"))
-    world.now += SETTLE
     world.settle()
     world.restart()
     world.add(MEMORY, note("four"))
-    world.now += SETTLE
     world.settle()
     assert world.read() == note("two") + note("three") + note("four")
 
 
 def test_a_file_deleted_after_everything_settled_stays_deleted(world: World) -> None:
     world.add(MEMORY, note("one"))
-    world.now += SETTLE
     world.settle()
     (world.home / MEMORY).unlink()
-    world.now += SETTLE
     world.settle()
     world.restart()
     assert not (world.home / MEMORY).exists()
@@ -233,7 +121,6 @@ def test_entries_that_people_moved_or_spaced_are_not_written_again(world: World)
     world.add(MEMORY, note("one"), note("two"))
     moved = b"# Kept by people\n\n" + note("two").strip(b"\n") + b"\n\n\n" + note("one").strip(b"\n")
     world.save_as_an_editor(moved)
-    world.now += SETTLE
     world.settle()
     assert world.read() == moved
 
@@ -242,18 +129,15 @@ def test_an_editor_that_saves_windows_line_ends_doubles_nothing(world: World) ->
     world.add(MEMORY, note("one"), note("two\n  more"))
     saved = world.read().replace(b"\n", b"\r\n")
     world.write(saved)
-    world.now += SETTLE
     world.settle()
     assert world.read() == saved
 
 
 def test_identical_entries_are_counted(world: World) -> None:
     world.add(MEMORY, note("same"), note("same"))
-    world.now += SETTLE
     world.settle()
     world.add(MEMORY, note("same"), note("same"))
     world.save_as_an_editor(note("same") * 3)
-    world.now += SETTLE
     world.settle()
     assert world.read() == note("same") * 4
 
@@ -264,7 +148,6 @@ def test_an_entry_deleted_after_it_was_settled_stays_deleted_whatever_becomes_of
             (world.home / TURNS).unlink()
             (world.home / TURNS).mkdir()  # it cannot be written, for as long as this lasts
         world.add(MEMORY, note("secret"), note("two"))
-        world.now += SETTLE
         world.settle()
         world.add(MEMORY, note("three"))
         world.save_as_an_editor(note("two"))  # read before "three" came
@@ -287,9 +170,9 @@ def test_what_was_just_written_before_a_stop_is_looked_at_by_the_next_start(worl
     world.add(MEMORY, note("two"))
     world.save_as_an_editor(note("one"))
     with capture_logs():
-        world.settle(is_final=True)
+        world.look(is_final=True)
         assert world.read() == note("one") + note("two")
-        assert world.journal.marks == Marks(2, {MEMORY: 2})
+        assert world.journal.marks == Marks(2, {MEMORY: 1})  # what was put back begins anew, with all the others
         world.save_as_an_editor(b"A person's line.\n" + note("one"))  # an editor that was open before "two" came
         world.restart()
     assert world.read() == b"A person's line.\n" + note("one") + note("two")
@@ -299,7 +182,6 @@ def test_what_was_just_written_before_a_stop_is_looked_at_by_the_next_start(worl
 def test_an_entry_that_another_one_begins_with_is_missed(world: World) -> None:
     world.add(MEMORY, note("one\n  and more"), note("one"))
     world.save_as_an_editor(note("one\n  and more"))
-    world.now += SETTLE
     world.settle()
     assert world.read() == note("one\n  and more") + note("one")
 
@@ -357,10 +239,9 @@ def test_nothing_that_failed_is_marked_projected(world: World) -> None:
 
 def test_a_folder_in_the_way_before_the_commit_changes_nothing(world: World) -> None:
     (world.home / MEMORY).mkdir(parents=True)
-    batch = world.projections.batch()
+    batch = world.projections.batch(world.now)
     with pytest.raises(WorldFailed, match=r"MEMORY\.md is a folder where the host needs a file: move it away"):
-        batch.open(MEMORY)
-    batch.close()
+        batch.target(MEMORY)
     assert world.projections.behind == []
 
 
@@ -373,7 +254,6 @@ def test_a_folder_in_the_way_after_the_commit_is_waited_for(world: World) -> Non
         assert world.projections.behind == [MEMORY]
         world.add(TURNS, turn(1))  # other files go on
         for _ in range(3):
-            world.now += SETTLE
             world.settle()
         (world.home / MEMORY).rmdir()
         world.settle()
@@ -394,7 +274,6 @@ def crashed(world: World, request: pytest.FixtureRequest) -> World:
     """A world whose last batch was committed and not written."""
     before, entries = ENTRIES[request.param]
     world.add(request.param, before)
-    world.now += SETTLE
     world.settle()
     with contextlib.suppress(InterruptedError), world.committed(request.param, *entries):
         raise InterruptedError
@@ -436,7 +315,6 @@ def test_what_was_written_again_is_not_looked_for_in_the_whole_journal_once_more
             map(note, ("one", "two", "three"))
         )
         world.projections._count_projected = pytest.fail  # type: ignore[assignment]
-        world.now += SETTLE
         world.settle()
     assert world.read() == whole
     assert world.journal.marks == Marks(3, {})
@@ -447,51 +325,5 @@ def test_an_entry_written_where_a_lost_one_stood_does_not_pass_for_it(world: Wor
     world.write(b"")
     world.add(MEMORY, note("same"), note("one\n  and more"))
     assert world.read() == note("same") + note("one\n  and more")
-    world.now += SETTLE
     world.settle()
     assert world.read() == note("same") + note("one\n  and more") + note("same") + note("one")
-
-
-@given(
-    edits=st.lists(
-        st.sampled_from(["replace", "in place", "settle", "restart", "add", "same", "delete", "another file waits"]),
-        max_size=12,
-    )
-)
-@settings(max_examples=60)
-def test_whatever_happens_every_entry_stands_once_unless_a_person_deleted_it_settled(
-    tmp_path_factory: pytest.TempPathFactory, edits: list[str]
-) -> None:
-    world = World(tmp_path_factory.mktemp("home"))
-    expected: list[bytes] = []
-    opened = b""
-    is_settled = True
-    for number, edit in enumerate(edits):
-        match edit:
-            case "add" | "same":
-                expected.append(note("same" if edit == "same" else f"number {number}"))
-                world.add(MEMORY, expected[-1])
-                is_settled = False
-            case "settle" | "restart":
-                world.now += SETTLE
-                world.settle() if edit == "settle" else world.restart()
-                is_settled = True
-                opened = world.read() if (world.home / MEMORY).exists() else b""
-            case "another file waits":
-                with capture_logs(), contextlib.suppress(WorldFailed), world.committed(TURNS, turn(number)):
-                    (world.home / TURNS).unlink()
-                    (world.home / TURNS).mkdir()
-            case "replace" if expected:
-                world.save_as_an_editor(opened)  # what was there when it was last settled
-            case "in place" if expected:
-                world.write(opened)
-            case "delete" if expected and is_settled:
-                expected.pop(0)
-                opened = b"".join(expected)
-                world.save_as_an_editor(opened)
-    world.now += SETTLE
-    with capture_logs():
-        world.settle()
-    world.journal.close()
-    text = world.read() if (world.home / MEMORY).exists() else b""
-    assert sorted(text.split(b"\n## ")[1:]) == sorted(b"".join(expected).split(b"\n## ")[1:])
