@@ -20,7 +20,8 @@ from honeybadger_agent.wire import CATEGORY, ENTRY_ID
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry import Entry, memory_folder, parse_entry, place_of
 from honeybadger_host.storage.atomic_files import fingerprint
-from honeybadger_host.storage.files import Signature, kind_of
+from honeybadger_host.storage.file_cache import Unchanged
+from honeybadger_host.storage.files import kind_of
 
 log = structlog.get_logger()
 
@@ -28,8 +29,6 @@ _LOOK_AGAIN_SECONDS: Final = 5.0
 """Listing a folder of 100,000 entries takes 40 ms, and every save changes it."""
 _LOOK_PAUSE: Final = 20
 """So many times as long as a look took, the next one waits, where that is longer: 40 s for a million entries."""
-_COARSEST_STAMP_NS: Final = 3_000_000_000
-"""A folder changed so lately may change again without its time stamp showing it."""
 _MOST_REPORTED: Final = 10_000
 
 
@@ -43,8 +42,8 @@ class EntryFiles:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._lock = threading.Lock()
-        self._listed: dict[str, tuple[Signature, tuple[str, ...]]] = {}
-        """Folder -> how it was when it was listed, and the names of the folders in it."""
+        self._listed: dict[str, tuple[Unchanged, tuple[str, ...]]] = {}
+        """Folder -> whether it must be listed again, and the names of the folders in it."""
         self._folders: dict[str, list[str]] = {}
         """Group -> its folders, below the home folder, as last seen."""
         self._look_again_at: dict[str, float] = {}
@@ -138,12 +137,12 @@ class EntryFiles:
             status = os.stat(path, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 raise NotADirectoryError
-            signature, below = self._listed.get(folder, (None, ()))
-            if signature != Signature.of(status):
+            unchanged, below = self._listed.get(folder) or (Unchanged(), ())
+            if not unchanged.holds(status):
                 with os.scandir(path) as entries:
                     below = tuple(sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False)))
-                if time.time_ns() - status.st_mtime_ns > _COARSEST_STAMP_NS:
-                    self._listed[folder] = (Signature.of(status), below)
+                unchanged.listed(status, time.monotonic())
+                self._listed[folder] = (unchanged, below)
         except OSError:  # it went, or is not ours to look into: `doctor` names it
             self._listed.pop(folder, None)
             return

@@ -20,11 +20,10 @@ from typing import Final
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.notes import NoteBook, parse_notes
+from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import BOM, Signature, kind_of
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
-_GRAIN_NS: Final = 20_000_000
-"""Kernels stamp files with a clock of 4-10 ms: two saves within one tick may look the same."""
 _ATTEMPTS: Final = 5
 
 
@@ -106,7 +105,7 @@ class GroupFiles:
                     entry = _Entry(signature, None if signature is None else self._load(path, file, signature))
                 except _Changed:
                     continue
-                if _is_settled(signature, seen_ns):
+                if not is_young(signature, seen_ns):
                     self._keep(file, this_read, entry)
             else:
                 self._touch(file)
@@ -193,14 +192,6 @@ class GroupFiles:
 
 class _Changed(Exception):
     """The file changed between two looks."""
-
-
-def _is_settled(signature: Signature | None, seen_ns: int) -> bool:
-    """Return whether a save after `seen_ns` would show: it would not within the same tick of the clock.
-
-    Both times: a program may set the first one back after it wrote.
-    """
-    return signature is None or seen_ns - max(signature.mtime_ns, signature.ctime_ns) >= _GRAIN_NS
 
 
 def _size(entry: _Entry) -> int:

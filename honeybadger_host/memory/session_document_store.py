@@ -35,13 +35,12 @@ from honeybadger_host.memory.session_document import (
 from honeybadger_host.memory.turn_log import Conversations, Window, read_window, turns_file
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
-_GRAIN_SECONDS: Final = 0.02
-"""A file saved so recently may be saved again without a sign of it: kernels stamp files with a clock of 4-10 ms."""
 _BEING_SAVED_SECONDS: Final = 2.0
 """A file that cannot be read and is so young may be an editor's, half written: it is looked at again, not moved."""
 _MOST_BEHIND: Final = 1000
@@ -49,7 +48,6 @@ _MOST_BEHIND: Final = 1000
 _LAST_WRITES_SECONDS: Final = 3.0
 _LAST_SECOND: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1
 """A file system may give a file a later time, for which no calendar has a date."""
-_NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
 _READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
@@ -288,7 +286,7 @@ class Sessions:
             for key, working in self._working.items():
                 if working.is_changed:
                     # read again with the next use, not parsed again if it is what was decided
-                    self._generations[key] = Generation(working.data, working.base, _NEVER_SEEN)
+                    self._generations[key] = Generation(working.data, working.base, NEVER_SEEN)
                 if working.behind:
                     self._lagging[key] = now
                     self._lagging.move_to_end(key)
@@ -340,7 +338,7 @@ class Sessions:
             log.warning("session.write_failed", file=file, error=str(error), now_what="the log has every turn")
             return False
         with self._lock:
-            self._keep(key, Generation(data, document, _NEVER_SEEN))
+            self._keep(key, Generation(data, document, NEVER_SEEN))
         return True
 
     # ------------------------------------------------------------------------------------------------------ generations
@@ -354,8 +352,8 @@ class Sessions:
             if self._is_behind(file):  # what was acknowledged counts, not what a full disk left there
                 return self._journaled(group, session)
             held = self._generations.get(key)
-            seen_at = self._wall_seconds()
-            signature = _signature_of(path)
+            seen_ns = int(self._wall_seconds() * 1e9)
+            signature = signature_of(path)
             if held is not None and held.signature == signature:
                 self._generations.move_to_end(key)
                 return held
@@ -363,7 +361,7 @@ class Sessions:
             if data is None:
                 generation = Generation(None, self._empty(group, session), None)
             elif held is not None and held.data == data:
-                generation = Generation(data, held.document, _trusted(signature, seen_at))
+                generation = Generation(data, held.document, trusted(signature, seen_ns))
             else:
                 try:
                     document = parse_document(data, session)
@@ -371,7 +369,7 @@ class Sessions:
                     return self._restored(key, path, data, str(error), held)
                 if document.turns is None and not document.recent_history:
                     document = document.up_to(self._empty(group, session).turns)
-                generation = Generation(data, document, _trusted(signature, seen_at))
+                generation = Generation(data, document, trusted(signature, seen_ns))
             self._keep(key, generation)
             return generation
 
@@ -379,10 +377,10 @@ class Sessions:
         """Return what the journal gave a file last."""
         data = self._last_written(session_file(group, session))
         if data is not None:
-            return Generation(data, parse_document(data, session), _NEVER_SEEN)
+            return Generation(data, parse_document(data, session), NEVER_SEEN)
         tombstone = self._last_written(deleted_file(group, session))
         turns = 0 if tombstone is None else _turns_in(tombstone)
-        return Generation(None, empty_document(session, turns or 0), _NEVER_SEEN)
+        return Generation(None, empty_document(session, turns or 0), NEVER_SEEN)
 
     def _keep(self, key: tuple[str, str], generation: Generation) -> None:
         self._generations[key] = generation
@@ -399,7 +397,7 @@ class Sessions:
         """
         good: bytes | None = None
         source = "nothing: no good generation is known"
-        if held is not None and held.data is not None and held.signature != _NEVER_SEEN:
+        if held is not None and held.data is not None and held.signature != NEVER_SEEN:
             good, source = held.data, "what the host had in memory"
         elif (last := self._last_written(session_file(*key))) is not None:
             good, source = last, "the journal"
@@ -409,12 +407,12 @@ class Sessions:
             good, source = dump_document(document), f"its valid members, and for the others {source}"
         try:
             if abs(self._wall_seconds() - path.stat().st_mtime) < _BEING_SAVED_SECONDS:
-                return Generation(broken, document, _NEVER_SEEN, complaint=f"cannot be read ({why})")
+                return Generation(broken, document, NEVER_SEEN, complaint=f"cannot be read ({why})")
             aside = _set_aside(path, broken, why, source, good, self._wall_seconds())
         except OSError as error:
             raise WorldFailed(f"{path} cannot be read ({why}) and cannot be set aside: {error.strerror}") from error
         log.warning("session.set_aside", file=session_file(*key), to=aside, why=why, restored_from=source)
-        generation = Generation(good, document, _NEVER_SEEN)
+        generation = Generation(good, document, NEVER_SEEN)
         self._keep(key, generation)
         return generation
 
@@ -478,20 +476,6 @@ def _covered(document: SessionDocument, window: Window) -> int:
     newest = document.recent_history[-1].timestamp
     later = [turn.number for turn in window.turns if int(turn.at.timestamp()) > newest]
     return min(later) - 1 if later else window.last_number
-
-
-def _trusted(signature: Signature | None, seen_at: float) -> Signature | None:
-    """Return a signature under which a later save would show, else one that never matches."""
-    if signature is None or seen_at - max(signature.mtime_ns, signature.ctime_ns) / 1e9 >= _GRAIN_SECONDS:
-        return signature
-    return _NEVER_SEEN
-
-
-def _signature_of(path: Path) -> Signature | None:
-    try:
-        return Signature.of(os.stat(path, follow_symlinks=False))
-    except OSError:
-        return None
 
 
 def _set_aside(path: Path, broken: bytes, why: str, source: str, good: bytes | None, now: float) -> str:

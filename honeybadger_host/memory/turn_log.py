@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
-from honeybadger_host.storage.files import Signature, kind_of, replace
+from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
+from honeybadger_host.storage.files import NotRegular, Signature, open_plain, replace
 from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
@@ -43,7 +44,6 @@ _LAST_NUMBER: Final = 10**15
 """No turn has a higher number: those that follow it must be numbers that every JSON reader keeps."""
 _IN_USE_SECONDS: Final = 10.0
 """A session used so recently stays, whatever the limits: a request between its loading and its decision needs it."""
-_NEVER_SEEN: Final = Signature(-1, -1, -1, -1)
 
 
 def turns_file(group: str, session: str) -> str:
@@ -141,14 +141,14 @@ class Window:
 
 def read_window(path: Path, size: int) -> Window:
     """Return the newest `size` turns of a log; an unknown session is empty. Raises OSError."""
+    seen_ns = time.time_ns()
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        fd, status = open_plain(path)
     except FileNotFoundError:
         return Window((), 0, 0, None)
+    except NotRegular as error:
+        raise OSError(errno.EINVAL, f"it is {error}") from None
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, f"it is {kind_of(status.st_mode)}")
         turns: list[Turn] = []
         wrong: list[WrongLine] = []
         skipped = 0
@@ -170,7 +170,7 @@ def read_window(path: Path, size: int) -> Window:
         os.close(fd)
     turns.reverse()
     last = max((turn.number for turn in turns), default=0)
-    return Window(tuple(turns), last, skipped, Signature.of(status), tuple(reversed(wrong)))
+    return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), tuple(reversed(wrong)))
 
 
 def _lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
@@ -240,7 +240,7 @@ class Conversations:
         path = self._home / turns_file(group, session)
         with self._lock:
             held = self._sessions.get(key)
-            if held is not None and held.window.signature == _signature_of(path):
+            if held is not None and held.window.signature == signature_of(path):
                 self._use(key, held)
                 return held.window
             try:
@@ -298,11 +298,11 @@ class Conversations:
             there = {(turn.number, turn.sender, turn.content) for turn in window.turns}
             turns = [turn for turn in turns if (turn.number, turn.sender, turn.content) not in there]
         last_number = max(window.last_number, changes[-1].turn.number)
-        signature = _signature_of(self._home / changes[0].file)
+        signature = signature_of(self._home / changes[0].file)
         if signature is not None and window.signature is not None:
             expected = window.signature.size + sum(len(change.data) for change in changes)
             if signature.inode != window.signature.inode or signature.size > expected:
-                signature = _NEVER_SEEN  # somebody else changed it, too: the next `load` reads it
+                signature = NEVER_SEEN  # somebody else changed it, too: the next `load` reads it
         turns = [*window.turns, *turns][-self._window_turns :]
         return Window(tuple(turns), last_number, window.skipped, signature, window.wrong)
 
@@ -339,10 +339,3 @@ def _set_aside(path: Path, window: Window) -> str | None:
     except OSError:
         return None
     return aside.name
-
-
-def _signature_of(path: Path) -> Signature | None:
-    try:
-        return Signature.of(os.stat(path, follow_symlinks=False))
-    except OSError:
-        return None

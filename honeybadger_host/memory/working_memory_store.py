@@ -34,12 +34,11 @@ from honeybadger_host.memory.working_memory import (
     session_folder,
 )
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import Signature, kind_of
 
 log = structlog.get_logger()
 
-_GRAIN_NS: Final = 20_000_000
-"""Two saves within one tick of a clock may leave the same signature: so young a file is read again."""
 _MAX_SESSIONS: Final = 256
 """Sessions whose labels stay in memory; the least recently used leave first and are read again when needed."""
 _MAX_FILE_BYTES: Final = 33_554_432
@@ -174,8 +173,7 @@ class Shelves:
                     with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                         signature = Signature.of(status := entry.stat(follow_symlinks=False))
                         old = before.get(file)
-                        is_young = now_ns - max(signature.mtime_ns, signature.ctime_ns) < _GRAIN_NS
-                        if old is not None and old.signature == signature and not is_young:
+                        if old is not None and old.signature == signature and not is_young(signature, now_ns):
                             found[file] = old
                             continue
                         found[file] = seen = self._see(file, group, session, status)

@@ -34,7 +34,7 @@ from honeybadger_host.ops.archive import (
     StoredJournal,
     shown,
 )
-from honeybadger_host.storage.files import kind_of, open_folder, sync_folder
+from honeybadger_host.storage.files import NotRegular, kind_of, open_folder, open_plain, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE, read_holder
 from honeybadger_host.storage.journal_reader import copy_journal, glance
 from honeybadger_host.storage.journal_schema import Marks
@@ -49,7 +49,6 @@ _COMPRESSION: Final = 4
 _ARCHIVE: Final = "archive"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """For folders that may be links."""
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -169,7 +168,7 @@ class _Packer:
 
     def add_copy(self, name: str, copy: Path, status: os.stat_result) -> None:
         """Add a file under another name, as if it had this status."""
-        fd = os.open(copy, _READ)
+        fd, _ = open_plain(copy)
         try:
             self._add_bytes_of(fd, name, status)
         finally:
@@ -202,7 +201,7 @@ class _Packer:
             if stat.S_ISDIR(mode):
                 fd = os.open(entry, _FOLDER, dir_fd=folder) if is_group else open_folder(entry, within=folder)
             elif stat.S_ISREG(mode):
-                fd = os.open(entry, _READ, dir_fd=folder)
+                fd, status = open_plain(entry, within=folder)
             else:
                 self.left_out.append(f"{shown(name)}: {kind_of(mode)}")
                 return
@@ -211,6 +210,9 @@ class _Packer:
             return
         except FileNotFoundError:
             return  # taken from its box, so the journal has it; or removed by a person
+        except NotRegular as error:
+            self.left_out.append(f"{shown(name)}: {error}")
+            return
         except OSError as error:
             if not name.startswith(f"{_IPC}/"):
                 raise _Unreadable(name, error) from None
@@ -219,10 +221,6 @@ class _Packer:
         try:
             if stat.S_ISDIR(mode):
                 self._add_folder(name, fd)
-                return
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                self.left_out.append(f"{shown(name)}: {kind_of(status.st_mode)}")
             elif name.startswith(f"{_IPC}/") and status.st_size > _LARGEST_REQUEST_BYTES:
                 self.left_out.append(f"{shown(name)}: too large for a request")
             else:

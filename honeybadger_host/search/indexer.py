@@ -26,9 +26,7 @@ from honeybadger_host.search.parser import (
     Terms,
     analysed,
     digest_of,
-    is_young,
     read,
-    signature_of,
 )
 from honeybadger_host.search.sources import (
     Piece,
@@ -40,6 +38,7 @@ from honeybadger_host.search.sources import (
     pieces_of,
     read_source,
 )
+from honeybadger_host.storage.file_cache import is_young, signature_of
 from honeybadger_host.storage.files import Signature
 
 if TYPE_CHECKING:
@@ -203,7 +202,7 @@ class Reader:
             except Unsearchable as error:
                 problem = str(error)
         is_changing = not problem and (not is_end or signature != grown.signature)
-        is_to_be_seen_again = is_changing or is_young(signature, self.wall_ns)
+        is_to_be_seen_again = is_changing or is_young(signature, self.wall_ns())
         number = self._note(source, known, signature, is_to_be_seen_again, 0, problem, changes)
         if problem:
             changes.removed.extend(there().values())

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,6 +15,7 @@ import orjson
 from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.language.analyzer import document_terms, entry_terms, length_in_words
 from honeybadger_host.search.sources import Piece, Source, Unsearchable, pieces_of, read_source, source_of, turns_of
+from honeybadger_host.storage.file_cache import is_young, signature_of
 from honeybadger_host.storage.files import Signature
 
 SAID: Final = "kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, bytes, text"
@@ -24,8 +24,6 @@ _LARGEST_ENTRY_BYTES: Final = 1 << 20
 _TURNS_READ: Final = 1 << 18
 """Bytes of a log read at once, about a thousand turns: 50 ms."""
 _LONGEST_LINE: Final = 8 << 20
-_GRAIN_NS: Final = 20_000_000
-"""A file this young may be written again within the same time stamp: it is looked at once more."""
 
 
 Terms: TypeAlias = "Sequence[str] | bytes"
@@ -177,7 +175,7 @@ def _read_entry(home: str, task: Task, wall_ns: Callable[[], int]) -> Reading:
     except OSError as error:
         return Reading(None, error=error.strerror or str(error))
     found = [analysed("entry", piece, digest_of(piece)) for piece in pieces]
-    return Reading(signature, len(data), found, is_young(signature, wall_ns), problem)
+    return Reading(signature, len(data), found, is_young(signature, wall_ns()), problem)
 
 
 def _read_log(home: str, task: Task, wall_ns: Callable[[], int]) -> Reading:
@@ -205,7 +203,7 @@ def _read_log(home: str, task: Task, wall_ns: Callable[[], int]) -> Reading:
         there, problem = None, str(error)
     except OSError as error:
         return Reading(None, error=error.strerror or str(error))
-    young = is_young(signature, wall_ns)
+    young = is_young(signature, wall_ns())
     if there is not None and signature is not None:
         mark += whole
         is_whole = mark >= signature.size or not whole
@@ -260,16 +258,3 @@ def digest_of(piece: Piece) -> bytes:
         *piece.names,
     )
     return hashlib.sha256("\0".join(what).encode("utf-8", "surrogatepass")).digest()[:16]
-
-
-def signature_of(path: str) -> Signature | None:
-    """Return a file's signature, None when there is none."""
-    try:
-        return Signature.of(os.stat(path, follow_symlinks=False))
-    except OSError:
-        return None
-
-
-def is_young(signature: Signature | None, wall_ns: Callable[[], int]) -> bool:
-    """Return whether a file with this signature may be written again within the same time stamp."""
-    return signature is not None and wall_ns() - max(signature.mtime_ns, signature.ctime_ns) < _GRAIN_NS

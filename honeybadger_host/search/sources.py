@@ -6,11 +6,9 @@ them, so whatever is no entry, no note, no turn is named and leaves the others s
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
-import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -24,12 +22,11 @@ from honeybadger_host.memory.entry import normalise, parse_entry
 from honeybadger_host.memory.notes import parse_notes
 from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.search.documents import Kind
-from honeybadger_host.storage.files import BOM, Signature, kind_of
+from honeybadger_host.storage.files import BOM, NotRegular, Signature, open_plain
 
 HISTORY: Final = "HISTORY.md"
 _SIGNED: Final = re.compile(r"## (?P<section>.*) \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")
 _DATED: Final = re.compile(r"\[(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\]")
-_OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _BLOCK: Final = 1 << 20
 _DEEPEST: Final = 9
 """Levels of folders that are looked into: one more than a category has, so that what lies there is named."""
@@ -172,17 +169,12 @@ def read_source(
         OSError: the world failed.
     """
     try:
-        fd = os.open(f"{home}/{file}", _OPEN)
+        fd, status = open_plain(f"{home}/{file}")
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise Unsearchable("is a link, and the host reads plain files only") from None
-        raise
+    except NotRegular as error:
+        raise Unsearchable(f"is {error}, and the host reads plain files only") from None
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unsearchable(f"is {kind_of(status.st_mode)}, and the host reads plain files only")
         end = status.st_size
         if end - start > most_bytes:
             if not is_cut:

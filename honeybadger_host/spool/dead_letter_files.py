@@ -14,11 +14,10 @@ import orjson
 
 from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.storage.file_cache import Unchanged
 from honeybadger_host.storage.files import open_folder
 
 _REASON = ".reason.json"
-_COARSEST_STAMP_NS = 3_000_000_000
-"""Some file systems keep time stamps to a second or two: a change within that may not show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +46,20 @@ class DeadCount:
 
     def __init__(self, home: Path) -> None:
         self._dead = home / "data" / "dead"
-        self._counted: dict[str, tuple[int, int]] = {}
-        """A sender's folder -> when it was last changed (nanoseconds), and how many lie there."""
+        self._counted: dict[str, tuple[Unchanged, int]] = {}
+        """A sender's folder -> whether it must be counted again, and how many lie there."""
 
     def count(self) -> int:
         """Return how many there are now."""
         before, self._counted = self._counted, {}
         for folder in self._dead.glob("*/*"):
             with contextlib.suppress(OSError):  # it went meanwhile
-                changed = folder.stat().st_mtime_ns
-                known = before.get(str(folder))
-                if known is None or known[0] != changed or time.time_ns() - changed < _COARSEST_STAMP_NS:
-                    known = (changed, sum(name.endswith(_REASON) for name in os.listdir(folder)))
-                self._counted[str(folder)] = known
+                status = folder.stat()
+                unchanged, count = before.get(str(folder)) or (Unchanged(), 0)
+                if not unchanged.holds(status):
+                    count = sum(name.endswith(_REASON) for name in os.listdir(folder))
+                    unchanged.listed(status, time.monotonic())
+                self._counted[str(folder)] = (unchanged, count)
         return sum(count for _, count in self._counted.values())
 
 

@@ -15,7 +15,8 @@ from typing import Final
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
-from honeybadger_host.spool.listing import Listing, Unchanged
+from honeybadger_host.spool.listing import Listing
+from honeybadger_host.storage.file_cache import Unchanged
 from honeybadger_host.storage.files import Incoming, Signature, open_folder, read_incoming
 
 log = structlog.get_logger()

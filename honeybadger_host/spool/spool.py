@@ -21,8 +21,9 @@ import structlog
 
 from honeybadger_agent.mailbox import NAME, OPERATOR
 from honeybadger_host.spool.inbox import TURNS_QUEUE, Box, OpenBox, identity_of, open_box
-from honeybadger_host.spool.listing import Listing, Unchanged, names_of, requests_of
+from honeybadger_host.spool.listing import Listing, names_of, requests_of
 from honeybadger_host.spool.rate_limits import Shares
+from honeybadger_host.storage.file_cache import Unchanged
 from honeybadger_host.storage.files import open_folder
 
 log = structlog.get_logger()

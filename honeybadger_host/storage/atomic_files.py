@@ -19,7 +19,7 @@ import structlog
 
 from honeybadger_host.domain import REMOVED, FileWritten, Whole
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.files import FILE_MODE, kind_of, make_folders, replace
+from honeybadger_host.storage.files import FILE_MODE, NotRegular, kind_of, make_folders, open_plain, replace
 from honeybadger_host.storage.journal_schema import Row
 
 log = structlog.get_logger()
@@ -108,17 +108,16 @@ class WholeFiles:
 def read_whole(path: Path) -> bytes | None:
     """Return what a file holds, None when there is none. Raises WorldFailed."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        fd, status = open_plain(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except NotRegular as error:
+        raise WorldFailed(f"{path} is {error} where the host needs a file: move it away") from None
     except OSError as error:
         raise WorldFailed(
             f"{path} cannot be read ({os.strerror(error.errno or 0)}): the host needs a plain file there"
         ) from None
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise WorldFailed(f"{path} is {kind_of(status.st_mode)} where the host needs a file: move it away")
         parts: list[bytes] = []
         while part := os.read(fd, max(status.st_size + 1, 65_536)):
             parts.append(part)

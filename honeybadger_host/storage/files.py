@@ -85,6 +85,30 @@ def kind_of(mode: int) -> str:
     return "a regular file"
 
 
+def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tuple[int, os.stat_result]:
+    """Open a regular file to read; return its descriptor and its status.
+
+    Args:
+        within: descriptor of the folder it is in.
+    Raises:
+        NotRegular: a link, folder, FIFO, socket or device; the message names the kind.
+        OSError: there is none, or the world failed (too many open files, I/O error).
+    """
+    try:
+        fd = os.open(path, _READ, dir_fd=within)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise NotRegular("a link") from None
+        if error.errno == errno.ENXIO:
+            raise NotRegular("a socket or a device") from None
+        raise
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(fd)
+        raise NotRegular(kind_of(status.st_mode))
+    return fd, status
+
+
 def read_incoming(folder_fd: int, name: str, max_bytes: int) -> Incoming:
     """Read one file of a folder others write to, once.
 
@@ -94,18 +118,8 @@ def read_incoming(folder_fd: int, name: str, max_bytes: int) -> Incoming:
         FileNotFoundError: it is gone, or its name is another file's by now.
         OSError: the world failed (too many open files, I/O error).
     """
+    fd, status = open_plain(name, within=folder_fd)
     try:
-        fd = os.open(name, _READ, dir_fd=folder_fd)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise NotRegular("a link") from None
-        if error.errno == errno.ENXIO:
-            raise NotRegular("a socket or a device") from None
-        raise
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotRegular(kind_of(status.st_mode))
         if status.st_nlink > 1:
             return Incoming(b"", status.st_size, status.st_uid, status.st_nlink, Signature.of(status))
         # one read of what fstat promised; a buffer of the limit's size for every small file costs 15 us

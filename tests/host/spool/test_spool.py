@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from honeybadger_host.spool import spool as rooms
 from honeybadger_host.spool.inbox import Box
-from honeybadger_host.spool.listing import Unchanged
 from honeybadger_host.spool.spool import Spool
+from honeybadger_host.storage.file_cache import Unchanged
 from tests.host.places import Place
 
 # ---------------------------------------------------------------------------------------------------------- discovering

@@ -110,7 +110,7 @@ def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path) -
         WholeFiles(tmp_path).load(FILE)
     (tmp_path / FILE).unlink()
     (tmp_path / FILE).symlink_to("/etc/passwd")
-    with pytest.raises(WorldFailed, match="cannot be read"):
+    with pytest.raises(WorldFailed, match="is a link where the host needs a file"):
         WholeFiles(tmp_path).load(FILE)
     put(tmp_path / "groups/main/memory/file", b"a file where a folder belongs")
     with pytest.raises(WorldFailed, match="cannot write"):
