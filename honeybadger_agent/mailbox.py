@@ -19,7 +19,7 @@ from typing import Final, Literal
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Groups and senders; match with `fullmatch`."""
 REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-SESSION: Final = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+SESSION: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:-]{1,100}")
 GLOBAL_GROUP: Final = "global"
 """Reserved: what every group may read; nobody sends from it."""
 OPERATOR: Final = "operator"

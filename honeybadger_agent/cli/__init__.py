@@ -169,7 +169,8 @@ def _add_id(parser: argparse.ArgumentParser) -> None:
 
 def _session(value: str) -> str:
     if not SESSION.fullmatch(value):
-        raise argparse.ArgumentTypeError(f"{value[:100]!r} is not 1-100 characters of A-Z a-z 0-9 . _ : -")
+        allowed = "1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone"
+        raise argparse.ArgumentTypeError(f"{value[:100]!r} is not {allowed}")
     return value
 
 

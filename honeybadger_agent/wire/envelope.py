@@ -4,15 +4,29 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import REQUEST_ID, SESSION
 from honeybadger_agent.wire.base import PROTOCOL, Result, Wire
 from honeybadger_agent.wire.refusals import ErrorCode, NotARequest, Refusal, nearest, refusal_of, shown_name
 from honeybadger_agent.wire.table import REQUEST_TYPES, RequestType
+
+
+def _checked_session(value: str) -> str:
+    if not SESSION.fullmatch(value):
+        raise PydanticCustomError("must_be", "1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone")
+    return value
+
+
+Session = Annotated[
+    str,
+    AfterValidator(_checked_session),
+    Field(json_schema_extra={"pattern": r"^(?!\.+$)[A-Za-z0-9._:-]{1,100}$"}),
+]
 
 
 class Request(BaseModel):
@@ -27,7 +41,7 @@ class Request(BaseModel):
     type: str
     group: str | None = Field(default=None, description="When present, equals the folder.")
     sender: str | None = Field(default=None, description="When present, equals the folder.")
-    session: str = Field(default="main", pattern=f"^{SESSION.pattern}$")
+    session: Session = "main"
     sent_at: str | None = Field(default=None, description="UTC, RFC 3339; for readers, the host does not use it.")
     payload: dict[str, Any] = Field(default_factory=dict)
 
@@ -77,7 +91,7 @@ def parse_request(data: bytes, stem: str) -> Request:
         request = Request.model_validate(value)
     except ValidationError as error:
         refusal = refusal_of(error)
-        if error.errors(include_url=False, include_input=False)[0]["type"] == "string_pattern_mismatch":
+        if error.errors(include_url=False, include_input=False)[0]["type"] in ("string_pattern_mismatch", "must_be"):
             raise refusal from None  # the right shape with a value that is not allowed
         raise NotARequest(f"not a request: {refusal.message}") from None
     if request.id != stem:

@@ -34,12 +34,12 @@ from honeybadger_host.memory.entry import (
     entry_id,
     memory_folder,
     named_id,
-    normalise,
     reinforce,
     show_time,
     version_of,
 )
 from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.labels import folded
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 
 Known: TypeAlias = Callable[[str, str, str], str | None]
@@ -88,7 +88,7 @@ def save_memory(
 
     def _places(group: str, category: str, content: str) -> list[str]:
         """Return where the text may stand, loaded: where it is known to, then by its salts until places are free."""
-        normalised = normalise(content)
+        normalised = folded(content)
         found: list[str] = []
         if (elsewhere := known(group, category, normalised)) is not None:
             found = entries.find(group, elsewhere)
@@ -107,10 +107,10 @@ def save_memory(
         if (name := said.texts.name) is not None:
             file = free_place(entries, files, said.files, said.category, name)
             return _saved(asked, said, _entry_of(asked, said, file, now), file, None)
-        normalised = normalise(said.content)
+        normalised = folded(said.content)
         free, standing = _look_at(entries, files, said.files)
         for file, data, entry in standing:
-            if normalise(entry.content) == normalised:
+            if folded(entry.content) == normalised:
                 return _saved(asked, said, reinforce(entry, _entry_of(asked, said, file, now)), file, data)
         place = _free(free)
         return _saved(asked, said, _entry_of(asked, said, place, now), place, None)

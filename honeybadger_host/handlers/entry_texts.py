@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory
 from honeybadger_host.domain import Asked
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.memory.entry import Json, each_once
+from honeybadger_host.memory.entry import Json
+from honeybadger_host.memory.labels import each_once
 from honeybadger_host.text.neutralise import is_blank, one_line
 
 

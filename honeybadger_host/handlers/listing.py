@@ -11,6 +11,7 @@ from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.handlers.entries import FREE_PLACES
 from honeybadger_host.memory.entry import entry_file, named_id, show_time
 from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.labels import is_below
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Listed
 from honeybadger_host.storage.atomic_files import read_whole
@@ -82,8 +83,7 @@ def _below(sizes: Sequence[tuple[str, int, int]], category: str | None) -> list[
     """Return the rows of a category and of those below it, whatever their case."""
     if category is None:
         return list(sizes)
-    wanted = category.lower()
-    return [row for row in sizes if row[0].lower() == wanted or row[0].lower().startswith(f"{wanted}/")]
+    return [row for row in sizes if is_below(row[0], category)]
 
 
 def _page(counts: Mapping[str, int], limit: int, offset: int) -> tuple[list[str], int]:

@@ -26,6 +26,7 @@ from honeybadger_host.domain import (
     without_preparation,
 )
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.labels import each_once
 from honeybadger_host.memory.working_memory import (
     Inventory,
     Label,
@@ -237,7 +238,7 @@ def _names(
         return one_line(_clean(asked, screen, member, text, changed)).text
 
     category = None if payload.category is None else clean("payload.category", payload.category)
-    return category, tuple(dict.fromkeys(clean("payload.tags", tag) for tag in payload.tags or ()))
+    return category, each_once(clean("payload.tags", tag) for tag in payload.tags or ())
 
 
 def _ttl(payload: SaveToWorkingMemory, settings: Working) -> timedelta:

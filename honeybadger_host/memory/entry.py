@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -17,6 +17,7 @@ import orjson
 
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_agent.wire.numbers import check_numbers
+from honeybadger_host.memory.labels import each_once
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -216,19 +217,11 @@ def _time(value: Mapping[str, Any], name: str) -> datetime | None:
 # ------------------------------------------------------------------------------------------------ what is known already
 
 
-def normalise(text: str) -> str:
-    """Return what two texts share that say the same: without case, width, and ways to write white space."""
-    if text.isascii():
-        return " ".join(text.lower().split())
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(folded.split())
-
-
 def entry_id(category: str, normalised: str, salt: int = 0) -> str:
     """Return the id of an entry, 12 characters (60 bits): the same text in the same category has the same.
 
     Args:
-        normalised: see `normalise`.
+        normalised: see `labels.folded`.
         salt: the next one when an entry of that id says something else now.
     """
     text = f"{category.casefold()}\0{normalised}" + (f"\0{salt}" if salt else "")
@@ -256,15 +249,3 @@ def reinforce(known: Entry, said: Entry) -> Entry:
         updated=said.updated,
         reinforced=known.reinforced + 1,
     )
-
-
-def each_once(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return texts in order, each once whatever its case, none of them blank."""
-    first: dict[str, str] = {}
-    texts = tuple(texts)
-    if len(texts) == 1:
-        return texts if texts[0].strip() else ()
-    for text in texts:
-        if text.strip():
-            first.setdefault(normalise(text), text)
-    return tuple(first.values())

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import orjson
 
+from honeybadger_host.memory.labels import has_all, is_below
 from honeybadger_host.search.language.analyzer import QueryTerm, analyse_query, entry_terms
 from honeybadger_host.text.neutralise import estimate_tokens, list_line, one_line
 from honeybadger_host.text.time_stamps import time_stamp
@@ -258,11 +259,10 @@ def find(
     """Return the entries that a question's words are found in, best first, with their scores (BM25).
 
     Args:
-        category: `a` is found in `a` and `a/b`, not in `ab`.
+        category: see `labels.is_below`.
         tags: an entry must have them all, whatever their case.
     Source: RB6; the text of an entry is key, data, tags and category.
     """
-    wanted = {tag.casefold() for tag in tags}
     asked = analyse_query(query).terms
     texts = [Counter(_terms_of(entry)) for entry in entries]
     lengths = [max(1, counts.total()) for counts in texts]
@@ -273,7 +273,7 @@ def find(
         label = entry.label
         if category is not None and not is_below(label.category, category):
             continue
-        if not wanted <= {tag.casefold() for tag in label.tags}:
+        if not has_all(label.tags, tags):
             continue
         score = 0.0
         for term, rarity in zip(asked, rarities, strict=True):
@@ -290,12 +290,6 @@ def preview(entry: WorkingEntry, query: str) -> str:
     first = re.search(rf"(?<![A-Za-z0-9])(?:{'|'.join(sorted(words))})", entry.data, re.IGNORECASE) if words else None
     start = max(0, first.start() - _PREVIEW // 4) if first else 0
     return one_line(entry.data[start : start + _PREVIEW]).text
-
-
-def is_below(category: str | None, wanted: str) -> bool:
-    """Return whether a category is the wanted one or lies below it."""
-    have, want = (category or "").casefold().strip("/"), wanted.casefold().strip("/")
-    return have == want or have.startswith(f"{want}/")
 
 
 def _terms_of(entry: WorkingEntry) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.language.analyzer import QUESTION_MARK, is_number, time_terms
 from honeybadger_host.search.vectors import Vectors
@@ -327,7 +328,7 @@ class Corpus:
         self.is_alive.append(1)
         self._count_by_kind[kind] += 1
         self._words_by_kind[kind] += length
-        for tag in document.tags:
+        for tag in map(folded, document.tags):
             self.tagged.setdefault(tag, array("i")).append(self.size - 1)
 
     def _append_key(self, key: str) -> None:
@@ -353,7 +354,7 @@ class Corpus:
         ):
             self._count_by_kind[kind] += 1
             self._words_by_kind[kind] += self.lengths[row]
-            for tag in tags:
+            for tag in map(folded, tags):
                 self.tagged.setdefault(tag, array("i")).append(row)
             if kind == TURN:
                 self._rows_of(session).append(row)

@@ -10,7 +10,7 @@ import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.entry import normalise
+from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
 from honeybadger_host.search.parser import known_by
@@ -79,7 +79,7 @@ class Lookups:
         return found
 
     def known(self, group: str, category: str, normalised: str) -> str | None:
-        """Return the id of an entry that says just this, as far as was indexed; see `entries.normalise`."""
+        """Return the id of an entry that says just this, as far as was indexed; see `labels.folded`."""
         query = "SELECT number, key, category, text FROM docs WHERE known_by = ?"
         try:
             rows = self._db.rows(query, (known_by(normalised),))
@@ -87,7 +87,7 @@ class Lookups:
             log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a text may be saved twice")
             return None
         for number, key, its_category, text in rows:
-            if (self._db.group_of(number), its_category, normalise(text)) == (group, category, normalised):
+            if (self._db.group_of(number), its_category, folded(text)) == (group, category, normalised):
                 return str(key)
         return None
 

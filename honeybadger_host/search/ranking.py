@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from honeybadger_host.memory.labels import folded, is_below
 from honeybadger_host.search.corpus import Corpus, Floats, view
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.language.analyzer import Query, analyse_query
@@ -25,8 +26,8 @@ class Filters:
 
     Args:
         kinds: empty means all.
-        category: itself and what is below it: `a` lets `a` and `a/b` through, not `ab`. Empty means all.
-        tags: a document has all of them.
+        category: see `labels.is_below`; empty means all.
+        tags: a document has all of them, whatever their case.
         sessions: empty means all; others than turns have none.
         since, until: seconds of the epoch, both inclusive; a document without a time passes neither.
     Source: AM2.
@@ -111,14 +112,13 @@ def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
         kinds = view(corpus.kinds, np.int8)
         masks.append(np.logical_or.reduce([kinds == KINDS.index(kind) for kind in filters.kinds]))
     if filters.category:
-        below = filters.category + "/"
         names = corpus.categories.names
-        wanted = [number for number, name in enumerate(names) if name == filters.category or name.startswith(below)]
+        wanted = [number for number, name in enumerate(names) if is_below(name, filters.category)]
         masks.append(np.isin(view(corpus.category_of, np.int32), wanted))
     if filters.sessions:
         known = [corpus.sessions.numbers[name] for name in filters.sessions if name in corpus.sessions.numbers]
         masks.append(np.isin(view(corpus.session_of, np.int32), known))
-    for tag in filters.tags:
+    for tag in map(folded, filters.tags):
         tagged = np.zeros(corpus.size, np.bool_)
         if tag in corpus.tagged:
             tagged[view(corpus.tagged[tag], np.int32)] = True

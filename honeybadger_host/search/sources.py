@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import MEMORY
-from honeybadger_host.memory.entry import normalise, parse_entry
+from honeybadger_host.memory.entry import parse_entry
+from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import parse_notes
 from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.search.documents import Kind
@@ -53,7 +54,7 @@ class Piece(NamedTuple):
         key: what it is called: an entry's id, a turn's number, a note's hash (with a number when it stands twice).
         at: seconds since the epoch, UTC; None when the file does not say.
         names: other words it is found by: title, name, aliases.
-        known_by: of an entry, its text as `entries.normalise` leaves it.
+        known_by: of an entry, its text as `labels.folded` leaves it.
         name: of an entry; so is `title`.
     """
 
@@ -268,7 +269,7 @@ def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
         category=entry.category,
         tags=entry.tags,
         names=tuple(name for name in (entry.title, entry.name, *entry.aliases) if name),
-        known_by=normalise(entry.content),
+        known_by=folded(entry.content),
         name=entry.name or "",
         title=entry.title or "",
     )

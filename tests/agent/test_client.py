@@ -411,7 +411,7 @@ def test_a_reply_that_cannot_be_read_is_said_with_what_was_sent(
 # ----------------------------------------------------------------------------------------------------- wrong arguments
 
 
-@pytest.mark.parametrize("session", ["a b", "a/b", "é", "x" * 101, "main\n"])
+@pytest.mark.parametrize("session", ["a b", "a/b", "é", "x" * 101, "main\n", "..", "..."])
 def test_a_session_that_is_not_allowed_is_refused_before_anything_is_sent(mailbox: Mailbox, session: str) -> None:
     with pytest.raises(Invalid, match=r"^session .* is not a name: 1-100 characters") as refused:
         SyncClient(box=mailbox.root, session=session)

@@ -110,16 +110,16 @@ def test_an_id_that_cannot_name_a_request_is_refused(value: str) -> None:
     assert (refused(envelope(id=value)).code, refused(envelope(id=value)).field) == ("invalid", "id")
 
 
-@pytest.mark.parametrize("session", ["main", "2026-11-21", "user:42", "a.b_c", "x" * 100])
+@pytest.mark.parametrize("session", ["main", "2026-11-21", "user:42", "a.b_c", "..a", "x" * 100])
 def test_a_session_may_be_any_of_its_characters(session: str) -> None:
     assert parse_request(orjson.dumps(envelope(session=session)), "note-1").session == session
 
 
-@pytest.mark.parametrize("session", ["", "a b", "a/b", "é", "main\n", "x" * 101])
+@pytest.mark.parametrize("session", ["", "a b", "a/b", "é", "main\n", "x" * 101, ".", "..", "." * 100])
 def test_a_session_that_is_not_allowed_is_refused_by_name(session: str) -> None:
     refusal = refused(envelope(session=session))
     assert (refusal.code, refusal.field) == ("invalid", "session")
-    assert refusal.message == "session must match ^[A-Za-z0-9._:-]{1,100}$"
+    assert refusal.message == "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone"
 
 
 @pytest.mark.parametrize(

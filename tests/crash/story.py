@@ -17,7 +17,8 @@ import orjson
 
 from honeybadger_agent.mailbox import Mailbox, new_id
 from honeybadger_agent.wire import GENERAL
-from honeybadger_host.memory.entry import entry_id, normalise
+from honeybadger_host.memory.entry import entry_id
+from honeybadger_host.memory.labels import folded
 
 Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget"]
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
@@ -106,10 +107,10 @@ class Story:
         elif kind == "entry":
             request |= {"type": "save_memory", "payload": {"content": content}}
         elif kind == "move":
-            payload = {"id": entry_id(GENERAL, normalise(content)), "category": "moved", "name": "group.md"}
+            payload = {"id": entry_id(GENERAL, folded(content)), "category": "moved", "name": "group.md"}
             request |= {"type": "edit_memory", "payload": payload | {"content": f"{content}, edited"}}
         elif kind == "forget":
-            request |= {"type": "delete_memory", "payload": {"id": entry_id(GENERAL, normalise(content))}}
+            request |= {"type": "delete_memory", "payload": {"id": entry_id(GENERAL, folded(content))}}
         else:
             payload = {"role": "user", "content": content}
             request |= {"type": "append_turn", "session": self.session, "payload": payload}

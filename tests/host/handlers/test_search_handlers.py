@@ -42,6 +42,19 @@ def test_an_entry_is_found_by_its_content_its_tags_and_its_category(room: Room) 
         assert ids(room.ask("search_memory", query=query)) == ["e1"], query
 
 
+@pytest.mark.parametrize("query", [None, "tea"])
+def test_tags_and_categories_are_the_same_whatever_their_case(room: Room, query: str | None) -> None:
+    put(room, "e1", "Drinks tea", "Habits/Daily", tags=["Straße", "HOT"])
+    put(room, "e2", "Grows tea", "habitsdaily", tags=["cold"])
+    asked = {} if query is None else {"query": query}
+    for category in ("habits", "HABITS", "habits/daily", "Habits/DAILY"):
+        assert ids(room.ask("search_memory", category=category, **asked)) == ["e1"], category
+    for tags in (["hot"], ["Hot", "STRASSE"], ["\uff28\uff2f\uff34"]):
+        assert ids(room.ask("search_memory", tags=tags, **asked)) == ["e1"], tags
+    assert ids(room.ask("search_memory", tags=["hot", "cold"], **asked)) == []
+    assert room.ask("list_memory_entries", category="hABITS")["total"] == 1
+
+
 def test_what_was_saved_through_the_road_is_found(room: Room) -> None:
     saved = room.change("save_memory", content="User prefers dark mode", category="user-preferences")
     room.index.touch(f"groups/main/{saved['file']}")

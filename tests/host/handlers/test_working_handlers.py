@@ -126,7 +126,7 @@ def room(tmp_path: Path) -> Room:
 
 
 def test_what_is_saved_is_there_for_five_minutes(room: Room) -> None:
-    result = room.save(key="page", data="text\tof a page", category="web-content", tags=["github", "rockbot", "github"])
+    result = room.save(key="page", data="text\tof a page", category="web-content", tags=["github", "rockbot", "GitHub"])
     assert result == {"key": "page", "expires_at": "2026-11-21T06:10:59.123Z", "replaced": False}
     assert room.ask(GET, key="page") == {
         "key": "page",

@@ -15,14 +15,13 @@ from honeybadger_host.memory.entry import (
     MAX_ENTRY_FILE_BYTES,
     Entry,
     dump_entry,
-    each_once,
     entry_file,
     entry_id,
-    normalise,
     parse_entry,
     place_of,
     reinforce,
 )
+from honeybadger_host.memory.labels import each_once, folded
 
 FILE = "groups/main/memory/user-preferences/look/k3v9x2m4q7p1.json"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -246,17 +245,17 @@ def test_no_category_leads_out_of_the_folder_of_its_group(category: str) -> None
     ],
 )
 def test_case_width_and_white_space_make_no_other_text(text: str) -> None:
-    assert normalise(text) == normalise("User prefers dark mode")
+    assert folded(text) == folded("User prefers dark mode")
 
 
 @pytest.mark.parametrize("text", ["User prefers dark mode.", "User prefers dark modes", "User prefers darkmode"])
 def test_another_word_or_mark_is_another_text(text: str) -> None:
-    assert normalise(text) != normalise("User prefers dark mode")
+    assert folded(text) != folded("User prefers dark mode")
 
 
 @given(texts)
 def test_what_is_normalised_stays_so(text: str) -> None:
-    assert normalise(normalise(text)) == normalise(text)
+    assert folded(folded(text)) == folded(text)
 
 
 def test_an_id_has_twelve_characters_and_is_the_same_on_every_machine() -> None:

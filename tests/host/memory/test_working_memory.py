@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from honeybadger_host.memory.labels import is_below
 from honeybadger_host.memory.working_memory import (
     InventoryLine,
     Label,
@@ -22,7 +23,6 @@ from honeybadger_host.memory.working_memory import (
     find,
     inventory,
     inventory_line,
-    is_below,
     parse_entry,
     parse_own,
     preview,

@@ -17,7 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.entry import normalise
+from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search import index as index_module
 from honeybadger_host.search.corpus import Corpus
@@ -429,9 +429,9 @@ def test_a_group_larger_than_the_limit_leaves_memory_once_nobody_searches_it(tmp
 def test_an_entry_is_known_by_what_it_says(world: World) -> None:
     world.entry("e1", "Prefers  dark mode", category="user-preferences")
     world.find("dark")
-    assert world.index.lookups.known("main", "user-preferences", normalise("prefers DARK mode")) == "e1"
-    assert world.index.lookups.known("main", "general", normalise("prefers DARK mode")) is None
-    assert world.index.lookups.known("other", "user-preferences", normalise("prefers DARK mode")) is None
+    assert world.index.lookups.known("main", "user-preferences", folded("prefers DARK mode")) == "e1"
+    assert world.index.lookups.known("main", "general", folded("prefers DARK mode")) is None
+    assert world.index.lookups.known("other", "user-preferences", folded("prefers DARK mode")) is None
 
 
 def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(world: World) -> None:

@@ -1,0 +1,37 @@
+"""How tags and categories are compared, wherever that is: whatever their case, width and white space."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+
+def folded(text: str) -> str:
+    """Return what two texts share that say the same: without case, width, and ways to write white space."""
+    if text.isascii():
+        return " ".join(text.lower().split())
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(folded.split())
+
+
+def each_once(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return texts in order, each once whatever its case, none of them blank."""
+    first: dict[str, str] = {}
+    texts = tuple(texts)
+    if len(texts) == 1:
+        return texts if texts[0].strip() else ()
+    for text in texts:
+        if text.strip():
+            first.setdefault(folded(text), text)
+    return tuple(first.values())
+
+
+def has_all(tags: Iterable[str], wanted: Iterable[str]) -> bool:
+    """Return whether all the wanted tags are among these."""
+    return set(map(folded, wanted)) <= set(map(folded, tags))
+
+
+def is_below(category: str | None, wanted: str) -> bool:
+    """Return whether a category is the wanted one or lies below it: `a` and `a/b` are below `A`, `ab` is not."""
+    have, want = folded(category or "").strip("/"), folded(wanted).strip("/")
+    return have == want or have.startswith(f"{want}/")
