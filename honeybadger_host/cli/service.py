@@ -12,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     pass
 
-app = typer.Typer(help="The host as a systemd systemd.", no_args_is_help=True)
+app = typer.Typer(help="The host as a systemd service.", no_args_is_help=True)
 
 
 @app.command("install")

@@ -333,7 +333,8 @@ def test_a_folder_that_is_no_mailbox_is_one_line(tmp_path: Path, person: Path) -
     (tmp_path / "file").write_text("")
     with Terminal([*AGENT, "chat", "--box", str(tmp_path / "file" / "box")], person) as terminal:
         assert terminal.end() == 3
-        assert terminal.text.startswith("honeybadger-agent: cannot make the mailbox")
+        assert terminal.text.startswith("honeybadger-agent: ")
+        assert "is not a mailbox: Not a directory" in terminal.text
 
 
 def test_without_the_extra_it_works_and_says_what_is_missing(host: HostProcess, home: Path, chat: Open) -> None:

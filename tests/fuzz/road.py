@@ -206,6 +206,7 @@ def seeds() -> list[bytes]:
         ("get_from_working_memory", {"key": "k"}),
         ("search_working_memory", {"query": "d", "category": "c"}),
         ("list_working_memory", {}),
+        ("preview_context", {"message": "tea"}),
         ("undo", {"seq": 1}),
         ("load_session", {}),
         ("update_session", {"system_state": {"a": {"b": [1]}}, "add_facts": ["f"], "long_term_summary": "s"}),

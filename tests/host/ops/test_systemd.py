@@ -46,6 +46,11 @@ needs_root_and_systemd = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def _config_below_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+
+
 def options(text: str) -> dict[str, list[str]]:
     """Return option -> its values in a unit."""
     found: dict[str, list[str]] = {}
