@@ -116,7 +116,9 @@ class Memory(_Section):
     )
 
     max_group_file_bytes: int = Field(
-        1_048_576, ge=1024, description="Bytes of CLAUDE.md, MEMORY.md or summary.md that are served."
+        1_048_576,
+        ge=1024,
+        description="Bytes of a group file that are served; of a larger MEMORY.md the newest notes.",
     )
     max_cache_bytes: int = Field(33_554_432, ge=0, description="Bytes of group files kept in memory.")
     settle_seconds: float = Field(

@@ -21,7 +21,8 @@ def text_of(tool: str, result: wire.Wire) -> str:
 
 
 def _note(result: wire.NoteResult) -> str:
-    return f"Saved in {result.file}, section {result.section}.{_neutralised(result.neutralised)}"
+    warning = f" Tell the user: {result.warning}." if result.warning else ""
+    return f"Saved in {result.file}, section {result.section}.{_neutralised(result.neutralised)}{warning}"
 
 
 def _group_files(result: wire.GroupFilesResult) -> str:
@@ -29,7 +30,7 @@ def _group_files(result: wire.GroupFilesResult) -> str:
     parts = [f"=== {name} ===\n{text.rstrip()}" for name, text in files if text is not None]
     missing = [name for name, text in files if text is None and name not in {bad.file for bad in result.problems}]
     parts += [f"{name}: there is none." for name in missing]
-    parts += [f"{bad.file} cannot be read: {bad.message}" for bad in result.problems]
+    parts += [f"{bad.file} {bad.message}" for bad in result.problems]
     return "\n\n".join(parts)
 
 

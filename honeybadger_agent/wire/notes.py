@@ -25,6 +25,9 @@ class NoteResult(Result):
         default_factory=dict,
         description="What was changed in the text so that it forges and betrays nothing: kind and count.",
     )
+    warning: str | None = Field(
+        default=None, description="The note is saved; said when the file is more than half as large as is served."
+    )
 
 
 class ReadGroupFiles(Wire):
@@ -41,5 +44,5 @@ class GroupFilesResult(Result):
     memory: str | None = Field(description="MEMORY.md, or null when there is none.")
     summary: str | None = Field(description="summary.md, or null when there is none.")
     problems: list[FileProblem] = Field(
-        default_factory=list, description="Files that are there and cannot be served; the others are not affected."
+        default_factory=list, description="Files that cannot be served, or not whole; the others are not affected."
     )

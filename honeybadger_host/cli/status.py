@@ -27,6 +27,8 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         print(f"          near a limit: {near}")
     for reached in status_["limits"]["reached_lately"]:
         print(f"          over a limit within 10 minutes: {reached}")
+    for large in status_.get("large_memories", ()):
+        print(f"          large: groups/{large}")
     for refused in status_["boxes_refused"]:
         print(f"          not served: {refused}")
     requests, latency = status_["requests"], status_["latency"]

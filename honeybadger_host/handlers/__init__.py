@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
-from honeybadger_host.domain import NOBODY, Handler, TurnHandler
+from honeybadger_host.domain import NOBODY, Handler, QueryHandler, TurnHandler
 from honeybadger_host.handlers import (
     conversation,
     editing,
@@ -20,6 +20,7 @@ from honeybadger_host.handlers import (
     turns,
     undo,
 )
+from honeybadger_host.handlers.context import ContextHandler
 from honeybadger_host.handlers.context_recall import Recaller
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.working_memory import WorkingRoom, inventory_of, working_table
@@ -60,22 +61,22 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
     history_budget = settings.history.budget_tokens
     max_note_chars = settings.memory.max_note_chars
     screen = Screen(settings.security.secrets)
-    get_context = conversation.get_context(
+    context = ContextHandler(
         rooms.files,
         rooms.conversations,
         inventory_of(rooms.shelves, settings.working),
         Recaller(rooms.index, settings.recall, history_budget),
         (lambda sender: NOBODY) if desk is None else desk.agents.identity_of,
-        default_budget_tokens=settings.context.budget_tokens,
+        settings.context.budget_tokens,
     )
     return {
         "ping": host.ping(),
-        "update_memory": notes.at_most(max_note_chars, notes.update_memory(screen)),
+        "update_memory": notes.at_most(max_note_chars, notes.update_memory(rooms.files, screen)),
         "read_group_files": notes.read_group_files(rooms.files),
         "append_turn": conversation.append_turn(rooms.conversations, rooms.sessions, screen),
         "get_history": conversation.get_history(rooms.conversations, default_budget_tokens=history_budget),
-        "get_context": get_context,
-        "preview_context": get_context,
+        "get_context": QueryHandler(context.answer),
+        "preview_context": QueryHandler(context.answer),
         "save_memory": notes.at_most(
             max_note_chars,
             entries.save_memory(

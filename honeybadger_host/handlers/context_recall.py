@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -51,11 +51,11 @@ class Recalled:
     why_none: str | None = None
     near_misses: Sequence[Missed] = ()
 
-    def considered(self, forgotten: Sequence[Recollection]) -> list[dict[str, Any]]:
+    def considered(self, missing: Collection[str]) -> list[dict[str, Any]]:
         """Return a row for every entry that was considered, as `wire.Recalled`.
 
         Args:
-            forgotten: those that had no room in the context.
+            missing: ids of those that had no room in the context.
         """
         rows: list[dict[str, Any]] = []
         for one in self.recollections:
@@ -63,7 +63,7 @@ class Recalled:
             if one.hit is not None:
                 row |= earned(one.hit)
             row["why"] = _WHY[one.state] if one.state != "in_view" else f"recalled for turn {one.turn}, still shown"
-            if one in forgotten:
+            if one.id in missing:
                 row |= {"state": "near_miss", "why": "no room in recall.budget_tokens or context.budget_tokens"}
             rows.append(row)
         return rows + [

@@ -20,11 +20,10 @@ from honeybadger_host.domain import (
     Outcome,
     Prepared,
     QueryHandler,
-    without_preparation,
 )
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.group_files import GroupFiles, GroupText
 from honeybadger_host.text.neutralise import is_blank, neutralise, render_note
 
 log = structlog.get_logger()
@@ -32,10 +31,10 @@ log = structlog.get_logger()
 DEFAULT_SECTION = "Notes"
 
 
-def update_memory(screen: Screen) -> ChangeHandler[None]:
+def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None]:
     """Return the handler of `update_memory`: a note at the end of MEMORY.md, signed with the sender's folder."""
 
-    def decide(asked: Asked, now: datetime) -> Outcome:
+    def decide(asked: Asked, warning: str | None, now: datetime) -> Outcome:
         payload = asked.payload
         assert isinstance(payload, UpdateMemory)  # noqa: S101  the table pairs type and payload
         section = DEFAULT_SECTION if payload.section is None else payload.section
@@ -51,9 +50,11 @@ def update_memory(screen: Screen) -> ChangeHandler[None]:
         result: dict[str, Any] = {"file": MEMORY, "section": note.section}
         if note.changed or screened:
             result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
+        if warning is not None:
+            result["warning"] = warning
         return Outcome(result, (NoteAdded(asked.group, note.data),))
 
-    return without_preparation(decide)
+    return ChangeHandler(decide, lambda asked: files.size_warning(asked.group))
 
 
 def at_most(max_characters: int, handler: ChangeHandler[Prepared]) -> ChangeHandler[Prepared]:
@@ -88,6 +89,8 @@ def read_group_files(files: GroupFiles) -> QueryHandler:
             try:
                 text = read(asked.group)
                 result[member] = None if text is None else text.text
+                if text is not None and text.unread is not None:
+                    problems.append({"file": name, "message": _shortened(text)})
             except FileProblem as problem:
                 result[member] = None
                 problems.append({"file": name, "message": problem.message})
@@ -96,3 +99,11 @@ def read_group_files(files: GroupFiles) -> QueryHandler:
         return result
 
     return QueryHandler(answer)
+
+
+def _shortened(text: GroupText) -> str:
+    left_out = sum((text.unread or {}).values())
+    return (
+        f"has {text.size} bytes, more than memory.max_group_file_bytes: the newest notes of each author are here, "
+        f"{left_out} older ones are not; search_memory finds them all"
+    )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
 from typing import Final
 
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.notes import NoteBook
+from honeybadger_host.memory.notes import NOBODY, PREFACE, NoteBook
 from honeybadger_host.text.neutralise import estimate_tokens
 
 SHORTENED: Final = " [... shortened]\n"
+ABOVE: Final = "[... text above left out]\n"
+_LEAST_SHARE: Final = 40
+"""Tokens below which an author has no share of the notes: one short note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,44 +86,107 @@ def _prefix(text: str, budget_tokens: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CutNotes:
-    """The newest notes of a MEMORY.md.
+    """What fits of a MEMORY.md: the newest notes of each author.
 
     Args:
-        text: ready for the context; says at its top how many notes were left out.
+        text: ready for the context; says at its top what was left out.
         left_out: number of notes, 0 when everything is in.
-        is_shortened: even the newest note was too large and was cut and marked.
+        authors: author -> (notes in the text, notes in the file), the author of the newest note first.
+        is_shortened: a note, or the text above the notes, was cut and marked.
+        has_lost_text: the text above the notes is not in, or not all of it.
     """
 
     text: str
     left_out: int
+    authors: Mapping[str, tuple[int, int]]
     is_shortened: bool = False
+    has_lost_text: bool = False
 
 
-def cut_notes(book: NoteBook, share_tokens: int) -> CutNotes:
-    """Return the newest notes, whole, that fit a share; the text before the first heading comes last.
+def cut_notes(book: NoteBook, share_tokens: int, unread: Mapping[str, int] | None = None) -> CutNotes:
+    """Return the newest notes of each author that fit a share, in the order of the file.
+
+    The authors share alike, and what one leaves goes to the others, so that nobody crowds out what others noted. What
+    nobody signed is one author's, the text above the notes the oldest of it.
 
     Args:
         share_tokens: estimate; at least 1.
+        unread: author -> notes of the file that are not in the book.
     Source: HB5; users of peers lose facts when the head of MEMORY.md is kept and its tail is cut.
     """
-    if not book.notes:
-        return CutNotes(_newest_lines(book.preface, share_tokens), 0, is_shortened=True)
-    room = share_tokens - estimate_tokens(_left_out(len(book.notes))) - 1
-    first = len(book.notes)
-    while first and (cost := estimate_tokens(book.notes[first - 1]) + 1) <= room:
-        room -= cost
-        first -= 1
-    if first == len(book.notes):
-        newest = book.notes[-1].strip("\n") + "\n"
-        mark = _left_out(first - 1) if first > 1 else ""
-        if 2 * estimate_tokens(mark) > share_tokens:
-            mark = ""  # the note comes first
-        text = mark + shorten(newest, max(1, share_tokens - estimate_tokens(mark) - 1))
-        return CutNotes(text, first - 1, is_shortened=True)
-    kept = "".join(book.notes[first:])
-    preface = book.preface if first == 0 and estimate_tokens(book.preface) <= room else ""
-    mark = _left_out(first) if first else "" if preface or not book.preface.strip() else "[... text above left out]\n"
-    return CutNotes(preface + mark + kept.lstrip("\n"), first)
+    mark = estimate_tokens(_left_out(len(book.notes) + sum((unread or {}).values()))) + 1 if book.notes else 0
+    above = estimate_tokens(ABOVE) + 1 if book.notes and book.preface.strip() else 0
+    # what is said of the rest may fill half of it: else the newest note comes first
+    for_marks = next(tokens for tokens in (mark + above, mark, 0) if 2 * tokens <= share_tokens)
+    room = share_tokens - for_marks
+    costs = {author: _costs(book, places, room) for author, places in book.by_author.items()}
+    kept: dict[int, str] = {}
+    is_shortened = False
+    for author, (count, left) in newest_of_each(costs, room).items():
+        places = book.by_author[author]
+        kept |= {place: book.at(place) for place in places[:count]}
+        rest = places[count : count + 1]
+        if rest == [PREFACE] and (not book.notes or left > 2 * estimate_tokens(ABOVE)):
+            end = "\n" if book.notes else ""
+            kept[PREFACE] = _newest_lines(book.preface, left - len(end)) + end
+            is_shortened = True
+        elif rest and not count and rest != [PREFACE]:
+            kept[rest[0]] = shorten(book.at(rest[0]).strip("\n") + "\n", max(1, left))
+            is_shortened = True
+    return _assembled(book, kept, unread or {}, for_marks, is_shortened=is_shortened)
+
+
+def all_notes(book: NoteBook, unread: Mapping[str, int]) -> CutNotes:
+    """Return the notes of a file of which more could not be read; see `cut_notes`."""
+    kept = {place: book.at(place) for places in book.by_author.values() for place in places}
+    return _assembled(book, kept, unread, inf)
+
+
+def newest_of_each(costs: Mapping[str, Sequence[int]], room: int) -> dict[str, tuple[int, int]]:
+    """Return author -> (how many of the newest notes fit its share of the room, what the share has left).
+
+    Args:
+        costs: author -> cost of each note, newest first; the author of the newest note first. Authors for whom there is
+            hardly any room are left out, those of the oldest notes first.
+    """
+    needs = {author: sum(costs[author]) for author in list(costs)[: max(1, room // _LEAST_SHARE)]}
+    found: dict[str, tuple[int, int]] = {}
+    for author, share in divide(room, needs, dict.fromkeys(needs, 1)).items():
+        totals = list(accumulate(costs[author]))
+        count = bisect_right(totals, share)
+        found[author] = (count, share - (totals[count - 1] if count else 0))
+    return found
+
+
+def _costs(book: NoteBook, places: Sequence[int], room: int) -> list[int]:
+    """Return what notes cost, up to the first that is over the room."""
+    costs: list[int] = []
+    for place in places:
+        costs.append(estimate_tokens(book.at(place)) + 1)  # one for rounding
+        room -= costs[-1]
+        if room < 0:
+            break
+    return costs
+
+
+def _assembled(
+    book: NoteBook, kept: Mapping[int, str], unread: Mapping[str, int], for_marks: float, *, is_shortened: bool = False
+) -> CutNotes:
+    """Return the kept texts in the order of the file, below what is said of the others."""
+    in_text = Counter(author for author, places in book.by_author.items() for place in places if place in kept)
+    in_file = Counter({author: len(places) for author, places in book.by_author.items()}) + Counter(unread)
+    if book.preface.strip():
+        in_text[NOBODY] -= PREFACE in kept
+        in_file[NOBODY] -= 1
+    authors = {author: (in_text[author], count) for author, count in in_file.items() if count}
+    left_out = sum(count - is_in for is_in, count in authors.values())
+    has_lost_text = bool(book.preface.strip()) and kept.get(PREFACE) != book.preface
+    top = ""
+    for mark in (_left_out(left_out) if left_out else "", ABOVE if has_lost_text and PREFACE not in kept else ""):
+        if estimate_tokens(top + mark) <= for_marks:
+            top += mark
+    text = "".join(kept[place] for place in sorted(kept))
+    return CutNotes(top + (text.lstrip("\n") if top else text), left_out, authors, is_shortened, has_lost_text)
 
 
 def _left_out(count: int) -> str:
@@ -125,8 +195,7 @@ def _left_out(count: int) -> str:
 
 def _newest_lines(text: str, share_tokens: int) -> str:
     """Return the last whole lines that fit, else the beginning of the last one."""
-    mark = "[... text above left out]\n"
-    room = share_tokens - estimate_tokens(mark) - 1
+    room = share_tokens - estimate_tokens(ABOVE) - 1
     kept: list[str] = []
     lines = text.rstrip("\n").splitlines(keepends=True)
     for line in reversed(lines):
@@ -134,7 +203,7 @@ def _newest_lines(text: str, share_tokens: int) -> str:
             break
         room -= cost
         kept.append(line)
-    return mark + "".join(reversed(kept)) if kept else shorten("".join(lines[-1:]), share_tokens)
+    return ABOVE + "".join(reversed(kept)) if kept else shorten("".join(lines[-1:]), share_tokens)
 
 
 def first_lines(text: str, share_tokens: int) -> str:

@@ -11,14 +11,15 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.large_notes import newest_notes
 from honeybadger_host.memory.notes import NoteBook, parse_notes
 from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import BOM, Signature, kind_of
@@ -29,10 +30,17 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True)
 class GroupText:
-    """The text of one file, with what is worked out from it once."""
+    """The text of one file, with what is worked out from it once.
+
+    Args:
+        size: bytes of the file.
+        unread: of a MEMORY.md over the limit, author -> notes that are not in the text; None: the text is whole.
+    """
 
     file: str
     text: str
+    size: int = field(default=0, compare=False)
+    unread: Mapping[str, int] | None = None
 
     @cached_property
     def clean(self) -> str:
@@ -62,7 +70,8 @@ class GroupFiles:
 
     Args:
         home: home folder.
-        max_file_bytes: a larger file is a `FileProblem`.
+        max_file_bytes: of a larger MEMORY.md so many bytes are served, of each author the newest notes; any other file
+            that is larger is a `FileProblem`.
         max_cache_bytes: the least recently read entries go first.
         wall_ns: nanoseconds since the epoch, the clock of the file system.
     """
@@ -91,6 +100,21 @@ class GroupFiles:
     def summary(self, group: str) -> GroupText | None:
         """Return summary.md, None when there is none. Raises FileProblem."""
         return self.read(f"groups/{group}/{SUMMARY}")
+
+    def size_warning(self, group: str) -> str | None:
+        """Return what is to be said of a MEMORY.md that is larger than half the limit."""
+        try:
+            size = os.stat(self._home / "groups" / group / MEMORY, follow_symlinks=False).st_size
+        except OSError:
+            return None
+        if size <= self._max_file_bytes // 2:
+            return None
+        is_over = size > self._max_file_bytes
+        then = "the older notes of each author are in no context" if is_over else "over it, older notes leave contexts"
+        return (
+            f"MEMORY.md has {size} bytes, the limit is {self._max_file_bytes} (memory.max_group_file_bytes): {then}; "
+            "search finds all of them. Move out of it what is not needed, or raise the limit"
+        )
 
     def read(self, file: str) -> GroupText | None:
         """Return a file below the home folder as it is now, None when there is none. Raises FileProblem."""
@@ -171,6 +195,12 @@ class GroupFiles:
             status = os.fstat(fd)
             if Signature.of(status) != signature:
                 raise _Changed
+            if status.st_size > self._max_file_bytes and file.endswith(f"/{MEMORY}"):
+                text, unread = newest_notes(partial(os.pread, fd), status.st_size, self._max_file_bytes)
+                after = Signature.of(os.fstat(fd))
+                if after != signature and after.size <= signature.size:
+                    raise _Changed  # one that only grew is served: it may never stand still for so long
+                return GroupText(file, text, status.st_size, unread)
             if status.st_size > self._max_file_bytes:
                 return (
                     f"has {status.st_size} bytes, the limit is {self._max_file_bytes}: shorten it, or raise "
@@ -184,7 +214,7 @@ class GroupFiles:
         finally:
             os.close(fd)
         try:
-            return GroupText(file, data.removeprefix(BOM).decode())
+            return GroupText(file, data.removeprefix(BOM).decode(), len(data))
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             return f"is not UTF-8 (line {line}): save it as UTF-8"

@@ -311,6 +311,8 @@ def group_files(home: Path) -> Iterator[Finding]:
         files = GroupFiles(home, max_file_bytes=limit, max_cache_bytes=0)
     good = 0
     for group in _group_folders(home):
+        if (large := files.size_warning(group)) is not None:
+            yield Finding("group files", "warning", f"groups/{group}/{large}", "")
         for name in GROUP_FILES:
             try:
                 good += files.read(f"groups/{group}/{name}") is not None

@@ -74,6 +74,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "running": host.door.lanes.running,
             "waiting": sum(one.pending for box in boxes for one in box.both[1:]),
         },
+        "large_memories": _large_memories(host, boxes),
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
         "requests": {"total": counters.total, "by_outcome": outcomes, "by_type": types},
         "requests_per_second": round(counters.rate(now), 2),
@@ -103,6 +104,12 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "last_error_at": counters.last_error_at,
         "resident_bytes": resident_bytes(),
     }
+
+
+def _large_memories(host: Host, boxes: Sequence[Box]) -> list[str]:
+    """Return what is to be said of a MEMORY.md that is nearly too large, or is, of groups that have a sender."""
+    warnings = {group: host.files.size_warning(group) for group in sorted({box.group for box in boxes})}
+    return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MOST_SHOWN]
 
 
 def _limits(host: Host, boxes: Sequence[Box], now: float) -> dict[str, Any]:

@@ -20,13 +20,12 @@ from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import MEMORY
 from honeybadger_host.memory.entry import parse_entry
 from honeybadger_host.memory.labels import folded
-from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.notes import SIGNED, parse_notes
 from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, open_plain
 
 HISTORY: Final = "HISTORY.md"
-_SIGNED: Final = re.compile(r"## (?P<section>.*) \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")
 _DATED: Final = re.compile(r"\[(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\]")
 _BLOCK: Final = 1 << 20
 _DEEPEST: Final = 9
@@ -281,7 +280,7 @@ def _notes(text: str) -> Iterator[Piece]:
         yield Piece("", book.preface.strip())
     for note in book.notes:
         heading, _, body = note.strip().partition("\n")
-        signed = _SIGNED.fullmatch(heading)
+        signed = SIGNED.fullmatch(heading)
         section = signed["section"] if signed else heading.removeprefix("## ").strip()
         yield Piece(
             "",

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from honeybadger_agent.wire import ContextSection
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.handlers.context_text import Context, Loaded, Parts, build_context
+from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of
+from honeybadger_host.handlers.context_text import Context, build_context
 from honeybadger_host.handlers.recollection import Recollection
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine
@@ -71,8 +72,11 @@ FULL = parts(
 )
 
 
-def built(given_parts: Parts, budget_tokens: int = 0, history_budget_tokens: int = 8000) -> Context:
-    return build_context(given_parts, budget_tokens=budget_tokens, history_budget_tokens=history_budget_tokens)
+def built(
+    given: Parts, budget_tokens: int = 0, history_budget_tokens: int = 8000, recall_budget_tokens: int = 0
+) -> Context:
+    parts = parts_of(given, history_budget_tokens=history_budget_tokens, recall_budget_tokens=recall_budget_tokens)
+    return build_context(given.group, parts, given.message, budget_tokens=budget_tokens)
 
 
 def row(context: Context, title: str) -> ContextSection:
@@ -238,9 +242,7 @@ def test_a_summary_over_its_share_keeps_its_beginning() -> None:
 def test_history_over_its_own_budget_is_cut_to_it_whatever_room_there_is() -> None:
     turns = turns_of(*(f"turn {number} " + "x" * 792 for number in range(51)))
     context = built(parts(turns=turns), 32_000, 8000)
-    before, after = context.history_tokens
-    assert before > 10_000
-    assert 7700 < after <= 8000
+    assert 7700 < estimate_tokens(context.part(CONVERSATION).text) <= 8000
     section = row(context, "## Recent Conversation")
     dropped = 51 - context.system.count("[user]: ")
     assert (section.state, section.left_out) == ("cut", f"{dropped} older turns")
@@ -338,9 +340,6 @@ def test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone(
         assert context.system == uncut.system
     assert context.tokens == estimate_tokens(context.system) + estimate_tokens(context.message or "")
     assert context.system.startswith(uncut.system)
-    before, after = context.history_tokens
-    assert 0 <= after <= before
-    assert after <= history_budget_tokens or history_budget_tokens == 0
 
 
 @given(any_parts, st.integers(0, 3000))
@@ -395,13 +394,13 @@ def _texts(given_parts: Parts) -> list[str]:
 
 def test_what_is_recalled_has_a_budget_of_its_own_and_says_what_is_out() -> None:
     many = [replace(TEA, id=f"e{number}", content="x" * 400) for number in range(8)]
-    context = build_context(parts(recalled=many), budget_tokens=0, history_budget_tokens=0, recall_budget_tokens=350)
+    context = built(parts(recalled=many), 0, 0, recall_budget_tokens=350)
     recalled = row(context, "Recalled from long-term memory")
     assert recalled.state == "cut"
     assert recalled.tokens <= 350
-    assert recalled.left_out == f"{len(context.forgotten)} of 8 entries"
+    assert recalled.left_out == f"{len(context.part(RECALLED).missing)} of 8 entries"
     assert "recall.budget_tokens" in (recalled.why or "")
-    assert [one.id for one in context.forgotten] == [f"e{number}" for number in range(3, 8)]
+    assert list(context.part(RECALLED).missing) == [f"e{number}" for number in range(3, 8)]
 
 
 def test_what_is_recalled_shares_the_whole_budget_with_the_rest() -> None:

@@ -163,7 +163,7 @@ def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part:
     cut = cut_notes(book, share)
     assert estimate_tokens(cut.text) <= share
     assert cut.text
-    if cut.is_shortened or not texts:
+    if cut.is_shortened or not texts or share < 25:
         return
     kept = parse_notes(cut.text).notes
     assert [note.strip() for note in kept] == [note.strip() for note in book.notes[cut.left_out :]]
@@ -173,10 +173,10 @@ def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part:
 
 @given(st.lists(note_texts, min_size=1, max_size=8), st.integers(0, 100))
 def test_the_newest_note_is_kept_whole_where_it_fits_beside_the_mark(texts: list[str], more: int) -> None:
-    text = book_text("head\n" * 100, texts)
+    text = book_text("", ["older " * 50, *texts])
     book = parse_notes(text)
     share = estimate_tokens(book.notes[-1]) + 15 + more
-    assert estimate_tokens(text) > share
+    assume(estimate_tokens(text) > share)
     cut = cut_notes(book, share)
     assert not cut.is_shortened
     assert book.notes[-1].strip() in cut.text
@@ -191,11 +191,41 @@ def test_how_many_notes_were_left_out_is_said_at_the_top() -> None:
     assert cut_notes(parse_notes(book_text("", ["x" * 40, "y" * 40])), 32).text.startswith("[... 1 older note left out")
 
 
-def test_the_text_above_the_first_note_goes_first_and_that_is_said() -> None:
-    text = book_text("kept by hand\n" * 20, ["one", "two"])
-    cut = cut_notes(parse_notes(text), 50)
+def test_the_text_above_the_notes_has_a_share_and_what_is_missing_of_it_is_said() -> None:
+    text = book_text("kept by hand\n" * 80 + "the last line\n", ["one", "two"])
+    cut = cut_notes(parse_notes(text), 150)
+    assert cut.text.startswith("[... text above left out]\nkept by hand\n")
+    assert "the last line\n## Notes" in cut.text
+    assert (cut.left_out, cut.has_lost_text) == (0, True)
+    cut = cut_notes(parse_notes(text), 40)
     assert cut.text.startswith("[... text above left out]\n## Notes")
-    assert cut.left_out == 0
+    assert (cut.left_out, cut.has_lost_text) == (0, True)
+
+
+def signed(author: str, *texts: str) -> str:
+    return "".join(f"\n## Notes ({author}, 2026-11-21 06:05)\n- {text}\n" for text in texts)
+
+
+def test_nobody_crowds_out_what_others_noted() -> None:
+    text = signed("ann", "tea", "coffee") + "\n## By hand\nmilk\n" + signed("bot", *("x" * 4000 for _ in range(40)))
+    cut = cut_notes(parse_notes(text), 3000)
+    assert cut.authors == {"bot": (2, 40), "": (1, 1), "ann": (2, 2)}
+    assert cut.left_out == 38
+    for kept in ("- tea\n", "- coffee\n", "## By hand\nmilk\n"):
+        assert kept in cut.text
+    shortened = cut_notes(parse_notes(signed("ann", "tea") + signed("bot", "x" * 40_000)), 1000)
+    assert "- tea\n" in shortened.text
+    assert SHORTENED in shortened.text
+
+
+def test_of_more_authors_than_there_is_room_for_those_of_the_newest_notes_stay() -> None:
+    text = "".join(signed(f"agent{number}", "x" * 100) for number in range(500))
+    cut = cut_notes(parse_notes(text), 1000)
+    assert estimate_tokens(cut.text) <= 1000
+    kept = [author for author, (count, _) in cut.authors.items() if count]
+    assert kept == [f"agent{number}" for number in range(499, 499 - len(kept), -1)]
+    assert len(kept) > 15
+    assert cut.left_out == 500 - len(kept)
 
 
 def test_a_memory_without_notes_keeps_its_newest_lines() -> None:

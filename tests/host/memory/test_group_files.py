@@ -370,9 +370,8 @@ def make_socket(path: Path) -> None:
         (make_socket, "is a socket"),
         (lambda path: path.write_bytes(b"good\nb\xe4d\n"), "is not UTF-8 (line 2): save it as UTF-8"),
         (lambda path: path.write_bytes("text".encode("utf-16")), "is not UTF-8 (line 1)"),
-        (lambda path: path.write_bytes(b"x" * (MIB + 1)), f"has {MIB + 1} bytes, the limit is {MIB}: shorten it"),
     ],
-    ids=["link out", "dangling link", "link to itself", "folder", "fifo", "socket", "latin-1", "utf-16", "too large"],
+    ids=["link out", "dangling link", "link to itself", "folder", "fifo", "socket", "latin-1", "utf-16"],
 )
 def test_what_is_no_readable_text_is_named_and_leaves_the_others(
     files: GroupFiles, folder: Path, make: Callable[[Path], object], said: str
@@ -392,6 +391,12 @@ def test_what_is_no_readable_text_is_named_and_leaves_the_others(
     assert files.memory("main") is None
     path.write_text("well again")
     assert text_of(files.memory("main")) == "well again"
+
+
+def test_a_summary_over_the_limit_is_named(files: GroupFiles, folder: Path) -> None:
+    (folder / "summary.md").write_bytes(b"x" * (MIB + 1))
+    with pytest.raises(FileProblem, match=f"has {MIB + 1} bytes, the limit is {MIB}: shorten it"):
+        files.summary("main")
 
 
 def test_just_the_limit_is_served_and_so_is_an_empty_file(files: GroupFiles, folder: Path) -> None:

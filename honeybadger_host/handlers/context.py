@@ -1,0 +1,124 @@
+"""`get_context`, and `preview_context` for the operator: a context is loaded, built and explained (HB5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
+from honeybadger_host.domain import (
+    GLOBAL_GROUP_FILE,
+    MEMORY,
+    NOBODY,
+    PERSONA,
+    ROOT_GLOBAL_FILE,
+    SUMMARY,
+    Asked,
+    Identity,
+)
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of
+from honeybadger_host.handlers.context_recall import Recaller
+from honeybadger_host.handlers.context_text import build_context
+from honeybadger_host.handlers.working_memory import InventoryOf
+from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.turn_log import Conversations, turns_file
+from honeybadger_host.text.neutralise import estimate_tokens
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ContextHandler:
+    """Answers both types.
+
+    Args:
+        identity_of: sender -> who it is, when it is an agent of this home.
+        budget_tokens: of a whole context, when the request does not say.
+    """
+
+    files: GroupFiles
+    conversations: Conversations
+    inventory: InventoryOf
+    recaller: Recaller
+    identity_of: Callable[[str], Identity]
+    budget_tokens: int
+
+    def answer(self, asked: Asked, now: datetime) -> Mapping[str, Any]:
+        """Return a `ContextResult`. Raises Refusal, WorldFailed."""
+        payload = asked.payload
+        assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
+        group, session = asked.group, asked.session
+        identity = self._identity(asked, payload)
+        turns = self.conversations.load(group, session).turns
+        is_preview = isinstance(payload, PreviewContext)
+        recalled = self.recaller.recall(group, session, payload.message, turns, now, keeps=not is_preview)
+        loaded = Parts(
+            group=group,
+            identity=[
+                *([GroupText(identity.source, identity.text)] if identity.text else []),
+                *(found for file in identity.files if (found := self._read(file)) is not None),
+            ],
+            persona=self._read(f"groups/{group}/{PERSONA}"),
+            memory=self._read(f"groups/{group}/{MEMORY}"),
+            summary=self._read(f"groups/{group}/{SUMMARY}"),
+            global_files=[(file, self._read(file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
+            turns=turns,
+            turns_file=turns_file(group, session),
+            message=payload.message,
+            working=self.inventory(group, session, now),
+            recalled=recalled.recollections,
+            not_recalled=recalled.why_none,
+        )
+        parts = parts_of(
+            loaded,
+            history_budget_tokens=self.recaller.history_budget_tokens,
+            recall_budget_tokens=self.recaller.settings.budget_tokens,
+        )
+        budget = self.budget_tokens if payload.budget_tokens is None else payload.budget_tokens
+        context = build_context(group, parts, payload.message, budget_tokens=budget)
+        log.debug(
+            "context.built",
+            group=group,
+            session=session,
+            tokens=context.tokens,
+            budget_tokens=budget,
+            history_tokens_before=sum(turn.line_tokens for turn in turns),
+            history_tokens=estimate_tokens(context.part(CONVERSATION).text),
+        )
+        return {
+            "system": context.system,
+            "messages": [] if payload.message is None else [{"role": "user", "content": payload.message}],
+            "sections": [row.model_dump(exclude_none=True) for row in context.sections],
+            "tokens": context.tokens,
+            "budget_tokens": context.budget_tokens,
+            "is_over_budget": context.is_over_budget,
+            "recalled": recalled.considered(context.part(RECALLED).missing),
+        }
+
+    def _identity(self, asked: Asked, payload: GetContext) -> Identity:
+        """Return whose context it is. Raises Refusal."""
+        if not isinstance(payload, PreviewContext):
+            return self.identity_of(asked.sender)
+        if asked.sender != OPERATOR:
+            why = "preview_context is the operator's: honeybadger-host context <group>"
+            raise Refusal("forbidden", why, field="type")
+        if payload.agent is None:
+            return NOBODY
+        if (identity := self.identity_of(payload.agent)) == NOBODY:
+            why = f"there is no agent {payload.agent!r}: `honeybadger-host status` lists them"
+            raise Refusal("not_found", why, field="payload.agent")
+        return identity
+
+    def _read(self, file: str) -> Loaded:
+        """Return a file's text; what cannot be served is part of the answer, not an error."""
+        try:
+            return self.files.read(file)
+        except FileProblem as problem:
+            log.warning("group_file.refused", file=problem.file, why=problem.message)
+            return problem

@@ -1,0 +1,246 @@
+"""The parts of a context, in the order of its text: what each says, and what of it stays when it must be cut (HB5).
+
+`Group: x`, `## Your Identity`, `## Global Context`, `## Group Context`, `## Remembered Facts`,
+`## Conversation Summary`, what was recalled, working memory, `## Recent Conversation`. To add a part, write a function
+that returns a `Part` and name it in `parts_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from honeybadger_host.domain import Turn
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.handlers.context_text import NO_ROOM, Part
+from honeybadger_host.handlers.recollection import Recollection, fit
+from honeybadger_host.memory.budget import CutNotes, History, all_notes, cut_notes, first_lines, format_history
+from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.working_memory import HEADING, Inventory, cut_inventory
+from honeybadger_host.text.neutralise import estimate_tokens
+
+Loaded: TypeAlias = GroupText | FileProblem | None
+"""What reading a file gave: its text, what is wrong with it, or that there is none."""
+
+FACTS: Final = "## Remembered Facts"
+SUMMARY: Final = "## Conversation Summary"
+RECALLED: Final = "Recalled from long-term memory"
+WORKING: Final = "Working memory"
+CONVERSATION: Final = "## Recent Conversation"
+WEIGHTS: Final[Mapping[str, float]] = {FACTS: 0.45, CONVERSATION: 0.3, RECALLED: 0.15, SUMMARY: 0.1, WORKING: 0.1}
+"""What each may fill of the room when not everything fits."""
+_MOST_AUTHORS: Final = 5
+"""Authors named in an explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a context is made of, loaded.
+
+    Args:
+        identity: who the asker is, in the order shown; nothing when it is no agent of this home.
+        global_files: read by every group, in the order shown.
+        turns: what is replayed of the conversation, oldest first.
+        turns_file: where the conversation is kept.
+        message: what the user says now; None when nothing is asked yet.
+        working: None: there is no such part.
+        recalled: long-term entries for this message, the most wanted first.
+        not_recalled: why there are none.
+    """
+
+    group: str
+    persona: Loaded
+    memory: Loaded
+    summary: Loaded
+    global_files: Sequence[tuple[str, Loaded]]
+    turns: Sequence[Turn]
+    turns_file: str
+    message: str | None
+    working: Inventory | None = None
+    recalled: Sequence[Recollection] = ()
+    not_recalled: str | None = None
+    identity: Sequence[GroupText | FileProblem] = ()
+
+
+def parts_of(loaded: Parts, *, history_budget_tokens: int, recall_budget_tokens: int = 0) -> list[Part]:
+    """Return the parts of a context, in the order of its text.
+
+    Args:
+        history_budget_tokens: for the recent conversation, whatever room there is; 0 means no limit of its own.
+        recall_budget_tokens: for what was recalled, as above.
+    """
+    folder = f"groups/{loaded.group}"
+    return [
+        *(_file("## Your Identity", file.file, file) for file in loaded.identity),
+        *(_file("## Global Context", file, text) for file, text in loaded.global_files),
+        _file("## Group Context", f"{folder}/CLAUDE.md", loaded.persona),
+        _facts(f"{folder}/MEMORY.md", loaded.memory),
+        _summary(f"{folder}/summary.md", loaded.summary),
+        _recalled(f"{folder}/memory", loaded.recalled, loaded.not_recalled, recall_budget_tokens),
+        *([] if loaded.working is None else [_working(loaded.working)]),
+        _conversation(loaded.turns_file, loaded.turns, history_budget_tokens),
+    ]
+
+
+def _file(title: str, source: str, loaded: Loaded) -> Part:
+    match loaded:
+        case None:
+            return Part(title, source, why="there is no such file")
+        case FileProblem():
+            return Part(title, source, state="unreadable", left_out="the file", why=f"it {loaded.message}")
+        case _ if not loaded.clean.strip():
+            return Part(title, source, why="the file is blank")
+        case _:
+            return Part(title, source, loaded.clean, "whole")
+
+
+def _without(part: Part, what: str) -> Part:
+    """Return a part that has no room at all."""
+    return replace(part, text="", state="left_out", left_out=what, why=NO_ROOM)
+
+
+# --------------------------------------------------------------------------------------------------------------- notes
+
+
+def _facts(source: str, loaded: Loaded) -> Part:
+    """Return the notes of the group: of each author the newest, when not all fit."""
+    part = replace(_file(FACTS, source, loaded), weight=WEIGHTS[FACTS])
+    if not isinstance(loaded, GroupText) or part.state != "whole":
+        return part
+
+    def cut(room: int) -> Part:
+        if room < 1:
+            return _without(part, "the file")
+        made = cut_notes(loaded.notes, room, loaded.unread)
+        why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
+        if loaded.unread:
+            why = f"{_too_large(loaded)}; its share of context.budget_tokens is {room} tokens"
+        return replace(part, text=made.text, state="cut", left_out=_left_out(made), why=why + _by_author(made))
+
+    if loaded.unread is None:
+        return replace(part, fit=cut)
+    served = all_notes(loaded.notes, loaded.unread)
+    return replace(
+        part,
+        text=served.text,
+        state="cut",
+        left_out=_left_out(served),
+        why=_too_large(loaded) + _by_author(served),
+        fit=cut,
+    )
+
+
+def _too_large(loaded: GroupText) -> str:
+    return f"the file has {loaded.size} bytes, {len(loaded.text.encode())} are served (memory.max_group_file_bytes)"
+
+
+def _left_out(made: CutNotes) -> str:
+    notes = f"{made.left_out} older {'note' if made.left_out == 1 else 'notes'}" if made.left_out else ""
+    text = "text that is not in a note" if made.has_lost_text else ""
+    return ", ".join(part for part in (notes, text) if part) or "the end of notes"
+
+
+def _by_author(made: CutNotes) -> str:
+    """Return how many notes of each author are in, when there is more than one."""
+    if len(made.authors) < 2:
+        return ""
+    named = [f"{kept} of {count} by {author or 'people'}" for author, (kept, count) in made.authors.items()]
+    more = [f"{len(named) - _MOST_AUTHORS} more authors"] if len(named) > _MOST_AUTHORS else []
+    return f", divided by author: {', '.join([*named[:_MOST_AUTHORS], *more])}"
+
+
+def _summary(source: str, loaded: Loaded) -> Part:
+    """Return the summary: its beginning, when not all of it fits."""
+    part = replace(_file(SUMMARY, source, loaded), weight=WEIGHTS[SUMMARY])
+
+    def cut(room: int) -> Part:
+        if room < 1:
+            return _without(part, "the file")
+        why = f"the file has {estimate_tokens(part.text)} tokens, its share of context.budget_tokens is {room}"
+        return replace(part, text=first_lines(part.text, room), state="cut", left_out="its end", why=why)
+
+    return replace(part, fit=cut)
+
+
+# -------------------------------------------------------------------------------------------------------------- recall
+
+
+def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | None, budget_tokens: int) -> Part:
+    """Return what was recalled: whole entries, the most wanted first."""
+    part = Part(RECALLED, source, heading="", weight=WEIGHTS[RECALLED], why=why_none)
+    if not recalled:
+        return part
+
+    def cut(room: int | None) -> Part:
+        fitted = fit(recalled, room)
+        if not fitted.left_out:
+            return replace(part, text=fitted.text, state="whole", why=None, fit=cut)
+        return replace(
+            part,
+            text=fitted.text,
+            state="cut" if fitted.text else "left_out",
+            left_out=f"{len(fitted.left_out)} of {len(recalled)} entries",
+            why=f"{room} tokens are its share of context.budget_tokens, or recall.budget_tokens",
+            fit=cut,
+            missing=[one.id for one in fitted.left_out],
+        )
+
+    return cut(budget_tokens or None)
+
+
+def _working(inventory: Inventory) -> Part:
+    """Return the labels in working memory: those that expire last."""
+    part = Part(WORKING, inventory.source, why=inventory.absent_why, heading=HEADING, weight=WEIGHTS[WORKING])
+    if inventory.problem is not None:
+        return replace(part, state="unreadable", left_out="the folder", why=f"it {inventory.problem}")
+    text = "".join(line.text for line in inventory.lines)
+
+    def cut(room: int) -> Part:
+        kept, left_out = cut_inventory(inventory.lines, room)
+        if not kept:
+            return _without(part, f"{left_out} entries")
+        why = f"its lines have {estimate_tokens(text)} tokens, its share of context.budget_tokens is {room}"
+        return replace(part, text=kept, state="cut", left_out=f"{left_out} entries that expire sooner", why=why)
+
+    return replace(part, text=text, state="whole", why=None, fit=cut) if inventory.lines else part
+
+
+# -------------------------------------------------------------------------------------------------------- conversation
+
+
+def _conversation(source: str, turns: Sequence[Turn], budget_tokens: int) -> Part:
+    """Return the newest turns that fit."""
+    part = Part(CONVERSATION, source, weight=WEIGHTS[CONVERSATION], why="nothing was said in this session")
+    if not turns:
+        return part
+    tokens = sum(turn.line_tokens for turn in turns)
+
+    def shown(history: History, budget: str) -> Part:
+        if not history.turns:
+            return _without(part, f"{history.dropped} turns")
+        if not history.dropped and not history.is_shortened:
+            return replace(part, text=history.text, state="whole", why=None)
+        return replace(
+            part,
+            text=history.text,
+            state="cut",
+            left_out=f"{history.dropped} older turns"
+            + (", the end of the newest turn" if history.is_shortened else ""),
+            why=f"{tokens} tokens are replayed, {history.tokens} of them fit {budget}",
+        )
+
+    def cut(room: int) -> Part:
+        return shown(_newest_within(turns, room), "context.budget_tokens, shared with memory and summary")
+
+    return replace(shown(format_history(turns, budget_tokens), "history.budget_tokens"), fit=cut)
+
+
+def _newest_within(turns: Sequence[Turn], room: int) -> History:
+    """Return the newest turns whose text costs at most `room`; none when there is no room."""
+    if room < 1:
+        return History("", (), 0, len(turns))
+    budget = room
+    while (over := estimate_tokens((kept := format_history(turns, budget)).text) - room) > 0:
+        budget -= over
+    return kept

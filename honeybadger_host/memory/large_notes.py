@@ -1,0 +1,106 @@
+"""The newest notes of each author in a MEMORY.md that is too large to be read whole, found from its end."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from honeybadger_host.memory.budget import ABOVE, SHORTENED, newest_of_each
+from honeybadger_host.memory.notes import NOBODY
+from honeybadger_host.storage.files import BOM
+
+_BLOCK: Final = 1 << 20
+_LONGEST_HEADING: Final = 4096
+_NOTE: Final = re.compile(rb"^## (?:[^\n]* \(([^(),\n]+), \d{4}-\d\d-\d\d \d\d:\d\d\)[ \t\r]*$)?", re.MULTILINE)
+"""The beginning of a note, with its author when it is signed; see `notes.SIGNED`."""
+_MOST_AUTHORS: Final = 1000
+"""Authors with a share of their own; notes of more count as nobody's."""
+_TEXT_ABOVE: Final = "\n"
+"""Stands for the author of the text above the notes: no name has a line end."""
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What one author wrote, newest first.
+
+    Args:
+        starts, lengths: of the newest notes, in bytes, as many as may be served.
+        size: bytes of these.
+        count: of all notes.
+    """
+
+    starts: array[int] = field(default_factory=lambda: array("Q"))
+    lengths: array[int] = field(default_factory=lambda: array("Q"))
+    size: int = 0
+    count: int = 0
+
+    def add(self, start: int, length: int, most_bytes: int) -> None:
+        self.count += 1
+        if self.size < most_bytes:
+            self.starts.append(start)
+            self.lengths.append(length)
+            self.size += length
+
+
+def newest_notes(
+    pread: Callable[[int, int], bytes], size: int, most_bytes: int, block_bytes: int = _BLOCK
+) -> tuple[str, dict[str, int]]:
+    """Return about `most_bytes` of a MEMORY.md, and author -> notes that are not in them.
+
+    The authors share alike, see `budget.newest_of_each`, and the text above the notes like one of them. What is not
+    UTF-8 is replaced.
+
+    Args:
+        pread: number of bytes, offset -> what the file has there.
+        size: of the file; what comes behind is not looked at.
+        block_bytes: read at once.
+    """
+    found = _survey(pread, size, most_bytes, block_bytes)
+    unread = {author: notes.count for author, notes in found.items()}
+    parts: list[tuple[int, str]] = []
+    for author, (count, left) in newest_of_each({name: one.lengths for name, one in found.items()}, most_bytes).items():
+        notes = found[author]
+        unread[author] -= max(1, count)
+        for start, length in zip(notes.starts[:count], notes.lengths[:count], strict=True):
+            parts.append((start, pread(length, start).decode(errors="replace")))
+        if not count and author == _TEXT_ABOVE:
+            last_lines = pread(left, notes.lengths[0] - left).partition(b"\n")[2]
+            parts.append((0, ABOVE + last_lines.decode(errors="replace")))
+        elif not count:
+            note = pread(min(notes.lengths[0], _LONGEST_HEADING + left), notes.starts[0])
+            begin = note[: max(left, note.find(b"\n"))].decode(errors="ignore").rstrip("# \r\n")
+            parts.append((notes.starts[0], f"{begin}{SHORTENED}"))
+    if unread.pop(_TEXT_ABOVE, 0):
+        parts.append((0, ABOVE))
+    text = "".join(text for _, text in sorted(parts))
+    return text.removeprefix(BOM.decode()), {author: count for author, count in unread.items() if count}
+
+
+def _survey(pread: Callable[[int, int], bytes], size: int, most_bytes: int, block_bytes: int) -> Mapping[str, _Notes]:
+    """Return author -> notes, the author of the newest note first."""
+    found: dict[bytes | None, _Notes] = {}
+    end = note_end = size
+    while end > 0:
+        start = max(0, end - block_bytes)
+        at = max(0, start - 1)  # a note begins behind a line end
+        data = pread(min(size, end + _LONGEST_HEADING) - at, at)
+        if not start and data.startswith(BOM):
+            data = b"\n" * len(BOM) + data[len(BOM) :]
+        begins = [(match.start() + at, match[1]) for match in _NOTE.finditer(data, start - at)]
+        for begin, author in reversed(begins):
+            if begin >= end:
+                continue
+            if (notes := found.get(author)) is None:
+                author = author if len(found) < _MOST_AUTHORS else None
+                notes = found.setdefault(author, _Notes())
+            notes.add(begin, note_end - begin, most_bytes)
+            note_end = begin
+        end = start
+    named = {NOBODY if author is None else author.decode(errors="replace"): notes for author, notes in found.items()}
+    if note_end > _LONGEST_HEADING or pread(note_end, 0).removeprefix(BOM).strip():
+        named[_TEXT_ABOVE] = above = _Notes()
+        above.add(0, note_end, size)
+    return named

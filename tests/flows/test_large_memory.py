@@ -1,0 +1,63 @@
+"""A MEMORY.md over the limit: the newest notes of each author stay in the context, and search finds all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.wire import SearchResult
+from tests.hosting import RawSender, run_cli, wait_for
+
+MakeClient = Callable[..., SyncClient]
+
+NOTES = 40
+
+
+@pytest.mark.timeout(240)
+def test_a_sender_of_large_notes_takes_nobodys_memory_away(member: MakeClient, asker: RawSender) -> None:
+    member("ann").update_memory("The queen is marked blue")
+    asker.memory.write_text("# Kept by hand\nmilk\n" + asker.memory_text())
+    bot = member("bot")
+    warnings = []
+    for number in range(NOTES):
+        said = bot.update_memory(f"finding{number} " + "lorem ipsum dolor " * 1800)
+        warnings.append(said.warning)
+        if number == NOTES - 1:
+            bot.update_memory("The very last finding")
+    assert asker.memory.stat().st_size > 1_048_576
+    assert warnings[0] is None
+    first = next(number for number, warning in enumerate(warnings) if warning)
+    assert 15 <= first <= 17  # half of the limit
+    assert "over it, older notes leave contexts" in (warnings[first] or "")
+    assert "the older notes of each author are in no context" in (warnings[-1] or "")
+
+    context = member("ann").get_context("What now?")
+    for text in ("The queen is marked blue", "milk", "The very last finding"):
+        assert text in context.system
+    (row,) = [row for row in context.sections if row.source.endswith("/MEMORY.md")]
+    assert row.state == "cut"
+    assert row.why is not None
+    assert f"of {NOTES + 1} by bot, 1 of 1 by ann" in row.why
+
+    files = member("ann").read_group_files()
+    assert "The queen is marked blue" in (files.memory or "")
+    assert [problem.file for problem in files.problems] == ["MEMORY.md"]
+
+    for word in ("finding0", f"finding{NOTES - 1}", "queen", "milk"):
+        wait_for(partial(_found, member, word), 60, what=word)
+
+    home = asker.home
+    status = wait_for(
+        lambda: json.loads(run_cli("status", "--json", home=home).stdout).get("large_memories"), what="the status file"
+    )
+    assert status[0].startswith(f"{asker.group}/MEMORY.md has ")
+    assert f"groups/{asker.group}/MEMORY.md has " in run_cli("doctor", home=home).stdout
+
+
+def _found(member: MakeClient, word: str) -> SearchResult | None:
+    found = member("ann").search_memory(word, scope="notes")
+    return found if found.is_complete and found.hits else None

@@ -1,0 +1,151 @@
+"""A MEMORY.md over the limit: of each author the newest notes are served, and what is not is counted."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.large_notes import newest_notes
+from honeybadger_host.memory.notes import author_of, parse_notes
+
+MIB = 1 << 20
+
+
+def signed(author: str, text: str) -> str:
+    return f"\n## Notes ({author}, 2026-11-21 06:05)\n- {text}\n"
+
+
+def served(data: bytes, most_bytes: int, block_bytes: int = MIB) -> tuple[str, dict[str, int]]:
+    return newest_notes(lambda length, at: data[at : at + length], len(data), most_bytes, block_bytes)
+
+
+def some_file(rng: random.Random) -> str:
+    """Return notes of some authors and people, in any order and of any length."""
+    pieces = [rng.choice(["", "", "\ufeff", "kept by hand\n" * rng.randint(1, 30)])]
+    for number in range(rng.randint(0, 60)):
+        text = f"{number} " + rng.choice(["x", "ü", "茶", "## no heading", "(a, b)"]) * rng.randint(0, 60)
+        match rng.randint(0, 9):
+            case 0:
+                pieces.append(f"\n## By hand\n{text}\n")
+            case 1:
+                pieces.append(f"\r\n## Notes (ann, 2026-11-21 06:05)\r\n- {text}\r\n")
+            case 2:
+                pieces.append(f"\n### Small\n#Tag\n##Tag\n{text}\n")
+            case _:
+                pieces.append(signed(rng.choice(["ann", "bot", "bot", "bot", "cat"]), text))
+    return "".join(pieces)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_what_is_served_is_a_part_of_the_file_and_the_rest_is_counted(seed: int) -> None:
+    rng = random.Random(seed)
+    text = some_file(rng)
+    most, block = rng.randint(200, 3000), rng.choice([1, 7, 64, 1000, MIB])
+    book = parse_notes(text.removeprefix("\ufeff"))
+    got, unread = served(text.encode(), most, block)
+    kept = parse_notes(got)
+    by_author = Counter(map(author_of, book.notes))
+    assert Counter(map(author_of, kept.notes)) + Counter(unread) == by_author
+    whole = [note.strip() for note in kept.notes if "[... shortened]" not in note]
+    there = [note.strip() for note in book.notes]
+    assert [note for note in there if note in whole] == whole  # each is of the file, in its order
+    for author in by_author:
+        mine = [note.strip() for note in book.notes if author_of(note) == author]
+        got_of_author = [note.strip() for note in kept.notes if author_of(note) == author]
+        if got_of_author and "[... shortened]" not in got_of_author[-1]:
+            assert mine[-len(got_of_author) :] == got_of_author  # its newest
+    assert len(got.encode()) <= most + 100
+    if not kept.preface.startswith("[... text above left out]"):
+        assert kept.preface.strip() == book.preface.strip()
+    if len(text.encode()) <= most // 4:
+        assert (got.lstrip(), unread) == (text.removeprefix("\ufeff").lstrip(), {})
+
+
+def test_who_writes_a_lot_crowds_nobody_out() -> None:
+    text = (
+        signed("ann", "tea")
+        + "\n## By hand\nmilk\n"
+        + signed("bot", "x" * 1000) * 100
+        + signed("cat", "y" * 1000) * 100
+    )
+    got, unread = served(f"kept by hand\n{text}".encode(), 20_000)
+    assert {"- tea", "milk", "kept by hand"} <= set(got.splitlines())
+    assert unread == {"bot": 91, "cat": 91}
+
+
+def test_text_without_any_note_keeps_its_end() -> None:
+    got, unread = served(b"line\n" * 10_000 + b"the end\n", 1000)
+    assert got.startswith("[... text above left out]\nline\n")
+    assert got.endswith("line\nthe end\n")
+    assert unread == {}
+
+
+def test_a_note_longer_than_its_share_and_bytes_that_are_no_text_are_served_as_far_as_they_can_be() -> None:
+    got, unread = served(signed("ann", "ü" * 5000).encode() + b"\n## Notes (bot, 2026-11-21 06:05)\n- b\xe4d\n", 1000)
+    assert "ü [... shortened]\n" in got
+    assert "- b\ufffdd\n" in got
+    assert unread == {}
+
+
+def test_a_larger_file_is_served_as_soon_as_it_changes_even_while_it_grows(tmp_path: Path) -> None:
+    path = tmp_path / "groups/main/MEMORY.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(signed("bot", "x" * 1000) * 2000)
+    files = GroupFiles(tmp_path, max_file_bytes=MIB, max_cache_bytes=32 * MIB)
+    for number in range(5):
+        with path.open("a") as file:
+            file.write(signed("ann", f"number {number}"))
+        text = files.memory("main")
+        assert text is not None
+        assert f"- number {number}\n" in text.text
+        assert text.unread is not None
+        assert text.unread.keys() == {"bot"}
+    path.write_text(signed("ann", "small again"))
+    text = files.memory("main")
+    assert text is not None
+    assert (text.text, text.unread) == (signed("ann", "small again"), None)
+
+
+LARGE = """
+import sys, time
+from pathlib import Path
+from honeybadger_host.memory.group_files import GroupFiles
+
+home = Path(sys.argv[1])
+files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=32 << 20)
+
+
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+
+
+before = peak()
+began = time.process_time()
+text = files.memory("main")
+assert "- the first\\n" in text.text, text.text[:100]
+assert text.text.endswith("- the last\\n")
+print(round(time.process_time() - began, 2), (peak() - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize("note_bytes", [32_000, 1000])
+def test_256_mib_are_served_within_seconds_and_32_mib_of_memory(tmp_path: Path, note_bytes: int) -> None:
+    path = tmp_path / "groups/main/MEMORY.md"
+    path.parent.mkdir(parents=True)
+    part = (signed("bot", "x" * note_bytes) * (4 * MIB // note_bytes)).encode()
+    with path.open("wb") as file:
+        file.write(signed("ann", "the first").encode())
+        for _ in range(64):
+            file.write(part)
+        file.write(signed("bot", "the last").encode())
+    ran = subprocess.run([sys.executable, "-c", LARGE, str(tmp_path)], capture_output=True, text=True, check=True)
+    seconds, mib = map(float, ran.stdout.split())
+    assert path.stat().st_size > 256 * MIB
+    assert seconds < 10
+    assert mib < 32
