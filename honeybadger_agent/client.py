@@ -103,6 +103,7 @@ class _Clients:
     compact_session = Method(tools.compact_session)
     delete_session = Method(tools.delete_session)
     list_sessions = Method(tools.list_sessions)
+    stop_turn = Method(tools.stop_turn)
 
     def __init__(
         self,

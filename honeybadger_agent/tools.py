@@ -271,6 +271,11 @@ def list_sessions(limit: int | None = None, offset: int | None = None) -> Call[w
     return Call("list_sessions", payload, wire.SessionsResult)
 
 
+def stop_turn(turn: str | None = None, sender: str | None = None) -> Call[wire.StopResult]:
+    """End the answer to a message, by its id; without one the answer that is being written in this session."""
+    return Call("stop_turn", _payload(wire.StopTurn, turn=turn, sender=sender), wire.StopResult)
+
+
 def search_memory(
     query: str | None = None,
     category: str | None = None,
@@ -323,6 +328,7 @@ TOOLS: Final[Mapping[str, Callable[..., Call[Any]]]] = {
         delete_session,
         list_sessions,
         search_memory,
+        stop_turn,
     )
 }
 """Name -> function; its docstring is the description for a model, `wire.REQUEST_TYPES[name].payload` its schema."""

@@ -173,6 +173,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                         models.open,
                         is_ours=lambda group, agent: _is_ours(senders, group, agent),
                         look_into=lambda folder: door.look_into(folder),
+                        stop=lambda stop: door.lanes.stop_turn(stop),
                     ),
                 ),
                 Limits(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -214,6 +215,36 @@ class QueryHandler:
 
 
 @dataclass(frozen=True, slots=True)
+class StopAsked:
+    """Which turn is to be stopped, and who asks.
+
+    Args:
+        sender: whose turn; None: anybody's.
+        turn: its id; None: the one that runs.
+        session: then, of this session; None: of any.
+    """
+
+    group: str
+    sender: str | None
+    turn: str | None
+    session: str | None
+    by: str
+
+
+@dataclass(slots=True)
+class Stop:
+    """How a turn is ended early.
+
+    Args:
+        scope: what runs in it is cancelled, and the scope left, when somebody asks for that.
+        by: who did.
+    """
+
+    scope: AbstractContextManager[object, bool]
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnUnderWay:
     """A turn of an agent, while it runs.
 
@@ -223,6 +254,7 @@ class TurnUnderWay:
         steps: what was kept by attempts before, oldest first.
         keep: makes one more step durable, a line of JSON. Raises WorldFailed, StorageFailed.
         show: passes a line of JSON on to who waits for the answer; lost when that is impossible.
+        stop: the answer is made in its scope, so that it can be ended.
     """
 
     name: str
@@ -230,6 +262,7 @@ class TurnUnderWay:
     steps: Sequence[bytes]
     keep: Callable[[bytes], Awaitable[None]]
     show: Callable[[bytes], None]
+    stop: Stop
 
 
 @dataclass(frozen=True, slots=True)

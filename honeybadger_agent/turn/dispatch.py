@@ -18,8 +18,8 @@ from honeybadger_agent.tools import Call
 
 ResultT = TypeVar("ResultT", bound=wire.Wire)
 
-WITHHELD: Final = {"ping", "append_turn", "list_memory_entries"}
-"""Tools that are not for a model: two are for programs; the record of who said what is the front end's to write."""
+WITHHELD: Final = {"ping", "append_turn", "list_memory_entries", "stop_turn"}
+"""Tools that are not for a model: for programs, and for front ends, which write down who said what and end turns."""
 
 ALIASES: Final[Mapping[str, str]] = {"memory_search": "search_memory", "memory_get": "get_memory"}
 """Names that users of other memory servers know."""

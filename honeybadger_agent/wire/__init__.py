@@ -98,7 +98,7 @@ from honeybadger_agent.wire.sessions import (
     UpdateSession,
 )
 from honeybadger_agent.wire.table import REQUEST_TYPES, TURN_TYPES, RequestType
-from honeybadger_agent.wire.turns import AgentId, Chat, ChatResult, StreamLine, ToolRun
+from honeybadger_agent.wire.turns import AgentId, Chat, ChatResult, StopResult, StopTurn, StreamLine, ToolRun
 from honeybadger_agent.wire.working import (
     MAX_KEY_CHARACTERS,
     GetFromWorkingMemory,
@@ -206,6 +206,8 @@ __all__ = [
     "SessionState",
     "SessionTask",
     "SessionsResult",
+    "StopResult",
+    "StopTurn",
     "StreamLine",
     "Tag",
     "Tags",

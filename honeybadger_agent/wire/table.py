@@ -34,7 +34,7 @@ from honeybadger_agent.wire.sessions import (
     SessionState,
     UpdateSession,
 )
-from honeybadger_agent.wire.turns import Chat, ChatResult
+from honeybadger_agent.wire.turns import Chat, ChatResult, StopResult, StopTurn
 from honeybadger_agent.wire.working import (
     GetFromWorkingMemory,
     ListWorkingMemory,
@@ -88,6 +88,7 @@ REQUEST_TYPES: Final[Mapping[str, RequestType]] = {
         RequestType("compact_session", CompactSession, CompactResult, changes=True),
         RequestType("delete_session", DeleteSession, DeletedResult, changes=True),
         RequestType("list_sessions", ListSessions, SessionsResult, changes=False),
+        RequestType("stop_turn", StopTurn, StopResult, changes=False),
     )
 }
 """What `requests/` takes."""

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.mailbox import NAME, REQUEST_ID
 from honeybadger_agent.wire.base import OneLine, Result, Wire
 
+RequestId = Annotated[str, StringConstraints(pattern=f"^{REQUEST_ID.pattern}$")]
 AgentId = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 
 
@@ -46,7 +47,24 @@ class ChatResult(Result):
         description="What was changed in what was said because it held a credential: kind and count.",
     )
     stopped_by: str | None = Field(
-        default=None, description="The limit that ended the turn before the model was done; null: it was done."
+        default=None, description="The limit, or who, ended the turn before the model was done; null: it was done."
+    )
+
+
+class StopTurn(Wire):
+    """End a turn; what was said until then is kept as its answer."""
+
+    turn: RequestId | None = Field(
+        default=None, description="Id of the message; default: the sender's turn that runs in the session."
+    )
+    sender: AgentId | None = Field(default=None, description="Whose turn; for the operator, others stop their own.")
+
+
+class StopResult(Result):
+    turn: str = Field(description="Id of the message.")
+    state: Literal["stopped", "taken_back", "finished"] = Field(
+        description="`stopped` while it was answered: what was said is the answer; `taken_back` before that: nothing "
+        "was said; `finished`: it ended by itself meanwhile."
     )
 
 

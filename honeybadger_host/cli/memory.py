@@ -141,6 +141,23 @@ def undo(
     print(f"groups/{row.group}/{result['file']}: {did}; change {reply.seq} undoes {seq}")
 
 
+@app.command("stop-turn")
+def stop_turn(
+    call: typer.Context,
+    group: str,
+    turn: Annotated[str | None, typer.Argument(help="Id of the message; without it the answer being written.")] = None,
+    home: Home = None,
+    sender: Annotated[str | None, typer.Option(help="Whose, where several senders used the same id.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """End an agent's answer, and keep what was said; a message that still waits is refused."""
+    result = _asked(call, home_of(home), group, "stop_turn", {"turn": turn, "sender": sender})
+    if as_json:
+        print_json(result)
+    else:
+        print(f"{result['turn']}: {result['state'].replace('_', ' ')}")
+
+
 def _check_group(folder: Path, group: str) -> None:
     """See that a home has such a group. Exits when it has none."""
     from honeybadger_agent.mailbox import NAME

@@ -98,6 +98,7 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
         "compact_session": sessions.compact_session(rooms.sessions),
         "delete_session": sessions.delete_session(rooms.sessions),
         "list_sessions": sessions.list_sessions(rooms.sessions),
+        "stop_turn": turns.stop_turn(None if desk is None else desk.stop),
         **({} if desk is None else {"chat": _chat(settings, rooms, desk, screen)}),
     }
 

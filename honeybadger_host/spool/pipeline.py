@@ -221,8 +221,8 @@ class Door:
                     self.lanes.leave(letter.box.group)
                 elif letter.is_decided:
                     continue
-                elif letter.is_turn:
-                    tasks.start_soon(self._run_turn, letter, self.lanes.enter(letter.box.group))
+                elif letter.is_turn and letter.asked is not None:
+                    tasks.start_soon(self._run_turn, letter, self.lanes.enter(letter.asked))
                 else:
                     self._queries[letter.box.group] += 1
                     tasks.start_soon(self._answer, letter)

@@ -10,16 +10,18 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
 import structlog
 
-from honeybadger_agent.wire import Refusal
-from honeybadger_host.domain import Asked, ChangeHandler, TurnHandler, TurnUnderWay
+from honeybadger_agent.wire import Refusal, StopResult, dump_error
+from honeybadger_host.domain import Asked, ChangeHandler, Stop, StopAsked, TurnHandler, TurnUnderWay
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.spool.inbox import Box, turns_queue
+from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import TurnKey
@@ -28,6 +30,9 @@ log = structlog.get_logger()
 
 _LONGEST_ID = 60
 """Characters of a turn's id in the names of its tools' requests; the digest behind it tells turns apart."""
+
+_STOP_SECONDS: Final = 20.0
+"""How long the answer of a turn that was stopped may take to be written."""
 
 ResultT = TypeVar("ResultT")
 
@@ -42,6 +47,29 @@ class CutShort(Exception):
 
 class Withdrawn(Exception):
     """Its sender removed a turn before it was begun: nothing is done, and nobody waits for a reply."""
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """The turn of a group, from the moment it is taken until it is answered."""
+
+    asked: Asked
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    answering: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    stop: Stop = field(init=False)
+    left: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        self.stop = Stop(self.answering)
+
+    def is_meant(self, stop: StopAsked) -> bool:
+        """Return whether a stop is about this turn."""
+        asked = self.asked
+        return (
+            stop.sender in (None, asked.sender)
+            and stop.turn in (None, asked.request_id)
+            and (stop.turn is not None or stop.session in (None, asked.session))
+        )
 
 
 class Lanes:
@@ -61,7 +89,9 @@ class Lanes:
         self._writer_slot = writer_slot
         self._at_once = at_once
         self._attempts = attempts
-        self._running: dict[str, anyio.CancelScope] = {}
+        self._running: dict[str, _Running] = {}
+        self._taken_back: set[TurnKey] = set()
+        """Turns that are answered by `stop_turn`, and must not begin meanwhile."""
         self._is_stopping = False
         self.ended = anyio.Event()
         """Set when none is under way, after `stop`."""
@@ -88,18 +118,73 @@ class Lanes:
 
     def cancel(self) -> None:
         """End the turns under way; the next start goes on with them."""
-        for scope in list(self._running.values()):
-            scope.cancel()
+        for running in list(self._running.values()):
+            running.scope.cancel()
 
-    def enter(self, group: str) -> anyio.CancelScope:
+    def enter(self, asked: Asked) -> anyio.CancelScope:
         """Take a group's lane; `leave` gives it back, when the turn is answered."""
-        scope = self._running[group] = anyio.CancelScope()
-        return scope
+        running = self._running[asked.group] = _Running(asked)
+        return running.scope
 
     def leave(self, group: str) -> None:
-        self._running.pop(group, None)
+        if (running := self._running.pop(group, None)) is not None:
+            running.left.set()
         if self._is_stopping and not self._running:
             self.ended.set()
+
+    async def stop_turn(self, stop: StopAsked) -> StopResult:
+        """End a turn and wait until it is answered. Raises Refusal: there is no such turn, or it takes too long."""
+        running = self._running.get(stop.group)
+        if running is not None and running.is_meant(stop):
+            running.stop.by = running.stop.by or stop.by
+            running.answering.cancel()
+            with anyio.move_on_after(_STOP_SECONDS):
+                await running.left.wait()
+            if not running.left.is_set():
+                raise Refusal("unavailable", "the turn is stopped and its answer cannot be written yet; ask again")
+            state: Literal["stopped", "finished"] = "stopped" if running.answering.cancelled_caught else "finished"
+            log.info("turn.stopped", group=stop.group, id=running.asked.request_id, by=stop.by, state=state)
+            return StopResult(turn=running.asked.request_id, state=state)
+        if stop.turn is None:
+            raise Refusal("not_found", "no turn runs here that could be stopped")
+        for box in [box for box in self._spool.boxes.values() if box.group == stop.group]:
+            if stop.sender in (None, box.sender) and await self._take_back(box, stop.turn, stop.by):
+                log.info(
+                    "turn.stopped", group=box.group, sender=box.sender, id=stop.turn, by=stop.by, state="taken_back"
+                )
+                return StopResult(turn=stop.turn, state="taken_back")
+        raise Refusal(
+            "not_found",
+            f"no turn {stop.turn} waits or runs here: it was answered, taken back, or never sent",
+            field="payload.turn",
+        )
+
+    async def _take_back(self, box: Box, request: str, by: str) -> bool:
+        """Answer a turn that has not begun, so that it never does; return whether there was one."""
+        turn = TurnKey(box.group, box.sender, request)
+        self._taken_back.add(turn)
+        try:
+            return await anyio.to_thread.run_sync(self._refuse_waiting, box, request, by)
+        finally:
+            self._taken_back.discard(turn)
+
+    def _refuse_waiting(self, box: Box, request: str, by: str) -> bool:
+        name = f"{request}{SUFFIX}"
+        opened = None if box.turns is None else self._spool.open(box.turns)
+        if opened is None:
+            return False
+        try:
+            if (seen := opened.look(name)) is None:
+                return False
+            why = f"{by} asked to stop this before it began: nothing was said"
+            opened.reply(name, dump_error(request, Refusal("unavailable", why)))
+            opened.remove_stream(request)  # of an attempt before a restart
+            opened.remove(name, seen)
+        except OSError as error:
+            raise WorldFailed(f"the reply to {request} cannot be written: {error.strerror}") from error
+        finally:
+            opened.close()
+        return True
 
     async def run(self, box: Box, asked: Asked, digest: bytes, handler: TurnHandler) -> ChangeHandler[Any]:
         """Run a turn; return what decides the changes it ends with.
@@ -112,6 +197,8 @@ class Lanes:
             Withdrawn: it was taken back.
         """
         turn = TurnKey(asked.group, asked.sender, asked.request_id)
+        if turn in self._taken_back:
+            raise Withdrawn
         stream = await anyio.to_thread.run_sync(self._open_stream, box, turn.request)
         try:
             return await self._run(turn, asked, digest, handler, stream)
@@ -140,7 +227,9 @@ class Lanes:
                     stream = None
 
         try:
-            return await handler.run(asked, TurnUnderWay(_name(turn, digest), begun.attempts, begun.steps, keep, show))
+            stop = self._running[turn.group].stop
+            name = _name(turn, digest)
+            return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
         except anyio.get_cancelled_exc_class():
             await self._give_up(turn)
             raise

@@ -43,6 +43,7 @@ FOR_TURNS = {
         *("turn.thinking", "errors"),
     },
     "handlers.conversation": {"turn.thinking"},
+    "handlers.turn_output": {"models.model", "turn.thinking"},
     "agents": {"tools"},
     "models": {"models.model", "models"},
     "ops.doctor": {"models.model", "models"},

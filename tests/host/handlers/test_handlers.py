@@ -124,6 +124,13 @@ def test_every_type_of_the_protocol_has_its_handler_and_changes_only_if_it_says_
         assert isinstance(handler, ChangeHandler) == REQUEST_TYPES[name].changes
 
 
+def test_a_sender_stops_its_own_turns_only_and_none_where_no_agent_runs(room: Room) -> None:
+    for payload, code in (({}, "not_found"), ({"turn": "a1"}, "not_found"), ({"sender": "somebody"}, "forbidden")):
+        with pytest.raises(Refusal) as caught:
+            room.ask("stop_turn", **payload)
+        assert caught.value.code == code
+
+
 def test_ping_says_who_answers(room: Room) -> None:
     result = room.ask("ping")
     assert (result["protocol"], result["now"]) == (1, "2026-11-21T06:05:59.123Z")

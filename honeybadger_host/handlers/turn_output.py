@@ -1,0 +1,150 @@
+"""What a model says in a turn, made clean, and what is shown of it while it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import orjson
+
+from honeybadger_agent.models.model import Message, Model, ModelSaid, ToolAnswer, ToolCall, ToolSpec
+from honeybadger_agent.turn.thinking import Visible
+from honeybadger_agent.wire import StreamLine, ToolRun
+from honeybadger_host.domain import Asked, TurnUnderWay
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.text.neutralise import neutralise
+from honeybadger_host.text.redaction import redact
+
+_LONGEST_SUMMARY: Final = 200
+
+
+def tool_run(answer: ToolAnswer) -> ToolRun:
+    """Return what is said to people of a tool that ran."""
+    return ToolRun(name=answer.call.name[:100], ok=answer.ok, summary=redact(answer.summary)[0][:_LONGEST_SUMMARY])
+
+
+@dataclass(slots=True)
+class CleanModel:
+    """A model whose seconds are counted and in whose answers neither thinking nor a credential is left.
+
+    What it says is kept, shown and appended: it is cleaned once, before all of that, also where a person's words would
+    be refused: nobody can take a credential out of a model's answer and send it again.
+    """
+
+    model: Model
+    asked: Asked
+    screen: Screen
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    async def answer(
+        self,
+        system: str,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        on_text: Callable[[str], Awaitable[None]],
+    ) -> ModelSaid:
+        visible = Visible()
+
+        async def pass_on(piece: str) -> None:
+            if shown := visible.feed(piece):
+                await on_text(shown)
+
+        began = time.monotonic()
+        try:
+            said = await self.model.answer(system, messages, tools, pass_on)
+        finally:
+            self.seconds += time.monotonic() - began
+        if rest := visible.end():
+            await on_text(rest)
+        said = replace(said, text=Visible.of(said.text).text)
+        if self.screen.mode == "off":
+            return said
+        calls = tuple(ToolCall(call.id, call.name, self._clean(call.arguments)) for call in said.calls)
+        return replace(said, text=_redacted(said.text), calls=calls)
+
+    def _clean(self, arguments: str) -> str:
+        """Return the arguments of a call without credentials in them, still JSON if they were."""
+        try:
+            clean, changed = Screen("redact").tree(self.asked, "a tool call", orjson.loads(arguments))
+            return orjson.dumps(clean).decode() if changed else arguments
+        except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):  # no JSON, or too deep to be read
+            return redact(arguments)[0]
+
+    async def aclose(self) -> None:
+        await self.model.aclose()
+
+
+def _redacted(text: str) -> str:
+    return redact(neutralise(text).text)[0]
+
+
+@dataclass(slots=True)
+class Shown:
+    """Passes on what happens to those who look on: text a line at most behind, so that no credential slips through in
+    parts.
+
+    Args:
+        text_of_step: what was passed on of the text of `step`.
+        line_text: of the line of text that is not over.
+        sent: how much of its cleaned form was passed on.
+        answers: of the tools, in order; of one that runs that it may yet be done.
+    """
+
+    turn: TurnUnderWay
+    redacts: bool
+    step: int = 0
+    text_of_step: str = ""
+    line_text: str = ""
+    sent: str = ""
+    answers: list[ToolAnswer] = field(default_factory=list)
+
+    def line(self, line: StreamLine) -> None:
+        self.turn.show(orjson.dumps(line.model_dump(exclude_none=True), option=orjson.OPT_APPEND_NEWLINE))
+
+    async def text(self, step: int, piece: str) -> None:
+        if step != self.step:
+            self.end()
+            self.step, self.text_of_step = step, ""
+        if not self.redacts:
+            self._pass_on(piece)
+            return
+        self.line_text += piece
+        whole, newline, rest = self.line_text.rpartition("\n")
+        if newline:
+            self._pass_on_line(_redacted(whole + newline))
+            self.line_text, self.sent = rest, ""
+        words, space, _ = self.line_text.rpartition(" ")  # a word that is not over may be the beginning of a credential
+        if space:
+            self._pass_on_line(_redacted(words + space))
+
+    async def tool_began(self, step: int, call: ToolCall) -> None:
+        self.end()
+        self.answers.append(ToolAnswer(call, ok=False, content="", summary="stopped while it ran; it may yet be done"))
+        self.line(StreamLine(kind="tool_began", step=step, tool=call.name[:100]))
+
+    async def tool_ended(self, step: int, answer: ToolAnswer) -> None:
+        self.answers[-1] = answer
+        ran = tool_run(answer)
+        self.line(StreamLine(kind="tool_ended", step=step, tool=ran.name, ok=ran.ok, summary=ran.summary))
+
+    def end(self) -> None:
+        """Send what is left of a text that is over."""
+        if self.line_text:
+            self._pass_on_line(_redacted(self.line_text))
+        self.line_text, self.sent = "", ""
+
+    def _pass_on_line(self, clean: str) -> None:
+        """Send what of a cleaned text was not sent; when it changed under what was, no more of this line."""
+        if clean.startswith(self.sent) and len(clean) > len(self.sent):
+            self._pass_on(clean[len(self.sent) :])
+            self.sent = clean
+
+    def _pass_on(self, text: str) -> None:
+        self.line(StreamLine(kind="text", step=self.step, text=text))
+        self.text_of_step += text

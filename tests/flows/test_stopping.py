@@ -1,0 +1,243 @@
+"""`stop_turn`: an answer that is being written ends, what was said stays, and the group goes on."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent import Client, SyncClient
+from honeybadger_agent.errors import Forbidden, NotFound, Unavailable
+from honeybadger_agent.models.model import ModelSaid, ToolCall
+from honeybadger_agent.wire import ChatResult
+from tests.conftest import HostFactory
+from tests.endpoint import Answer, Asked, Endpoint, openai, served
+from tests.flows.test_turns import said
+from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+
+SEARCH = ToolCall("call_1", "search_memory", '{"query": "tea"}')
+BY_USER = "asked for by user"
+Aside = Callable[..., Future[Any]]
+
+
+def slow(asked: Asked) -> Answer:
+    """Say three words and then nothing, search first where that is asked, or answer at once."""
+    last = str(asked.body["messages"][-1])
+    if "slowly" in last:
+        return openai(ModelSaid("One two three "), then="hang")
+    if "silently" in last:
+        return Answer(then="hang")
+    if "search" in last:
+        return openai(ModelSaid("I look.", (SEARCH,), 900, 20))
+    if "tool" in last:  # what the search gave
+        return openai(ModelSaid("One two "), then="hang")
+    return openai(ModelSaid("Quickly."))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with served(slow) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def settings(endpoint: Endpoint) -> dict[str, object]:
+    return {"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}
+
+
+@pytest.fixture
+def host(make_host: HostFactory, settings: dict[str, object]) -> HostProcess:
+    return make_host(settings).start()
+
+
+@pytest.fixture
+def client(home: Path) -> SyncClient:
+    return SyncClient(home, "main", "user", timeout_seconds=20)
+
+
+@pytest.fixture
+def aside() -> Iterator[Aside]:
+    """Run something beside the test."""
+    with ThreadPoolExecutor(4) as threads:
+        yield threads.submit
+
+
+def ask(client: SyncClient, aside: Aside, content: str, turn: str, shows: str) -> Future[ChatResult]:
+    """Say something and wait until the answer shows some words."""
+    seen, is_shown = [""], threading.Event()
+
+    def look(line: Any) -> None:
+        seen[0] += f" {line.kind} {line.text or ''}"
+        if shows in seen[0]:
+            is_shown.set()
+
+    answer = aside(client.chat, content, request_id=turn, on_line=look)
+    assert is_shown.wait(20), seen
+    return answer
+
+
+def test_a_stop_ends_the_models_call_keeps_what_was_said_and_frees_the_group(
+    host: HostProcess, home: Path, client: SyncClient, endpoint: Endpoint, aside: Aside
+) -> None:
+    answer = ask(client, aside, "slowly", "a1", "two")
+    began = time.monotonic()
+    stop = client.stop_turn("a1")
+    assert (stop.turn, stop.state) == ("a1", "stopped")
+    assert endpoint.gone.wait(1)  # the connection to the model is closed
+    assert time.monotonic() - began < 1.5  # one second, and the noise of a busy machine
+    result = answer.result()
+    assert result.content.startswith("One two")
+    assert result.content.endswith(f"\n\n(Stopped here: {BY_USER}.)")
+    assert result.stopped_by == BY_USER
+    stranger = RawSender(home, sender="user")
+    assert [text for _, _, text in said(stranger)] == ["slowly", result.content]
+    assert client.chat("hello").content == "Quickly."
+    assert "One two" in client.get_history().text
+    stranger.wait_until_taken("a1", box="turns")
+    assert os.listdir(stranger.replies) == []
+    (turn, _) = host.events("turn.ran")
+    assert turn["stopped_by"] == BY_USER
+    assert [line["state"] for line in host.events("turn.stopped")] == ["stopped"]
+
+
+def test_what_tools_did_is_told_and_a_stop_before_the_first_word_says_so(
+    host: HostProcess, home: Path, client: SyncClient, aside: Aside
+) -> None:
+    answer = ask(client, aside, "search", "a1", "tool_ended  text One")
+    assert client.stop_turn().state == "stopped"  # the turn that runs in the session
+    result = answer.result()
+    assert result.content.startswith("I look.\n\nOne")
+    assert [(run.name, run.ok) for run in result.tools] == [("search_memory", True)]
+    assert (result.steps, result.input_tokens) == (2, 900)
+    answer = ask(client, aside, "silently", "a2", "began")
+    assert client.stop_turn("a2").state == "stopped"
+    assert answer.result().content == f"(Stopped before the first word: {BY_USER}.)"
+    assert [role for role, _, _ in said(RawSender(home))] == ["user", "assistant"] * 2
+
+
+def test_a_turn_that_waits_is_taken_back_with_one_reply_and_never_begins(
+    host: HostProcess, home: Path, client: SyncClient, aside: Aside
+) -> None:
+    first = ask(client, aside, "slowly", "a1", "two")
+    second = aside(client.chat, "hello", request_id="a2")
+    wait_for(client.mailbox.path("turns", "a2").exists)
+    assert client.stop_turn("a2").state == "taken_back"
+    with pytest.raises(Unavailable, match="before it began: nothing was said"):
+        second.result()
+    assert not first.done()
+    with pytest.raises(NotFound, match="taken back"):
+        client.stop_turn("a2")
+    assert client.stop_turn("a1").state == "stopped"
+    first.result()
+    assert client.chat("hello", request_id="a2").content == "Quickly."  # its id may be used again
+    assert [text for role, _, text in said(RawSender(home)) if role == "user"] == ["slowly", "hello"]
+
+
+def test_a_turn_that_is_over_or_never_was_cannot_be_stopped_and_two_stops_end_it_once(
+    host: HostProcess, client: SyncClient, aside: Aside
+) -> None:
+    client.chat("hello", request_id="a1")
+    for turn in ("a1", "nothing"):
+        with pytest.raises(NotFound, match="it was answered, taken back, or never sent"):
+            client.stop_turn(turn)
+    with pytest.raises(NotFound, match="no turn runs"):
+        client.stop_turn()
+    answer = ask(client, aside, "slowly", "a2", "two")
+    stops = [aside(client.stop_turn, "a2") for _ in range(2)]
+    assert "stopped" in [stop.result().state for stop in stops if stop.exception() is None]
+    assert answer.result().content.count("(Stopped here") == 1
+    with pytest.raises(NotFound):
+        client.stop_turn("a2")
+
+
+async def test_nobody_stops_the_turn_of_another_but_the_operator(
+    host: HostProcess, home: Path, client: SyncClient, aside: Aside
+) -> None:
+    answer = ask(client, aside, "slowly", "a1", "two")
+    stranger = Client(home, "main", "stranger", timeout_seconds=20)
+    with pytest.raises(NotFound):
+        await stranger.stop_turn("a1")
+    with pytest.raises(NotFound):
+        await stranger.stop_turn()
+    with pytest.raises(Forbidden):
+        await stranger.stop_turn("a1", sender="user")
+    elsewhere = SyncClient(home, "main", "user", session="elsewhere", timeout_seconds=20)
+    with pytest.raises(NotFound):
+        elsewhere.stop_turn()
+    assert not answer.done()
+    stopped = run_cli("stop-turn", "main", home=home)
+    assert (stopped.returncode, stopped.stdout) == (0, "a1: stopped\n")
+    assert answer.result().stopped_by == "asked for by operator"
+    nothing = run_cli("stop-turn", "main", "a1", home=home)
+    assert nothing.returncode == 9
+    assert "no turn a1 waits or runs" in nothing.stderr
+
+
+# ------------------------------------------------------------------------------------------------------- end of a host
+
+DYING = """
+import functools, os, signal
+from honeybadger_host import daemon
+home = os.environ["HOME_OF_TEST"]
+def passed(point):
+    if os.path.exists(f"{home}/die-{point}"):
+        os.kill(os.getpid(), signal.SIGKILL)
+daemon.run = functools.partial(daemon.run, passed=passed)
+"""
+
+
+@pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied", "unlinked"])
+def test_a_kill_while_a_turn_is_stopped_leaves_one_answer_and_one_pair_of_turns(
+    make_host: HostFactory, settings: dict[str, object], home: Path, point: str
+) -> None:
+    host = make_host(settings, env={"HOME_OF_TEST": str(home)}, launcher=patched(DYING)).start()
+    sender = RawSender(home).make()
+    sender.say("a1", "slowly")
+    wait_for(lambda: "two" in _streamed(sender), what="the answer begins")
+    (home / f"die-{point}").touch()
+    sender.drop("s1", request("s1", "stop_turn", payload={"turn": "a1"}))
+    assert host.wait() == -9
+    (home / f"die-{point}").unlink()
+    host.start()
+    reply, stop = sender.reply("a1"), sender.reply("s1")
+    sender.wait_until_taken("a1", box="turns")
+    sender.wait_until_taken("s1")
+    assert "Stopped" in reply["result"]["content"] if reply["ok"] else reply["error"]["code"] == "unavailable"
+    assert stop["result"]["state"] in ("stopped", "taken_back") if stop["ok"] else stop["error"]["code"] == "not_found"
+    assert len(said(sender)) == (2 if reply["ok"] else 0)
+    assert sender.chat("a2", "hello")["ok"]
+    assert sorted(os.listdir(sender.replies)) == ["a1.json", "a2.json", "s1.json"]
+
+
+def _streamed(sender: RawSender) -> str:
+    try:
+        lines = (sender.replies / "a1.stream").read_bytes().splitlines()
+    except FileNotFoundError:
+        return ""
+    return "".join(orjson.loads(line).get("text") or "" for line in lines)
+
+
+def test_a_stop_that_waits_for_its_host_ends_a_turn_that_was_begun_before(
+    make_host: HostFactory, settings: dict[str, object], home: Path
+) -> None:
+    host = make_host(settings).start()
+    sender = RawSender(home).make()
+    sender.say("a1", "slowly")
+    wait_for(lambda: "two" in _streamed(sender), what="the answer begins")
+    host.kill()
+    sender.drop("s1", request("s1", "stop_turn", payload={"turn": "a1"}))
+    host.start()
+    assert sender.reply("s1")["ok"]
+    reply = sender.reply("a1")
+    if reply["ok"]:
+        assert "Stopped" in reply["result"]["content"]
+    else:
+        assert_refused(reply, "unavailable", says="nothing was said")
+    assert sender.chat("a2", "hello")["ok"]
