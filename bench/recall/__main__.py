@@ -48,6 +48,9 @@ def main() -> int:
             print(f"{path.name}: {line}", file=sys.stderr)
         conversations = [Conversation(each.name, each.turns, each.questions, asker) for each in loaded.conversations]
         report(path.name, conversations, arguments.only, more, is_learning=arguments.learn)
+        english = [talk for talk in synthetic.written() if talk.name in ("english-assistant", "english-diary")]
+        talks = [synthetic.among(talk, conversations) for talk in english]
+        report(f"our two larger sets among the turns of {path.name}", talks, arguments.only, more, is_learning=False)
     if not arguments.locomo:
         report("the project's own small set", synthetic.conversations(), arguments.only, more, is_learning=False)
         report("the project's own sets", synthetic.written(), arguments.only, more, is_learning=arguments.learn)

@@ -128,7 +128,8 @@ def _conversation(sample: Mapping[str, Any], number: int, left: _Left) -> Conver
             if not text:
                 left.out("turns have no text", turn.get("dia_id", f"session_{session}, {offset + 1}"))
             place_of[_plain(str(turn.get("dia_id", f"D{session}:{offset + 1}")))] = len(turns)
-            turns.append(Turn(f"session_{session}", author, text, at + offset))
+            said_at = _moment(_first(turn, _DATE))
+            turns.append(Turn(f"session_{session}", author, text, at + offset if math.isnan(said_at) else said_at))
     questions = list(_questions(sample, place_of, left))
     return Conversation(str(sample.get("sample_id", number)), tuple(turns), tuple(questions))
 

@@ -5,16 +5,17 @@ people on a software project; the first two kinds again in Chinese. Every fact i
 turns that use the same words. Small enough for the tests, where it guards against changes that help one kind and hurt
 another.
 
-`written` are nine more in `sets/`, in LoCoMo's format and written as people write, before the ranking was looked at: a
-German family of four, friends in French, Russian, Arabic, Japanese and Korean, a Spanish user and a wordy assistant, a
-Chinese team with long messages, English operations with identifiers and error messages.
+`written` are eleven more in `sets/`, in LoCoMo's format and written before the ranking was looked at: a German family
+of four, friends in French, Russian, Arabic, Japanese and Korean, a Spanish user and a wordy assistant, a Chinese team
+with long messages, English operations with identifiers and error messages, an English user who tells an assistant much
+and ends with a question, and a diary of unrelated facts, minutes to days apart.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -49,6 +50,20 @@ def conversations() -> list[Conversation]:
 def written() -> list[Conversation]:
     """Return the sets in `sets/`."""
     return [conversation for path in sorted(SETS.glob("*.json")) for conversation in locomo.load(path)]
+
+
+def among(talk: Conversation, others: Sequence[Conversation]) -> Conversation:
+    """Return a conversation in a group where others talked as well: how it is found in a long history."""
+    before = [replace(turn, session=f"{each.name}, {turn.session}") for each in others for turn in each.turns]
+    questions = tuple(
+        replace(
+            question,
+            evidence=tuple(place + len(before) for place in question.evidence),
+            now=talk.now(question).timestamp(),
+        )
+        for question in talk.questions
+    )
+    return replace(talk, turns=(*before, *talk.turns), questions=questions)
 
 
 def vocabulary(size: int) -> list[str]:
