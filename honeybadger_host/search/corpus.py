@@ -34,6 +34,10 @@ AROUND_WORDS: Final = 50
 """Words on each side of a turn that count as the text around it; a fixed number of turns hurts where turns are long."""
 AROUND_TURNS: Final = 4
 """At most this many turns on each side; the nearest one always counts, however long it is."""
+LONG_TURN: Final = 80
+"""A turn of more words stands for itself: what is said around it does not count for it, nor past it."""
+SITTING_SECONDS: Final = 3600.0
+"""What was said after a longer pause has nothing to do with what was said before it."""
 TF_BITS: Final = 6
 TF_MASK: Final = (1 << TF_BITS) - 1
 """A posting is `row << TF_BITS | frequency`; a frequency of 63 stands for more."""
@@ -457,17 +461,24 @@ class Corpus:
         self._later_rows.append(row)
         self.around_lengths.append(length)
         self.around_total += length
-        between = 0.0
+        between, later = 0.0, row
         for other in rows[-2 : -2 - AROUND_TURNS : -1]:
-            if between >= AROUND_WORDS:
-                break
             there, words = self.place_of[other], self.lengths[other]
-            self.sources.extend((place, there))
-            self.targets.extend((there, place))
-            self.around_lengths[place] += words
-            self.around_lengths[there] += length
-            self.around_total += length + words
-            between += words
+            if between >= AROUND_WORDS or abs(self.at[later] - self.at[other]) > SITTING_SECONDS:
+                break
+            if length <= LONG_TURN:
+                self._put_near(there, place, words)
+            if words > LONG_TURN:
+                break
+            self._put_near(place, there, length)
+            between, later = between + words, other
+
+    def _put_near(self, source: int, target: int, words: float) -> None:
+        """Count the words of one place for another one."""
+        self.sources.append(source)
+        self.targets.append(target)
+        self.around_lengths[target] += words
+        self.around_total += words
 
     def _rows_of(self, session: str) -> array[int]:
         number = self.sessions.number(session)
@@ -478,28 +489,34 @@ class Corpus:
 
     def _laid_out(self) -> Layout:
         """Put all living turns in order and measure what stands around each."""
-        counts = [len(rows) for rows in self._session_rows]
         rows: Ints = np.concatenate([np.zeros(0, np.int32), *(view(each, np.int32) for each in self._session_rows)])
-        end: npt.NDArray[np.int64] = np.repeat(np.cumsum(np.array(counts, np.int64)), counts)
-        start = end - np.repeat(np.array(counts, np.int64), counts)
+        sessions = view(self.session_of, np.int32)[rows]
+        pauses = np.abs(np.diff(view(self.at, np.float64)[rows])) > SITTING_SECONDS
+        begins = np.concatenate(([True], pauses | (np.diff(sessions) != 0)))[: len(rows)]  # of a sitting
+        first_of, sitting = np.flatnonzero(begins), np.cumsum(begins) - 1
+        start, end = first_of[sitting], np.append(first_of[1:], len(rows))[sitting]
         words = view(self.lengths, np.float32)[rows].astype(np.float64)
         before = np.concatenate(([0.0], np.cumsum(words)))  # words before every place
-        places = np.arange(len(rows))
+        many, short = len(rows), words <= LONG_TURN
+        places = np.arange(many)
         first, behind = places.copy(), places + 1
         for step in range(1, AROUND_TURNS + 1):
             back, ahead = places - step, places + step
             between_back = before[places] - before[np.maximum(back + 1, 0)]
             between_ahead = before[np.minimum(ahead, len(rows))] - before[places + 1]
-            first[(back >= start) & (between_back < AROUND_WORDS)] -= 1
-            behind[(ahead < end) & (between_ahead < AROUND_WORDS)] += 1
-        around = before[behind] - before[first]
+            first[
+                (back >= start) & (between_back < AROUND_WORDS) & (first == back + 1) & short[np.maximum(back, 0)]
+            ] -= 1
+            behind[
+                (ahead < end) & (between_ahead < AROUND_WORDS) & (behind == ahead) & short[np.minimum(ahead, many - 1)]
+            ] += 1
+        around = np.cumsum(np.bincount(first, words, many + 1) - np.bincount(behind, words, many + 1))[:-1]
         place_of = np.full(self.size, -1, np.int32)
         place_of[rows] = places
         self.place_of = array("i", place_of.tobytes())
         self.around_lengths = array("f", around.astype(np.float32).tobytes())
         self.around_total = float(around.sum())
         self.sources, self.targets, self._later_rows = array("i"), array("i"), array("i")
-        sessions = view(self.session_of, np.int32)[rows]
         return Layout(rows.copy(), sessions, first.astype(np.int32), behind.astype(np.int32))
 
 

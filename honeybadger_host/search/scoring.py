@@ -75,8 +75,6 @@ ALONE: Final = 3.0
 """Spreads by which a document stands out that is found by its vector alone."""
 SUBJECT: Final = 0.5
 """Rarity of a word that may name what a group is about, however many documents have it: 1 is that of one document."""
-SESSION_K1: Final = 1.2
-SESSION_B: Final = 0.75
 _DAY: Final = 86_400.0
 _MOST_GUESSED: Final = 64
 """Unknown words of a question that are looked at for a slip, 0.3 ms each: a page that is pasted has thousands."""
@@ -89,8 +87,7 @@ class Parameters:
     """How a corpus is ranked; the same for every kind of conversation.
 
     Args:
-        k1, b: BM25 of a document's own text.
-        around_k1, around_b: BM25 of a turn with the text around it.
+        k1, b: of BM25, for a document, the text around a turn and its session.
         weights: see `WEIGHTS`.
         gate: a signal that is not text counts in full from this share of the best text score on.
         grace_days: a turn this long after a date may still tell of it.
@@ -99,8 +96,6 @@ class Parameters:
 
     k1: float = 0.9
     b: float = 0.4
-    around_k1: float = 1.2
-    around_b: float = 0.75
     weights: Mapping[Signal, float] = field(default_factory=lambda: WEIGHTS)
     gate: float = 0.3
     grace_days: float = 7.0
@@ -395,16 +390,12 @@ class Scoring:
         and a turn that say the same are on one scale.
         """
         corpus, parameters, layout = self._corpus, self._parameters, self._layout
-        around_norm = _norm(
-            view(corpus.around_lengths, np.float32),
-            corpus.around_total / max(1, corpus.turns),
-            parameters.around_k1,
-            parameters.around_b,
-        )
-        around_lift, session_lift = parameters.around_k1 + 1, SESSION_K1 + 1
+        k1, b = parameters.k1, parameters.b
+        around_lengths = view(corpus.around_lengths, np.float32)
+        around_norm = _norm(around_lengths, corpus.around_total / max(1, corpus.turns), k1, b)
         session_lengths = view(corpus.session_lengths, np.float32)
         living = int(np.count_nonzero(session_lengths))
-        session_norm = _norm(session_lengths, float(session_lengths.sum()) / max(1, living), SESSION_K1, SESSION_B)
+        session_norm = _norm(session_lengths, float(session_lengths.sum()) / max(1, living), k1, b)
         session_of = view(corpus.session_of, np.int32)
         for asked in self._asked:
             self._own[asked.rows] += self._points(asked, asked.rows, asked.counts)
@@ -417,10 +408,10 @@ class Scoring:
                 turns, counts, places = turns[is_turn], counts[is_turn], places[is_turn]
             where, said = self._said_around(places, counts, layout)
             said /= said + around_norm[where]
-            self._around[where] += said * np.float32(asked.idf * around_lift)
+            self._around[where] += said * np.float32(asked.idf * (k1 + 1))
             in_session = np.bincount(session_of[turns], counts, living and len(session_lengths)).astype(np.float32)
             idf = asked.term.weight * _idf(living, int(np.count_nonzero(in_session)))
-            self._session += in_session / (in_session + session_norm) * np.float32(idf * session_lift)
+            self._session += in_session / (in_session + session_norm) * np.float32(idf * (k1 + 1))
 
     def _said_around(self, places: _Rows, counts: Floats, layout: Layout) -> tuple[_Rows | slice, Floats]:
         """Return places, some of them more than once, and how often a term stands in the turn there and around it.

@@ -32,11 +32,13 @@ from honeybadger_host.search.language.lexicon import (
 )
 from honeybadger_host.search.language.stopwords import AMBIGUOUS, CJK_STOP, SCRIPTS, STOP
 
-ANALYZER_VERSION: Final = 3
+ANALYZER_VERSION: Final = 4
 """Raised whenever the terms of any text change: an index of another version is built anew."""
 
 QUESTION_MARK: Final = "?"
-"""The term of a text that ends with a question."""
+"""The term of a short text that ends with a question: a long one tells something before it asks."""
+_LONGEST_QUESTION: Final = 30
+"""Words."""
 
 _CJK: Final = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af\U00020000-\U0003134f\u3005"
@@ -153,7 +155,7 @@ def document_terms(text: str) -> list[str]:
             terms.extend(_pairs(token))
         else:
             terms.extend(_word_terms(token, language))
-    if _QUESTION_END.search(text):
+    if _QUESTION_END.search(text) and length_in_words(terms) <= _LONGEST_QUESTION:
         terms.append(QUESTION_MARK)
     return terms
 
@@ -175,7 +177,7 @@ def _ascii_terms(text: str) -> list[str]:
             terms = [term for chunk in chunks for term in _chunk_terms(chunk, language)]
     if language != "english":
         terms = [term for chunk in chunks for term in _chunk_terms(chunk, language)]
-    if "?" in text and _QUESTION_END.search(text):
+    if "?" in text and len(terms) <= _LONGEST_QUESTION and _QUESTION_END.search(text):
         terms.append(QUESTION_MARK)
     return terms
 

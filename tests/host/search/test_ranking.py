@@ -100,6 +100,31 @@ def test_when_and_how_many_prefer_what_says_so() -> None:
     assert found(corpus, "How many were in the race?")[0] == 3
 
 
+def test_a_message_that_tells_something_and_ends_in_a_question_can_be_an_answer() -> None:
+    told = "My sister Ruth has bought a boat and I am to sail it home from Cork in May with two friends who have never "
+    told += "sailed before, one of them gets seasick on a swing. Can you help me with a plan for it?"
+    corpus = corpus_of(turn(1, told), turn(2, "Who has bought a boat?", session="t"))
+    hits = search(corpus, "boat", now=NOW, limit=2)
+    assert {hit.number: "statement" in hit.parts for hit in hits} == {1: True, 2: False}
+
+
+def test_what_was_said_in_another_sitting_is_not_around_a_turn() -> None:
+    for is_loaded in (False, True):
+        corpus = Corpus()
+        said = [
+            turn(1, "The boat is called Ruth", when="2026-06-01T10:00"),
+            turn(2, "I like it", when="2026-06-01T10:40"),
+            turn(3, "The weather is bad", when="2026-06-01T12:00"),
+        ]
+        if is_loaded:
+            said += [turn(number, "ballast", when="2025-06-01", session="b") for number in range(9, 1009)]
+        corpus.add(said)
+        around = {hit.number: hit.parts.get("around", 0.0) for hit in search(corpus, "boat", now=NOW, limit=9)}
+        assert around[1] > 0
+        assert around[2] > 0
+        assert around[3] == 0
+
+
 def test_filters_apply_before_the_ranking() -> None:
     corpus = corpus_of(
         entry(1, "tea", "food/drink", ("hot",)),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from honeybadger_host.search import corpus as corpus_module
 from honeybadger_host.search import scoring as scoring_module
-from honeybadger_host.search.corpus import AROUND_TURNS, AROUND_WORDS, Corpus
+from honeybadger_host.search.corpus import AROUND_TURNS, AROUND_WORDS, SITTING_SECONDS, Corpus
 from honeybadger_host.search.documents import Document
 from honeybadger_host.search.language.analyzer import (
     QUESTION_MARK,
@@ -24,7 +24,7 @@ from honeybadger_host.search.language.analyzer import (
 )
 from honeybadger_host.search.language.spelling import guesses
 from honeybadger_host.search.ranking import search
-from honeybadger_host.search.scoring import SESSION_B, SESSION_K1, WEIGHTS, Parameters
+from honeybadger_host.search.scoring import WEIGHTS, Parameters
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WORDS = ("tea", "ship", "stone", "river", "harbour", "green", "yesterday", "40", "ada", "bob", "night?")
@@ -41,19 +41,23 @@ QUESTIONS = (
 )
 
 
-def around(turns: Sequence[Document], place: int) -> list[Document]:
+def around(turns: Sequence[Document], place: int, long: int) -> list[Document]:
     """Return a turn and what stands around it in its session, by walking away from it."""
     near = [turns[place]]
-    for step in (-1, 1):
+    for step in (-1, 1) if turns[place].length <= long else ():
         between, other = 0, place + step
         while 0 <= other < len(turns) and abs(other - place) <= AROUND_TURNS and between < AROUND_WORDS:
+            if abs(turns[other].at - turns[other - step].at) > SITTING_SECONDS:
+                break
             near.append(turns[other])
             between += turns[other].length
+            if turns[other].length > long:
+                break
             other += step
     return near
 
 
-def plain(documents: Sequence[Document], query: Query) -> dict[int, float]:
+def plain(documents: Sequence[Document], query: Query, long: int) -> dict[int, float]:
     """Return the score of every document above zero, computed one by one; dates are left to another test."""
     count = len(documents)
     p = Parameters()
@@ -68,7 +72,7 @@ def plain(documents: Sequence[Document], query: Query) -> dict[int, float]:
     for each in sorted(documents, key=lambda document: document.number):
         if each.kind == "turn":
             sessions.setdefault(each.session, []).append(each)
-    near = {turn.number: around(turns, place) for turns in sessions.values() for place, turn in enumerate(turns)}
+    near = {turn.number: around(turns, place, long) for turns in sessions.values() for place, turn in enumerate(turns)}
     around_average = sum(sum(turn.length for turn in turns) for turns in near.values()) / max(1, len(near))
     session_average = sum(turn.length for turns in sessions.values() for turn in turns) / max(1, len(sessions))
     averages = {
@@ -112,13 +116,13 @@ def plain(documents: Sequence[Document], query: Query) -> dict[int, float]:
                 neighbours = near[each.number]
                 length = sum(turn.length for turn in neighbours)
                 said = sum(tf(turn) for turn in neighbours)
-                stretch = rare * bm25(said, length, around_average, p.around_k1, p.around_b)
+                stretch = rare * bm25(said, length, around_average, p.k1, p.b)
                 turns = sessions[each.session]
                 words = sum(turn.length for turn in turns)
                 session = (
                     term.weight
                     * idf(len(sessions), having)
-                    * bm25(sum(map(tf, turns)), words, session_average, SESSION_K1, SESSION_B)
+                    * bm25(sum(map(tf, turns)), words, session_average, p.k1, p.b)
                 )
             else:
                 stretch = session = own
@@ -157,7 +161,7 @@ def groups(draw: st.DrawFn) -> list[Document]:
                 session=draw(st.sampled_from("st")) if kind == "turn" else "",
                 author=draw(st.sampled_from(["ada", "bob"])) if kind == "turn" else "",
                 role=draw(st.sampled_from(["user", "assistant"])) if kind == "turn" else "",
-                at=float(number // 3),
+                at=float(number // 3) * 4000 if number % 2 else math.nan,
             )
         )
     return documents
@@ -171,19 +175,21 @@ def groups(draw: st.DrawFn) -> list[Document]:
     st.integers(0, 30),
     st.booleans(),
     st.sampled_from([0, 3, 99]),
+    st.sampled_from([15, 80]),
 )
 def test_the_best_are_those_of_scoring_every_document(
-    documents: list[Document], question: str, limit: int, late: int, is_loaded: bool, sparse: int
+    documents: list[Document], question: str, limit: int, late: int, is_loaded: bool, sparse: int, long: int
 ) -> None:
     corpus = Corpus()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus_module, "_BULK", 0 if is_loaded else 1000)
+        patch.setattr(corpus_module, "LONG_TURN", long)
         patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
         patch.setattr(scoring_module, "_SURE", 3 if is_loaded else 128)
         corpus.add(documents[:late])
         search(corpus, question, now=NOW, limit=1)  # what comes later is not in the layout
         corpus.add(documents[late:])
-        scores = plain(documents, analyse_query(question))
+        scores = plain(documents, analyse_query(question), long)
         hits = search(corpus, question, now=NOW, limit=limit)
     assert len(hits) == min(limit, len(scores))
     assert [hit.score for hit in hits] == pytest.approx(sorted(scores.values(), reverse=True)[:limit], rel=1e-4)
