@@ -73,25 +73,9 @@ class Daemon:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def resident_mib(self) -> float:
-        """Return what it takes, and the processes that it started; pages they share count for each."""
-        return sum(map(_resident_mib, (self.process.pid, *self.children())))
-
-    def children(self) -> list[int]:
-        """Return the processes that it started."""
-        found = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [int(number) for path in found for number in _read(path).split()]
-
-
-def _resident_mib(number: int) -> float:
-    fields = _read(Path(f"/proc/{number}/statm")).split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20 if fields else 0.0
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""  # it ended meanwhile
+        """Return what it takes."""
+        fields = Path(f"/proc/{self.process.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 @contextmanager

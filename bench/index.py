@@ -86,9 +86,6 @@ def _bench(base: Path, count: int) -> list[Figure]:
     with new_home(base) as home:
         make_entries(home, words, count)
         goal = 10.0 if count == 100_000 else None
-        with running(home, (*_SETTINGS, "recall.reading_process=false")) as daemon:
-            figures += _indexed(daemon, f"{count:,} entries, without a process that reads", count, None)
-        (home / INDEX_FILE).unlink()
         with running(home, _SETTINGS) as daemon:
             figures += _indexed(daemon, f"{count:,} entries", count, goal)
         make_turns(home, words, count)
@@ -118,11 +115,10 @@ def _indexed(daemon: Daemon, name: str, documents: int, goal_seconds: float | No
     while _asked(other) > _UNWATCHED_MS:
         pass  # until its box is watched the sweep finds it, every 250 ms
     pings: list[float] = []
-    memory, processes = 0.0, 1
+    memory = 0.0
     while _waiting(home) != 0 or _documents(home) < documents:
         pings.append(_asked(other))
         memory = max(memory, daemon.resident_mib())
-        processes = max(processes, 1 + len(daemon.children()))
         if time.perf_counter() - began > 300:
             raise TimeoutError("the index was not made within 300 s")
         time.sleep(0.02)
@@ -136,7 +132,7 @@ def _indexed(daemon: Daemon, name: str, documents: int, goal_seconds: float | No
         ),
         Figure("- a ping meanwhile, p50, p99", f"{statistics.median(pings):.1f}, {percentile(pings, 0.99):.1f} ms"),
         Figure(
-            f"- memory meanwhile, of {processes} process{'es' if processes > 1 else ''}",
+            "- memory meanwhile",
             f"{memory:.0f} MiB",
             goal="300 MiB",
             is_met=memory < 300,

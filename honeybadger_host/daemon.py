@@ -40,7 +40,6 @@ from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.maintenance import keep_house
 from honeybadger_host.ops.status import report
 from honeybadger_host.search.index import INDEX_FILE, Index
-from honeybadger_host.search.reading_process import ReadingProcess
 from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
 from honeybadger_host.spool.dead_letters import DeadRoom
@@ -103,7 +102,6 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 home / INDEX_FILE,
                 max_memory_bytes=settings.recall.max_memory_bytes,
                 embedder=embedder_of(settings),
-                process=ReadingProcess(home) if settings.recall.reading_process else None,
             )
 
             def changed(file: str) -> None:

@@ -32,6 +32,11 @@ _NOT_SETTINGS: Final = (
 )
 """Variables of the clients, the home folder itself, and keys, that share the prefix."""
 
+REMOVED: Final = {
+    "recall.reading_process": "the host itself reads the files that wait for the index",
+}
+"""Settings of earlier versions, and what is so without them."""
+
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -225,11 +230,6 @@ class Recall(_Section):
         description="Bytes of search structures kept in memory, over all groups, about 230 for each document; a larger "
         "group is loaded when it is searched (25 us a document) and leaves memory when nobody searched it for "
         "compare_seconds.",
-    )
-    reading_process: bool = Field(
-        True,
-        description="true: thousands of files that wait for the index are read by a process of their own, so that "
-        "requests do not wait for it; false: by the host itself.",
     )
 
 
@@ -537,6 +537,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _unknown(name: str, where: str, known: Sequence[str] | None = None, *, environment: bool = False) -> SettingsError:
+    if name in REMOVED:
+        return SettingsError(f"{where}: {name} is not a setting any more, take it away: {REMOVED[name]}")
     near = difflib.get_close_matches(name, known or _names(), n=1, cutoff=0.4)
     shown = near[0] if near else ""
     if environment and shown:

@@ -22,7 +22,6 @@ import structlog
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
-from honeybadger_host.search.numbering import Glossary
 from honeybadger_host.storage.files import FILE_MODE
 
 log = structlog.get_logger()
@@ -97,8 +96,6 @@ class IndexFile:
         """The last number given, by table and group."""
         self._terms: dict[str, int] = {}
         self._last_term: int | None = None
-        self._epoch = 0
-        """Raised whenever numbers of terms may not stand any more."""
         self.rebuilds = 0
         self.generation = 0
         """Raised whenever it was made anew: what was read from it before stands nowhere."""
@@ -207,18 +204,6 @@ class IndexFile:
             packed.append(numbers.tobytes())
         return packed
 
-    def renumbered(self, db: sqlite3.Connection, glossary: Glossary, texts: Sequence[bytes]) -> list[bytes]:
-        """Return what `packed` would of the terms that have these numbers in `glossary`; in a transaction."""
-        if len(self._terms) > _REMEMBERED_TERMS:
-            self._terms = {}
-        if glossary.epoch != self._epoch:
-            glossary.epoch, glossary.numbers = self._epoch, []
-        if new := glossary.words[len(glossary.numbers) :]:
-            self._note_terms(db, [new])
-            glossary.numbers += map(self._terms.__getitem__, new)
-        number_of = glossary.numbers.__getitem__
-        return [array("I", map(number_of, memoryview(text).cast("I"))).tobytes() for text in texts]
-
     def _note_terms(self, db: sqlite3.Connection, texts: Iterable[Sequence[str]]) -> None:
         """Look up the numbers of all terms of some texts; give one to those that have none."""
         new = list(set(chain.from_iterable(texts)).difference(self._terms))
@@ -239,7 +224,6 @@ class IndexFile:
     def _forget_terms(self) -> None:
         self._terms = {}
         self._last_term = None
-        self._epoch += 1
 
     def _look_up_groups(self) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -24,18 +24,11 @@ _EMBEDDED_AT_ONCE: Final = 32
 
 
 class IndexVectors:
-    """Vectors by one embedder. Any thread.
+    """Vectors by one embedder. Any thread."""
 
-    Args:
-        tell: is given a group and (number, vector) of what has been embedded in it.
-    """
-
-    def __init__(
-        self, db: IndexFile, embedder: Embedder, tell: Callable[[str, Sequence[tuple[int, bytes]]], None]
-    ) -> None:
+    def __init__(self, db: IndexFile, embedder: Embedder) -> None:
         self._db = db
         self._embedder = embedder
-        self._tell = tell
         self._has_failed = False
         self._without: dict[int, None] = {}
         """Numbers of documents that have none yet."""
@@ -68,10 +61,14 @@ class IndexVectors:
         """Documents that have no vector yet."""
         return len(self._without)
 
-    def embed(self) -> bool:
-        """Embed a few of the texts that have no vector yet; return whether it is worth to go on. Raises WorldFailed."""
+    def embed(self) -> Mapping[str, Sequence[tuple[int, bytes]]] | None:
+        """Embed a few of the texts that have no vector yet; return group -> number and vector of each that has one now.
+
+        None: it is not worth to go on. Raises WorldFailed.
+        """
         if not self._without:
-            return False
+            return None
+        kept: Mapping[str, Sequence[tuple[int, bytes]]] = {}
         numbers = list(itertools.islice(reversed(self._without), _EMBEDDED_AT_ONCE))  # the newest are asked for most
         query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
         rows = self._db.rows_in(query, numbers)
@@ -81,14 +78,14 @@ class IndexVectors:
                 vectors = self._embedder.embed_documents([embedded for _, embedded in texts.values()])
             except WorldFailed as error:
                 self._note(error)
-                return False
+                return None
             self._note(None)
             blobs = [vector.astype("<f2").tobytes() for vector in vectors]
             whole = [(number, text) for number, (text, _) in texts.items()]
-            self._keep(list(zip(whole, blobs, strict=True)))
+            kept = self._kept(list(zip(whole, blobs, strict=True)))
         for number in numbers:
             self._without.pop(number, None)
-        return True
+        return kept
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector; None when the embedder fails: then words alone are searched."""
@@ -119,8 +116,8 @@ class IndexVectors:
                 put_vectors(corpus, rows)
                 least = rows[-1][0]
 
-    def _keep(self, embedded: Sequence[tuple[tuple[int, str], bytes]]) -> None:
-        """Write vectors of documents that still are what was embedded, and tell their groups' corpora."""
+    def _kept(self, embedded: Sequence[tuple[tuple[int, str], bytes]]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
+        """Write vectors of documents that still are what was embedded; return these by group."""
         model = self._embedder.name
         kept: dict[str, list[tuple[int, bytes]]] = {}
 
@@ -133,8 +130,7 @@ class IndexVectors:
                         kept.setdefault(self._db.group_of(number), []).append((number, data))
 
         self._db.guarded(write)
-        for group, some in kept.items():
-            self._tell(group, some)
+        return kept
 
     def _note(self, error: WorldFailed | None) -> None:
         """Say once that the embedder fails."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.search.index_db import IndexFile
-from honeybadger_host.search.indexer import COLUMNS, Added, Changes, Grown, Known, Reader, task_of
-from honeybadger_host.search.numbering import Glossary
-from honeybadger_host.search.parser import Reading, Task
-from honeybadger_host.search.sources import source_of
+from honeybadger_host.search.indexer import COLUMNS, Added, Changes, Grown, Known, Reader
+from honeybadger_host.search.sources import source_of, sources
 
+_COMPARED_AT_ONCE: Final = 500
 _BYTES_AT_ONCE: Final = 1 << 18
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
 _MOST_GROWN: Final = 32
@@ -47,22 +46,38 @@ class IndexWriter:
         self.entries.clear()
         self._grown.clear()
 
-    def take(
-        self,
-        group: int,
-        files: Sequence[str],
-        readings: Mapping[str, tuple[Task, Reading]],
-        glossary: Glossary | None = None,
-    ) -> tuple[Changes, Sequence[str]]:
-        """Index files of a group; return what that changed, and which are to be read again.
+    def changed(self, group: str) -> tuple[list[str], set[str]]:
+        """Return the files of a group that are not what was indexed, those that are gone too, and its entries' folders.
 
-        Args:
-            readings: what was read of all of them, and as what; empty: they are read now.
-            glossary: of the terms of `readings`.
+        Paths are below the home folder.
         """
+        least, most = self._db.span(self._db.group(group))
+        counted = "SELECT count(*), coalesce(max(number), -1) FROM sources WHERE number BETWEEN ? AND ?"
+        known, last = self._db.rows(counted, (least, most))[0]
+        folders: set[str] = set()
+        changed: list[str] = []
+        met = 0
+        looked_at = sources(self._home, group, folders)
+        query = "SELECT file, number, inode, size, mtime_ns, ctime_ns FROM sources WHERE file IN"
+        while some := list(itertools.islice(looked_at, _COMPARED_AT_ONCE)):
+            names = [source.file for source, _ in some] if known else []
+            indexed = {row[0]: row[1:] for row in self._db.rows_in(query, names)}
+            for source, signature in some:
+                row = indexed.get(source.file)
+                if row is None or row[1:] != signature:
+                    changed.append(source.file)
+                if row is not None and row[0] <= last:
+                    met += 1
+        if met < known:
+            there = {source.file for source, _ in sources(self._home, group, set())}
+            indexed_files = self._db.rows("SELECT file FROM sources WHERE number BETWEEN ? AND ?", (least, most))
+            changed += [file for (file,) in indexed_files if file not in there]
+        return changed, folders
+
+    def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
+        """Index files of a group; return what that changed, and which are to be read again."""
         generation = self._db.generation
-        changes, left = self._look(group, files, generation, readings)
-        changes.glossary = glossary
+        changes, left = self._look(group, files, generation)
         if not self._write(group, changes, generation):
             return Changes(), files
         self._grown.update({file: (generation, grown) for file, grown in changes.grown.items()})
@@ -70,11 +85,9 @@ class IndexWriter:
             del self._grown[file]
         return changes, left
 
-    def _look(
-        self, group: int, files: Sequence[str], generation: int, readings: Mapping[str, tuple[Task, Reading]]
-    ) -> tuple[Changes, list[str]]:
-        """Read files of a group that were not read yet; return what they change, and which of them are not done."""
-        known = self.known(files)
+    def _look(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
+        """Read files of a group; return what they change, and which of them are not done."""
+        known = self._known(files)
         grown = {file: self._taken_grown(file, generation) for file in files}
         whole = [each.number for file, each in known.items() if grown[file] is None and not file.endswith(".jsonl")]
         there = self._there(whole)
@@ -93,34 +106,23 @@ class IndexWriter:
                 changes.grown |= {file: kept for file in files[place:] if (kept := grown[file]) is not None}
                 break
             before = known.get(file)
-            source = readings[file][0].source if file in readings else source_of(file)
+            source = source_of(file)
             if source is None:
                 continue
             indexed = partial(self._indexed, before, there)
-            if source.kind in ("note", "history"):
-                read, is_whole = reader.read_notes(source, before, indexed, changes, grown[file] if before else None)
-                size += read
-                if not is_whole:
-                    left.append(file)
-                continue
-            task = task_of(source, before)
-            if file not in readings:
-                reading = reader.read(task)
-                size += reading.size
-            else:
-                asked, reading = readings[file]
-                if asked != task:
-                    left.append(file)  # it was read on meanwhile
-                    continue
+            is_whole = True
             if source.kind == "entry":
-                reader.take_entry(source, reading, before, indexed, changes)
+                read = reader.read_entry(source, before, indexed, changes)
+            elif source.kind == "turn":
+                read, is_whole = reader.read_turns(source, before, partial(self._said, before), changes)
             else:
-                reader.take_turns(source, reading, before, partial(self._said, before), changes)
-                if not reading.is_whole:
-                    left.append(file)  # a long log goes on
+                read, is_whole = reader.read_notes(source, before, indexed, changes, grown[file] if before else None)
+            size += read
+            if not is_whole:
+                left.append(file)
         return changes, left
 
-    def known(self, files: Sequence[str]) -> dict[str, Known]:
+    def _known(self, files: Sequence[str]) -> dict[str, Known]:
         """Return how files were indexed, those that were."""
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         return {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
@@ -158,7 +160,7 @@ class IndexWriter:
             if self._db.generation != generation:
                 return False
             with self._db.transaction() as db:
-                packed = self._packed(db, changes)
+                packed = self._db.packed(db, [each.terms for each in changes.added])
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
@@ -168,10 +170,3 @@ class IndexWriter:
             return True
 
         return self._db.guarded(write)
-
-    def _packed(self, db: sqlite3.Connection, changes: Changes) -> list[bytes]:
-        """Return the terms of what is added as the database has them; in a transaction."""
-        if changes.glossary is None:
-            return self._db.packed(db, [each.terms for each in changes.added if not isinstance(each.terms, bytes)])
-        numbers = [each.terms for each in changes.added if isinstance(each.terms, bytes)]
-        return self._db.renumbered(db, changes.glossary, numbers)

@@ -6,28 +6,16 @@ Nothing is written here: a slice of files is read and analysed first, then writt
 from __future__ import annotations
 
 import hashlib
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import orjson
 import structlog
 
 from honeybadger_host.search.documents import Document
-from honeybadger_host.search.numbering import Glossary
-from honeybadger_host.search.parser import (
-    SAID,
-    Reading,
-    Said,
-    Task,
-    Terms,
-    analysed,
-    digest_of,
-    read,
-)
+from honeybadger_host.search.parser import SAID, Said, analysed, digest_of
 from honeybadger_host.search.sources import (
     Piece,
     Source,
@@ -37,19 +25,17 @@ from honeybadger_host.search.sources import (
     last_note,
     pieces_of,
     read_source,
+    turns_of,
 )
 from honeybadger_host.storage.file_cache import is_young, signature_of
 from honeybadger_host.storage.files import Signature
 
 if TYPE_CHECKING:
-    from honeybadger_host.search.corpus import Columns
+    pass
 
 log = structlog.get_logger()
 
 COLUMNS: Final = f"number, source, terms, {SAID}"
-LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
-"""Columns of which a corpus is made, see `columns_of`."""
-LoadedRow: TypeAlias = tuple[int, int, str, int, str, str, float | None, str, str, int, bytes]
 _LARGE_NOTES: Final = 1 << 15
 """Bytes of a MEMORY.md from which on it pays to remember how it was read."""
 _NOTES_READ: Final = 1 << 18
@@ -57,6 +43,10 @@ _NOTES_READ: Final = 1 << 18
 _LONGEST_PIECE: Final = 1 << 20
 """Bytes of one note; what is longer is searched in pieces of this size."""
 _HASHED_AT_ONCE: Final = 1 << 20
+_LARGEST_ENTRY_BYTES: Final = 1 << 20
+_TURNS_READ: Final = 1 << 18
+"""Bytes of a log read at once, about a thousand turns: 50 ms."""
+_LONGEST_LINE: Final = 8 << 20
 
 
 class Known(NamedTuple):
@@ -99,25 +89,21 @@ class Added(NamedTuple):
     Args:
         source_number: of its file.
         session: of the log it stands in, or empty.
-        terms: words, or their numbers in `Changes.glossary`.
     """
 
     number: int
     source_number: int
     session: str
     said: Said
-    terms: Terms
+    terms: Sequence[str]
 
     def row(self, terms: bytes) -> tuple[object, ...]:
         """Return the values of `COLUMNS`."""
         return (self.number, self.source_number, terms, *self.said)
 
-    def document(self, glossary: Glossary | None) -> Document:
+    def document(self) -> Document:
         """Return it as the ranking takes it."""
-        if not isinstance(self.terms, bytes):
-            return self.said.document(self.number, self.session, self.terms)
-        assert glossary is not None, "terms are numbers in one"  # noqa: S101  its owner's mistake
-        return self.said.document(self.number, self.session, glossary.terms(self.terms))
+        return self.said.document(self.number, self.session, self.terms)
 
 
 @dataclass(slots=True)
@@ -130,7 +116,6 @@ class Changes:
         sources: rows of files that were read.
         gone: numbers of files that are not there any more.
         grown: file of notes -> what is to be known of it when it is read again.
-        glossary: of the terms of what is added, when these are numbers.
     """
 
     added: list[Added] = field(default_factory=list)
@@ -139,12 +124,11 @@ class Changes:
     sources: list[tuple[object, ...]] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
     grown: dict[str, Grown] = field(default_factory=dict)
-    glossary: Glossary | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads the files of one group, and takes what was read of them.
+    """Reads the files of one group.
 
     Args:
         take_source, take_document: give the next number.
@@ -155,10 +139,6 @@ class Reader:
     take_source: Callable[[], int]
     take_document: Callable[[], int]
     wall_ns: Callable[[], int]
-
-    def read(self, task: Task) -> Reading:
-        """Read an entry or a log."""
-        return read(str(self.home), task, self.wall_ns)
 
     def read_notes(
         self,
@@ -185,7 +165,7 @@ class Reader:
         except Unsearchable as error:
             problem = str(error)
         except OSError as error:
-            _note_failed(source, error.strerror)
+            _note_failed(source, error)
             return 0, True
         data, signature = found or (b"", signature_of(f"{self.home}/{source.file}") if problem else None)
         if signature is None:
@@ -212,7 +192,7 @@ class Reader:
         for piece in pieces:
             digest = digest_of(piece)
             if (standing := left.pop((piece.key, digest), None)) is None:
-                standing = self._add(number, source, *analysed(source.kind, piece, digest), changes)
+                standing = self._add(number, source, piece, digest, changes)
             last = {(piece.key, digest): standing}
         if not is_end:
             grown.left = left
@@ -242,59 +222,96 @@ class Reader:
         grown.last = last
         changes.grown[source.file] = grown
 
-    def take_entry(
+    def read_entry(
         self,
         source: Source,
-        reading: Reading,
         known: Known | None,
         there: Callable[[], Mapping[tuple[str, bytes], int]],
         changes: Changes,
-    ) -> None:
-        """Take what was read of an entry.
+    ) -> int:
+        """Read an entry; return how many bytes.
 
         Args:
             there: as of `read_notes`.
         """
-        if reading.error:
-            _note_failed(source, reading.error)
-            return
-        number = self._note(source, known, reading.signature, reading.is_young, 0, reading.problem, changes)
+        problem, data = "", b""
+        signature: Signature | None = None
+        pieces: Sequence[Piece] = ()
+        try:
+            found = read_source(self.home, source.file, most_bytes=_LARGEST_ENTRY_BYTES)
+            if found is not None:
+                data, signature = found
+                pieces = pieces_of(source, data, signature)
+        except Unsearchable as error:
+            problem = str(error)
+            signature = signature or signature_of(f"{self.home}/{source.file}")
+        except OSError as error:
+            _note_failed(source, error)
+            return 0
+        number = self._note(source, known, signature, is_young(signature, self.wall_ns()), 0, problem, changes)
         left = dict(there())
-        for said, terms in reading.found:
-            if left.pop((said.key, said.digest), None) is None:
-                self._add(number, source, said, terms, changes)
+        for piece in pieces:
+            digest = digest_of(piece)
+            if left.pop((piece.key, digest), None) is None:
+                self._add(number, source, piece, digest, changes)
                 changes.entries += 1
         changes.removed.extend(left.values())
         changes.entries -= len(left)
+        return len(data)
 
-    def take_turns(
-        self,
-        source: Source,
-        reading: Reading,
-        known: Known | None,
-        there: Callable[[], Iterable[int]],
-        changes: Changes,
-    ) -> None:
-        """Take what was read of a log.
+    def read_turns(
+        self, source: Source, known: Known | None, there: Callable[[], Iterable[int]], changes: Changes
+    ) -> tuple[int, bool]:
+        """Read what was appended to a log, or all of it when it is another file, or shorter than it was.
 
         Args:
             there: gives the numbers of what is indexed of it.
+        Returns:
+            How many bytes were read, and whether nothing is left to read.
         """
-        if reading.error:
-            _note_failed(source, reading.error)
-            return
-        if known is not None and reading.is_anew:
+        signature, mark = signature_of(f"{self.home}/{source.file}"), 0
+        if known is not None and signature is not None:
+            mark = known.mark if signature.inode == known.inode and signature.size >= known.mark else 0
+        is_anew = known is not None and mark == 0
+        problem, is_whole, size, skipped = "", True, 0, 0
+        pieces: Sequence[Piece] = ()
+        try:
+            for most in (_TURNS_READ, _LONGEST_LINE):
+                found = read_source(self.home, source.file, start=mark, most_bytes=most, is_cut=True)
+                if found is None:
+                    signature = None
+                    break
+                data, signature = found
+                size = len(data)
+                pieces, whole, skipped = turns_of(data)
+                if whole or size < most:
+                    break
+            else:
+                whole = _LONGEST_LINE  # one line of so many bytes is no turn
+        except Unsearchable as error:
+            problem = str(error)
+        except OSError as error:
+            _note_failed(source, error)
+            return 0, True
+        young = is_young(signature, self.wall_ns())
+        if signature is not None and not problem:
+            mark += whole
+            is_whole = mark >= signature.size or not whole
+            if not is_whole:
+                signature = signature._replace(size=mark)
+        if is_anew:
             changes.removed.extend(there())
-        if reading.skipped:
-            log.warning("index.skipped", file=source.file, lines=reading.skipped, why="they are no turns")
-        number = self._note(source, known, reading.signature, reading.is_young, reading.mark, reading.problem, changes)
-        for said, terms in reading.found:
-            self._add(number, source, said, terms, changes)
+        if skipped:
+            log.warning("index.skipped", file=source.file, lines=skipped, why="they are no turns")
+        number = self._note(source, known, signature, young, mark, problem, changes)
+        for piece in pieces:
+            self._add(number, source, piece, b"", changes)
+        return size, is_whole
 
-    def _add(self, number: int, source: Source, said: Said, terms: Terms, changes: Changes) -> int:
+    def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
         """Add a document of the file of that number; return its own."""
         document = self.take_document()
-        changes.added.append(Added(document, number, source.session, said, terms))
+        changes.added.append(Added(document, number, source.session, *analysed(source.kind, piece, digest)))
         return document
 
     def _note(
@@ -322,38 +339,6 @@ class Reader:
         return number
 
 
-def task_of(source: Source, known: Known | None) -> Task:
-    """Return what is to be read of a file, which was indexed as `known` says."""
-    return Task(source) if source.kind != "turn" or known is None else Task(source, known.inode, known.mark)
-
-
-def columns_of(rows: Sequence[LoadedRow], sessions: Mapping[int, str]) -> Columns:
-    """Return rows of `LOADED` as a corpus takes them.
-
-    Args:
-        sessions: session of every log, by the number of its file.
-    """
-    import numpy as np
-
-    from honeybadger_host.search.corpus import Columns
-
-    numbers, kinds, keys, files, authors, roles, times, categories, tags, lengths, terms = zip(*rows, strict=True)
-    return Columns(
-        numbers=numbers,
-        kinds=kinds,
-        keys=keys,
-        terms=np.frombuffer(b"".join(terms), np.uint32),
-        counts=[len(each) // array("I").itemsize for each in terms],
-        lengths=lengths,
-        sessions=[sessions.get(file, "") for file in files],
-        authors=authors,
-        roles=roles,
-        at=[float("nan") if at is None else at for at in times],
-        categories=categories,
-        tags=[tuple(orjson.loads(each)) if each else () for each in tags],
-    )
-
-
 def _goes_on(home: Path, file: str, grown: Grown) -> bool:
     """Return whether a file still begins with what was read of it. Raises OSError, Unsearchable.
 
@@ -374,6 +359,6 @@ def _goes_on(home: Path, file: str, grown: Grown) -> bool:
     return bool(digest.digest() == grown.digest.digest())
 
 
-def _note_failed(source: Source, error: str | None) -> None:
+def _note_failed(source: Source, error: OSError) -> None:
     """Say that a file could not be read just now; the next comparison finds it."""
-    log.error("index.failed", file=source.file, error=error, now_what="it is read again later")
+    log.error("index.failed", file=source.file, error=error.strerror or str(error), now_what="it is read again later")

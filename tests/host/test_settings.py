@@ -13,6 +13,7 @@ import pytest
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import (
     CONFIG_FILE,
+    REMOVED,
     Settings,
     environment_home,
     load_settings,
@@ -158,6 +159,24 @@ def test_an_unknown_variable_is_an_error_that_names_the_nearest(
     assert says in message
 
 
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_setting_that_was_removed_is_an_error_that_says_what_now(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert name not in DEFAULTS
+    says = re.escape(f"{name} is not a setting any more, take it away: {REMOVED[name]}")
+    with pytest.raises(SettingsError, match=f"^flag: {says}"):
+        load_settings(folder, {name: "1"})
+    section, _, leaf = name.partition(".")
+    (folder / CONFIG_FILE).write_text(f"[{section}]\n{leaf} = 1\n")
+    with pytest.raises(SettingsError, match=rf"honeybadger\.toml: {says}"):
+        load_settings(folder)
+    (folder / CONFIG_FILE).unlink()
+    monkeypatch.setenv(f"HONEYBADGER_{section}__{leaf}".upper(), "1")
+    with pytest.raises(SettingsError, match=f"environment variable .*: {says}"):
+        load_settings(folder)
+
+
 @pytest.mark.parametrize(("name", "near"), [("log.levl", "log.level"), ("sweep", "ipc.sweep_seconds"), ("ipc", "ipc.")])
 def test_an_unknown_flag_is_an_error_that_names_the_nearest(folder: Path, name: str, near: str) -> None:
     message = refused(folder, {name: "1"})
@@ -289,7 +308,8 @@ def test_every_setting_that_a_document_names_is_known() -> None:
     events = set(re.findall(r"\blog\.\w+\(\s*\"([a-z_.]+)\"", source))
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         named = re.findall(rf"`((?:{sections})\.[a-z_]+)`", page.read_text())
-        assert [name for name in named if name not in DEFAULTS and name not in events] == [], page
+        known = {*DEFAULTS, *events, *(REMOVED if page.name == "CHANGELOG.md" else ())}
+        assert [name for name in named if name not in known] == [], page
 
 
 # ------------------------------------------------------------------------------------------------------ the environment

@@ -22,6 +22,7 @@ from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search import index as index_module
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.search.index_writer import IndexWriter
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.ranking import search
 from honeybadger_host.text.neutralise import render_note
@@ -176,13 +177,13 @@ def test_a_folder_that_comes_while_a_search_looks_is_for_the_next_one_to_look_at
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.entry("a", "badger")
-    was = Index._changed
+    was = IndexWriter.changed
 
-    def changed(index: Index, group: str) -> list[str]:
-        index.touch_folder("groups/main/memory/new")
-        return was(index, group)
+    def changed(writer: IndexWriter, group: str) -> tuple[list[str], set[str]]:
+        world.index.touch_folder("groups/main/memory/new")
+        return was(writer, group)
 
-    monkeypatch.setattr(Index, "_changed", changed)
+    monkeypatch.setattr(IndexWriter, "changed", changed)
     assert world.index.search("main", len) == (1, True)
     assert not world.index.is_idle
 

@@ -1,0 +1,233 @@
+"""The corpora in memory: loaded when a group is searched, told of what is indexed later, dropped to make room."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
+
+import orjson
+import structlog
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.search.documents import Document
+from honeybadger_host.search.index_db import IndexFile
+from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
+from honeybadger_host.search.lookups import session_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from honeybadger_host.search.corpus import Columns, Corpus
+
+log = structlog.get_logger()
+ResultT = TypeVar("ResultT")
+
+_LOADED_AT_ONCE: Final = 2000
+"""Documents entered into a corpus at once: 15 ms, between which others may use the database."""
+_MANY_DELTAS: Final = 4
+"""Changes a corpus is told of in the background; one costs up to 30 ms, which a search need not wait for."""
+_LARGE_DELTA: Final = 512
+"""Documents after which the size of a corpus is estimated again."""
+_LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
+_Row: TypeAlias = tuple[int, int, str, int, str, str, float | None, str, str, int, bytes]
+
+
+class Delta(NamedTuple):
+    """What was indexed. Telling it a corpus twice is harmless.
+
+    Args:
+        removed: numbers of documents.
+        embedded: number and vector of documents that have one now.
+    """
+
+    added: Sequence[Document] = ()
+    removed: Sequence[int] = ()
+    embedded: Sequence[tuple[int, bytes]] = ()
+
+
+@dataclass(slots=True)
+class _Held:
+    """A group's corpus.
+
+    Args:
+        deltas: what the corpus was not told yet, in order.
+    """
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    corpus: Corpus | None = None
+    size: int = 0
+    is_loading: bool = False
+    deltas: deque[Delta] = field(default_factory=deque)
+
+
+class Corpora:
+    """Any thread; a group is searched by one at a time.
+
+    Args:
+        max_memory_bytes: the least recently searched leave first. One that is larger stays until `release` finds that
+            nobody searched it since the last time.
+    """
+
+    def __init__(self, db: IndexFile, vectors: IndexVectors | None, max_memory_bytes: int) -> None:
+        self._db = db
+        self._vectors = vectors
+        self.max_memory_bytes = max_memory_bytes
+        self._held: dict[str, _Held] = {}
+        self._used: OrderedDict[str, bool] = OrderedDict()
+        """Groups whose corpus is in memory, the least recently searched first: searched since `release`?"""
+        self._lock = threading.Lock()
+        """Taken after that of a group."""
+
+    def __contains__(self, group: str) -> bool:
+        """Return whether a group's corpus is in memory."""
+        return group in self._used
+
+    @property
+    def resident_bytes(self) -> int:
+        """What they take, estimated."""
+        return sum(held.size for held in list(self._held.values()))
+
+    def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> ResultT:
+        """Return what `ask` finds in a group's corpus, with what every group may read. Raises WorldFailed."""
+        with self._lock:
+            held = self._held.setdefault(group, _Held())
+        with held.lock:
+            corpus = held.corpus
+            if corpus is None:
+                corpus = self._load(group, held)
+            _bring_up(held, corpus)
+            if held.corpus is corpus:
+                self._use(group)
+            return ask(corpus)
+
+    def tell(self, group: str, delta: Callable[[], Delta]) -> None:
+        """Keep a change of a group for the corpora that hold it."""
+        told: Delta | None = None
+        for name, held in list(self._held.items()):
+            if group in (name, GLOBAL_GROUP) and (held.corpus is not None or held.is_loading):
+                told = told or delta()
+                held.deltas.append(told)
+
+    def hand_out(self) -> None:
+        """Tell corpora what they were not told while nobody searched them, before it becomes much."""
+        for held in list(self._held.values()):
+            if len(held.deltas) > _MANY_DELTAS and held.corpus is not None:
+                with held.lock:
+                    if held.corpus is not None:
+                        _bring_up(held, held.corpus)
+
+    def release(self) -> None:
+        """Drop what nobody searched since the last time, as long as all is too large."""
+        with self._lock:
+            for name, is_searched in list(self._used.items()):
+                if not is_searched and self.resident_bytes > self.max_memory_bytes:
+                    self._drop(name)
+                else:
+                    self._used[name] = False
+
+    def forget(self) -> None:
+        """Drop all: the database was made anew. A search that is under way may hold any group's lock."""
+        with self._lock:
+            for name in list(self._used):
+                self._drop(name)
+
+    def _use(self, group: str) -> None:
+        """Note that a corpus was searched, and drop others when all of them are too large."""
+        with self._lock:
+            self._used[group] = True
+            self._used.move_to_end(group)
+            while len(self._used) > 1 and self.resident_bytes > self.max_memory_bytes:
+                self._drop(next(iter(self._used)))
+
+    def _drop(self, group: str) -> None:
+        """Let a corpus leave memory. The lock is held."""
+        del self._used[group]
+        held = self._held[group]
+        held.corpus = None  # a search that is under way keeps it that long, and what it was not told yet
+        held.size = 0
+
+    # -- loading ----------------------------------------------------------------------------------------------------
+
+    def _load(self, group: str, held: _Held) -> Corpus:
+        """Read a corpus from the table, with what every group may read; keep it. The group's lock is held."""
+        from honeybadger_host.search.corpus import Corpus
+
+        started, generation = time.monotonic(), self._db.generation
+        held.deltas.clear()
+        held.is_loading = True  # from now on deltas are kept for it
+        try:
+            corpus = Corpus()
+            if self._vectors is not None:
+                corpus.vectors = self._vectors.empty()
+            numbers = sorted({self._db.group(name) for name in (GLOBAL_GROUP, group)})
+            corpus.load(itertools.chain.from_iterable(map(self._columns, numbers)), self._words)
+            if self._vectors is not None:
+                self._vectors.load(numbers, corpus)
+            if generation == self._db.generation:  # else it is of a database that is gone: nobody is to keep it
+                held.corpus, held.size = corpus, corpus.memory_bytes
+        finally:
+            held.is_loading = False
+        log.debug("index.loaded", group=group, documents=len(corpus), seconds=round(time.monotonic() - started, 3))
+        return corpus
+
+    def _columns(self, group: int) -> Iterator[Columns]:
+        """Yield the documents of a group; the database is free for others between two slices."""
+        least, most = self._db.span(group)
+        query = "SELECT number, file FROM sources WHERE number BETWEEN ? AND ? AND file LIKE 'data/%'"
+        sessions = {number: session_of(file) for number, file in self._db.rows(query, (least, most))}
+        query = f"SELECT {_LOADED} FROM docs WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"  # noqa: S608  constant
+        while rows := self._db.rows(query, (least, most, _LOADED_AT_ONCE)):
+            yield _columns_of(rows, sessions)
+            least = rows[-1][0]
+
+    def _words(self, numbers: npt.NDArray[np.int64]) -> list[str]:
+        """Return the terms of rising numbers."""
+        rows = dict(self._db.rows_in("SELECT number, term FROM terms WHERE number IN", numbers.tolist()))
+        if len(rows) < len(numbers):
+            self._db.make_anew("it is damaged (terms are missing)")
+        return [rows.get(number, f"?{number}") for number in numbers.tolist()]
+
+
+def _columns_of(rows: Sequence[_Row], sessions: Mapping[int, str]) -> Columns:
+    """Return rows of `_LOADED` as a corpus takes them.
+
+    Args:
+        sessions: session of every log, by the number of its file.
+    """
+    import numpy as np
+
+    from honeybadger_host.search.corpus import Columns
+
+    numbers, kinds, keys, files, authors, roles, times, categories, tags, lengths, terms = zip(*rows, strict=True)
+    return Columns(
+        numbers=numbers,
+        kinds=kinds,
+        keys=keys,
+        terms=np.frombuffer(b"".join(terms), np.uint32),
+        counts=[len(each) // array("I").itemsize for each in terms],
+        lengths=lengths,
+        sessions=[sessions.get(file, "") for file in files],
+        authors=authors,
+        roles=roles,
+        at=[float("nan") if at is None else at for at in times],
+        categories=categories,
+        tags=[tuple(orjson.loads(each)) if each else () for each in tags],
+    )
+
+
+def _bring_up(held: _Held, corpus: Corpus) -> None:
+    """Tell a corpus what it was not told yet. The group's lock is held."""
+    while held.deltas:
+        delta = held.deltas.popleft()
+        corpus.remove(delta.removed)
+        corpus.add(document for document in delta.added if corpus.row_of(document.number) is None)
+        put_vectors(corpus, delta.embedded)
+        if len(delta.added) + len(delta.removed) >= _LARGE_DELTA and held.corpus is corpus:
+            held.size = corpus.memory_bytes
