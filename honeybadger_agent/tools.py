@@ -49,6 +49,7 @@ def append_turn(
     tools_used: Sequence[str] | None = None,
     input_tokens: int | None = None,
     output_tokens: int | None = None,
+    at: str | None = None,
 ) -> Call[wire.TurnResult]:
     """Append what was just said to the conversation, once per message."""
     payload = _payload(
@@ -59,6 +60,7 @@ def append_turn(
         tools_used=tools_used,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
+        at=at,
     )
     return Call("append_turn", payload, wire.TurnResult)
 
@@ -256,12 +258,12 @@ def compact_session() -> Call[wire.CompactResult]:
     return Call("compact_session", wire.CompactSession(), wire.CompactResult)
 
 
-def delete_session(expected_version: str | None = None) -> Call[wire.DeletedResult]:
-    """Delete this session's document and begin afresh. Use this only when the user asks to forget the session.
+def delete_session(expected_version: str | None = None, begin_again: bool | None = None) -> Call[wire.DeletedResult]:
+    """Delete this session's document. Use this only when the user asks to forget the session.
 
-    The log of what was said is kept.
+    The log of what was said is kept, and contexts still show it unless begin_again is true.
     """
-    payload = _payload(wire.DeleteSession, expected_version=expected_version)
+    payload = _payload(wire.DeleteSession, expected_version=expected_version, begin_again=begin_again)
     return Call("delete_session", payload, wire.DeletedResult)
 
 

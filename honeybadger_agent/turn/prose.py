@@ -49,8 +49,9 @@ def _saved_entry(result: wire.SavedEntry) -> str:
 
 
 def _entry(result: wire.EntryResult) -> str:
+    kind: str = result.category or result.kind
     facts = [
-        result.category,
+        kind,
         result.name and f"named {result.name}",
         result.updated and f"updated {result.updated}",
         result.by and f"by {result.by}",
@@ -155,7 +156,8 @@ def _compacted(result: wire.CompactResult) -> str:
 
 def _deleted_session(result: wire.DeletedResult) -> str:
     did = f"Deleted {result.file}." if result.is_deleted else f"{result.file} is not there: nothing to delete."
-    return did + (f" What was said is still in {result.log}." if result.log else "")
+    begins = " The next context begins afresh." if result.context_begins_after else ""
+    return did + begins + "".join(f"\n- {_line(kept)}" for kept in result.kept)
 
 
 def _sessions(result: wire.SessionsResult) -> str:

@@ -8,6 +8,8 @@ from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import MAX_NUMBER, Count, Result, Role, Wire
 
+Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?$")]
+
 
 class AppendTurn(Wire):
     """Append one turn to the conversation of the session (AM1, CM4)."""
@@ -23,6 +25,11 @@ class AppendTurn(Wire):
     )
     input_tokens: Count | None = None
     output_tokens: Count | None = None
+    at: Moment | None = Field(
+        default=None,
+        description="When it was said, for imports: RFC 3339, without a zone UTC; not in the future, and not before "
+        "the turn before it. Default: now.",
+    )
 
 
 class TurnResult(Result):

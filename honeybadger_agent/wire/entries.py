@@ -2,14 +2,14 @@
 
 # Without `from __future__ import annotations`, as in every room here: see `base`.
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import orjson
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Result, Wire
-from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, Tag, Title
+from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tag, Title
 from honeybadger_agent.wire.numbers import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
@@ -56,6 +56,9 @@ class SaveMemory(Wire):
 
 class EntryResult(Result):
     id: str
+    kind: Literal["entry", "turn", "note", "history", "session"] = Field(
+        default="entry", description="What is not an entry has text, time, author and file only."
+    )
     category: str
     content: str
     name: str | None = Field(default=None, description="As a file's name, unique in its category; most have none.")
@@ -67,7 +70,9 @@ class EntryResult(Result):
     updated: str | None = Field(description="UTC, RFC 3339, of the last save; null as above.")
     by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
     reinforced: int = Field(description="How often the same was saved again.")
-    file: str = Field(description="Below the group's folder.")
+    file: str = Field(
+        description="Below the group's folder; of `global`, and of what is no entry, below the home folder."
+    )
     version: str = Field(default="", description="Name of what its file holds; any change makes another.")
 
 
@@ -78,9 +83,9 @@ class SavedEntry(EntryResult):
 
 
 class GetMemory(Wire):
-    """Return one entry."""
+    """Return one entry, note or turn, as search shows its id."""
 
-    id: EntryId
+    id: FoundId
 
 
 class EditMemory(Wire):

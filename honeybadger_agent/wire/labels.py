@@ -63,4 +63,8 @@ Title = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE_CHAR
 EntryName = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_checked_name)
 ]
+FoundId = Annotated[
+    str, StringConstraints(pattern=rf"^({ENTRY_ID.pattern}|[A-Za-z0-9._:-]{{1,105}}#[0-9a-f]{{1,20}}(-[0-9]{{1,9}})?)$")
+]
+"""What search shows: of an entry its id, of a turn `session#number`, of a note `MEMORY.md#hash`."""
 EntryId = Annotated[str, StringConstraints(pattern=f"^{ENTRY_ID.pattern}$")]

@@ -175,6 +175,9 @@ class CompactResult(SessionState):
 class DeleteSession(Wire):
     """Delete the session's document (CM2). Its log stays."""
 
+    begin_again: bool | None = Field(
+        default=None, description="true: contexts show nothing that was said so far; default: they go on."
+    )
     expected_version: str | None = Field(default=None, description="As in `update_session`.")
 
 
@@ -183,6 +186,10 @@ class DeletedResult(Result):
     is_deleted: bool = Field(description="false: there was nothing to delete.")
     file: str
     log: str | None = Field(description="The session's log, which is kept whole; null when there is none.")
+    context_begins_after: int = Field(
+        default=0, description="Number of the last turn that contexts leave out; 0: they show what was said."
+    )
+    kept: list[str] = Field(default_factory=list, description="What is not forgotten, and how to forget that, too.")
 
 
 class ListSessions(Wire):

@@ -64,6 +64,7 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
     context = ContextHandler(
         rooms.files,
         rooms.conversations,
+        rooms.sessions,
         inventory_of(rooms.shelves, settings.working),
         Recaller(rooms.index, settings.recall, history_budget),
         (lambda sender: NOBODY) if desk is None else desk.agents.identity_of,
@@ -83,7 +84,7 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
                 rooms.entry_files, rooms.whole_files, screen, rooms.index.lookups.known, rooms.index.lookups.named
             ),
         ),
-        "get_memory": entries.get_memory(rooms.entry_files),
+        "get_memory": entries.get_memory(rooms.entry_files, rooms.index),
         "edit_memory": notes.at_most(
             max_note_chars, editing.edit_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.lookups.named)
         ),

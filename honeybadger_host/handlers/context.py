@@ -27,6 +27,7 @@ from honeybadger_host.handlers.context_recall import Recaller
 from honeybadger_host.handlers.context_text import build_context
 from honeybadger_host.handlers.working_memory import InventoryOf
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations, turns_file
 from honeybadger_host.text.neutralise import estimate_tokens
 
@@ -44,6 +45,7 @@ class ContextHandler:
 
     files: GroupFiles
     conversations: Conversations
+    documents: Sessions
     inventory: InventoryOf
     recaller: Recaller
     identity_of: Callable[[str], Identity]
@@ -55,7 +57,7 @@ class ContextHandler:
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
         group, session = asked.group, asked.session
         identity = self._identity(asked, payload)
-        turns = self.conversations.load(group, session).turns
+        turns = self.documents.in_context(group, session, self.conversations.load(group, session).turns)
         is_preview = isinstance(payload, PreviewContext)
         recalled = self.recaller.recall(group, session, payload.message, turns, now, keeps=not is_preview)
         loaded = Parts(

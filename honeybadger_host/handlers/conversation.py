@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -24,7 +24,7 @@ from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations, dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 log = structlog.get_logger()
 
@@ -58,9 +58,12 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
         screen.session(asked)
         speaker = speaker_of(payload.sender, asked.sender if payload.role == "assistant" else payload.role)
         content, changed = screen.text(asked, "payload.content", text)
+        at = to_milliseconds(now)
+        if payload.at is not None:
+            at = _said_at(payload.at, conversations.last_at(asked.group, asked.session), at)
         turn = Turn(
             number=conversations.next_number(asked.group, asked.session),
-            at=now,
+            at=at,
             role=payload.role,
             sender=speaker if payload.sender is None else screen.name(asked, "payload.sender", speaker),
             by=asked.sender,
@@ -77,6 +80,27 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
         return Outcome(result, (change, *documents.after_turns([change], now)))
 
     return ChangeHandler(decide, prepare_turn(conversations, documents))
+
+
+def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
+    """Return when an imported turn was said. Raises Refusal."""
+    try:
+        at = datetime.fromisoformat(text)
+        at = to_milliseconds(at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
+    except (ValueError, OverflowError):
+        why = "is not a time that exists: write 2026-11-21T09:30:00Z"
+    else:
+        if at <= now and (last is None or at >= last):
+            return at
+        if at > now:
+            why = f"is in the future: here it is {time_stamp(now, 'milliseconds')}"
+        else:
+            assert last is not None  # noqa: S101  else it was returned
+            why = (
+                f"is before the turn before it, which was said at {time_stamp(last, 'milliseconds')}: import turns in "
+                "their order, into a session of their own"
+            )
+    raise Refusal("invalid", f"payload.at {why}; nothing was appended", field="payload.at")
 
 
 def get_history(conversations: Conversations, *, default_budget_tokens: int) -> QueryHandler:

@@ -9,11 +9,12 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 import orjson
 
+from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import (
     GENERAL,
     MAX_METADATA_BYTES,
@@ -40,7 +41,9 @@ from honeybadger_host.memory.entry import (
 )
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import folded
+from honeybadger_host.search.index import Index
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.text.time_stamps import time_stamp
 
 Known: TypeAlias = Callable[[str, str, str], str | None]
 """(group, category, normalised text) -> id of an entry that says it, wherever its id comes from."""
@@ -136,16 +139,28 @@ def delete_memory(entries: EntryFiles, files: WholeFiles) -> ChangeHandler[None]
     return ChangeHandler(decide, prepare)
 
 
-def get_memory(entries: EntryFiles) -> QueryHandler:
-    """Return the handler of `get_memory`."""
+def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
+    """Return the handler of `get_memory`: what search, recall or a context shows the id of, opened."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        id_ = _id_of(asked)
-        file = the_one(id_, entries.find(asked.group, id_))
+        payload = asked.payload
+        assert isinstance(payload, GetMemory)  # noqa: S101  the table pairs type and payload
+        if "#" in payload.id:
+            return _found(asked.group, payload.id)
+        found = entries.find(asked.group, payload.id) or entries.find(GLOBAL_GROUP, payload.id)
+        file = the_one(payload.id, found)
         data = read_whole(entries.home / file)
         if data is None:
-            raise _not_found(id_)
+            raise _not_found(payload.id)
         return shown(parsed(entries, file, data), file, data)
+
+    def _found(group: str, id_: str) -> Mapping[str, Any]:
+        found = index.opened(group, id_)
+        if found is None:
+            raise Refusal("not_found", f"nothing has the id {id_} by now: search again", field="payload.id")
+        at = None if found.at is None else time_stamp(datetime.fromtimestamp(found.at, UTC))
+        entry = Entry(id_, "", found.text, by=found.author or None)
+        return {**shown(entry, found.file, b""), "kind": found.kind, "created": at, "file": found.file, "version": ""}
 
     return QueryHandler(answer)
 
@@ -288,14 +303,20 @@ def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
         "updated": None if entry.updated is None else show_time(entry.updated),
         "by": entry.by,
         "reinforced": entry.reinforced,
-        "file": file.split("/", 2)[2],
+        "file": _shown_file(file),
         "version": version_of(data),
     }
 
 
+def _shown_file(file: str) -> str:
+    """Return a file of an entry below its group's folder, one of `global` below the home folder."""
+    _, group, rest = file.split("/", 2)
+    return file if group == GLOBAL_GROUP else rest
+
+
 def _id_of(asked: Asked) -> str:
     payload = asked.payload
-    assert isinstance(payload, GetMemory | DeleteMemory)  # noqa: S101  the table pairs type and payload
+    assert isinstance(payload, DeleteMemory)  # noqa: S101  the table pairs type and payload
     return payload.id
 
 

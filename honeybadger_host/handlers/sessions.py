@@ -103,16 +103,32 @@ def delete_session(documents: Sessions) -> ChangeHandler[None]:
         assert isinstance(payload, DeleteSession)  # noqa: S101  the table pairs type and payload
         document = documents.view(asked.group, asked.session).document
         _expect(payload.expected_version, document)
-        changes = documents.remove(asked.group, asked.session, asked.sender, now)
+        changes, begins_after = documents.remove(
+            asked.group, asked.session, asked.sender, now, begins_again=payload.begin_again or False
+        )
         result = {
             "session": asked.session,
             "is_deleted": bool(changes),
             "file": session_file(asked.group, asked.session),
             "log": turns_file(asked.group, asked.session) if document.turns else None,
+            "context_begins_after": begins_after,
+            "kept": _kept(asked, document.turns or 0, begins_after),
         }
         return Outcome(result, changes)
 
     return ChangeHandler(decide, lambda asked: documents.prepare_removal(asked.group, asked.session))
+
+
+def _kept(asked: Asked, turns: int, begins_after: int) -> list[str]:
+    """Return what a deletion does not forget."""
+    kept = ["notes, entries and proposals of the group: they are not the session's"]
+    kept.append("working memory of the session: its entries expire by themselves")
+    if turns:
+        log_file = turns_file(asked.group, asked.session)
+        kept.append(f"what was said, in {log_file}: search and get_history find it; delete the file to forget it")
+        if begins_after < turns:
+            kept.append("the recent conversation in contexts: delete with begin_again to leave it out")
+    return kept
 
 
 def list_sessions(documents: Sessions) -> QueryHandler:

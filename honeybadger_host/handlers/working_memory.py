@@ -38,13 +38,12 @@ from honeybadger_host.memory.working_memory import (
     preview,
     session_folder,
     span_text,
-    to_milliseconds,
 )
 from honeybadger_host.memory.working_memory_store import Shelves, checked
 from honeybadger_host.settings import Working
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
 """(group, session, now) -> what the context tells of it."""

@@ -24,6 +24,7 @@ from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.domain import FileRemoved, FileWritten, Turn, TurnAdded, Whole
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.compaction import CompactionLimits, compact, with_left_out
+from honeybadger_host.memory.edited import Count, Edited, Time, read_json
 from honeybadger_host.memory.session_document import (
     SessionDocument,
     dump_document,
@@ -183,6 +184,15 @@ class Sessions:
         base, behind = self._behind(group, session, document)
         return View(self._folded(base, behind), data, self._conversations.load(group, session).skipped)
 
+    def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> Sequence[Turn]:
+        """Return those of a session's turns that contexts show. Raises WorldFailed."""
+        deleted = self._deletion(group, session)
+        after, since = deleted.context_begins_after, deleted.context_begins_at
+        if since is None:
+            return turns
+        # a log that was removed by hand is numbered from 1 again
+        return [turn for turn in turns if turn.number > after or turn.at > since]
+
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
 
@@ -247,20 +257,41 @@ class Sessions:
         )
         return (self.write(change.group, change.session, compacted.document),)
 
-    def remove(self, group: str, session: str, sender: str, now: datetime) -> tuple[Whole, ...]:
-        """Return the changes that delete a document, so that no turn of before comes back; empty: there is nothing."""
+    def remove(
+        self, group: str, session: str, sender: str, now: datetime, *, begins_again: bool
+    ) -> tuple[tuple[Whole, ...], int]:
+        """Return the changes that delete a document, so that no turn of before comes back, and the number of the last
+        turn that contexts leave out from now on.
+
+        Args:
+            begins_again: contexts leave out what was said so far.
+        Returns:
+            No changes when there is nothing to delete.
+        """
         working = self._working[group, session]
-        if working.data is None and not working.behind:
-            return ()
-        turns = self.view(group, session).document.turns
-        forgotten = {"session_id": session, "turns": turns, "deleted_at": time_stamp(now), "by": sender}
+        turns = self.view(group, session).document.turns or 0
+        before = _deleted(working.tombstone)
+        after, since = before.context_begins_after, before.context_begins_at
+        is_later = begins_again and turns > after
+        if is_later:
+            after, since = turns, now
+        if working.data is None and not working.behind and not is_later:
+            return (), after
+        forgotten = {
+            "session_id": session,
+            "turns": turns,
+            "deleted_at": time_stamp(now),
+            "by": sender,
+            "context_begins_after": after,
+            "context_begins_at": None if since is None else time_stamp(since, "milliseconds"),
+        }
         file = deleted_file(group, session)
-        self._decided[file] = (working, None, empty_document(session, turns or 0))
+        self._decided[file] = (working, None, empty_document(session, turns))
         data, upon = orjson.dumps(forgotten, option=_READABLE), turns_file(group, session)
         tombstone = FileWritten(group, "session", file, data, working.tombstone, upon)
         if working.data is None:
-            return (tombstone,)
-        return tombstone, FileRemoved(group, "session", session_file(group, session), working.data)
+            return (tombstone,), after
+        return (tombstone, FileRemoved(group, "session", session_file(group, session), working.data)), after
 
     def foresee(self, change: TurnAdded | Whole) -> None:
         """Take in a change that was decided and is not written yet; those of other rooms are passed over."""
@@ -379,8 +410,7 @@ class Sessions:
         if data is not None:
             return Generation(data, parse_document(data, session), NEVER_SEEN)
         tombstone = self._last_written(deleted_file(group, session))
-        turns = 0 if tombstone is None else _turns_in(tombstone)
-        return Generation(None, empty_document(session, turns or 0), NEVER_SEEN)
+        return Generation(None, empty_document(session, _deleted(tombstone).turns), NEVER_SEEN)
 
     def _keep(self, key: tuple[str, str], generation: Generation) -> None:
         self._generations[key] = generation
@@ -418,15 +448,20 @@ class Sessions:
 
     def _empty(self, group: str, session: str) -> SessionDocument:
         """Return the document of a session that has no file; after a deletion it begins behind what was forgotten."""
-        data = read_whole(self._home / deleted_file(group, session))
-        if data is None:
-            return empty_document(session)
-        turns = _turns_in(data)
-        if turns is None:
-            turns = _turns_in(self._last_written(deleted_file(group, session)) or b"")
-        if turns is None:
-            log.warning("session.mark_lost", file=deleted_file(group, session))
-        return empty_document(session, turns or 0)
+        return empty_document(session, self._deletion(group, session).turns)
+
+    def _deletion(self, group: str, session: str) -> _Deleted:
+        """Return what is forgotten of a session, from the journal when the file that says it is damaged."""
+        file = deleted_file(group, session)
+        data = read_whole(self._home / file)
+        try:
+            return _deleted(data)
+        except ValueError:
+            try:
+                return _deleted(self._last_written(file))
+            except ValueError:
+                log.warning("session.mark_lost", file=file)
+                return _Deleted()
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
@@ -454,13 +489,22 @@ class Sessions:
         return document
 
 
-def _turns_in(tombstone: bytes) -> int | None:
-    """Return up to which turn a deleted document is forgotten, None when that cannot be read."""
-    try:
-        turns = orjson.loads(tombstone)["turns"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return turns if type(turns) is int else None
+class _Deleted(Edited):
+    """What a deletion leaves.
+
+    Args:
+        turns: number of the last turn that the document does not get back; 0: nothing was deleted.
+        context_begins_after: likewise, for contexts; `context_begins_at` is when that was said.
+    """
+
+    turns: Count = 0
+    context_begins_after: Count = 0
+    context_begins_at: Time | None = None
+
+
+def _deleted(data: bytes | None) -> _Deleted:
+    """Return what a file of a deletion says. Raises ValueError."""
+    return _Deleted() if data is None else _Deleted.model_validate(read_json(data))
 
 
 def _covered(document: SessionDocument, window: Window) -> int:

@@ -13,7 +13,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -201,7 +202,7 @@ def _lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
 class _Session:
     window: Window
     used: float
-    ahead: int = 0
+    ahead: list[Turn] = field(default_factory=list)
     """Turns decided in the batch that is not committed yet."""
 
 
@@ -269,20 +270,26 @@ class Conversations:
     def next_number(self, group: str, session: str) -> int:
         """Return the number of the next turn. The session must be loaded."""
         held = self._sessions[group, session]
-        return held.window.last_number + held.ahead + 1
+        return held.window.last_number + len(held.ahead) + 1
+
+    def last_at(self, group: str, session: str) -> datetime | None:
+        """Return when the newest turn was said; None: there is none. The session must be loaded."""
+        held = self._sessions[group, session]
+        newest = held.ahead[-1:] or held.window.turns[-1:]
+        return newest[0].at if newest else None
 
     def is_loaded(self, group: str, session: str) -> bool:
         return (group, session) in self._sessions
 
     def foresee(self, change: TurnAdded) -> None:
         """Count a turn that was decided and is not committed yet."""
-        self._sessions[change.group, change.session].ahead += 1
+        self._sessions[change.group, change.session].ahead.append(change.turn)
 
     def settle(self, foreseen: Iterable[TurnAdded], written: Iterable[TurnAdded]) -> None:
         """End a batch: forget what was foreseen, take in what was written."""
         with self._lock:
             for change in foreseen:
-                self._sessions[change.group, change.session].ahead -= 1
+                self._sessions[change.group, change.session].ahead.remove(change.turn)
             by_session: dict[tuple[str, str], list[TurnAdded]] = {}
             for change in written:
                 by_session.setdefault((change.group, change.session), []).append(change)

@@ -179,11 +179,6 @@ def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
     return entry
 
 
-def to_milliseconds(at: datetime) -> datetime:
-    """Return a time without what a stamp of milliseconds leaves out."""
-    return at.replace(microsecond=at.microsecond // 1000 * 1000)
-
-
 def _text(value: Mapping[str, Any], name: str) -> str:
     text = value.get(name)
     if not isinstance(text, str):

@@ -26,8 +26,8 @@ from honeybadger_host.search.corpora import Corpora, Delta
 from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors
 from honeybadger_host.search.index_writer import IndexWriter
-from honeybadger_host.search.lookups import Lookups
-from honeybadger_host.search.sources import groups_of, source_of
+from honeybadger_host.search.lookups import Found, Lookups
+from honeybadger_host.search.sources import files_called, groups_of, source_of
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
@@ -259,6 +259,14 @@ class Index:
                 if state.fresh:
                     self._read(group, state.fresh)
             return is_compared and not (state.fresh or state.backlog)
+
+    def opened(self, group: str, name: str) -> Found | None:
+        """Return what search shows under a name: `session#number`, `MEMORY.md#hash`. Raises WorldFailed."""
+        self.bring_up(GLOBAL_GROUP)
+        self.bring_up(group)
+        place, _, key = name.rpartition("#")
+        files = [file for of in (group, GLOBAL_GROUP) for file in files_called(of, place)]
+        return self.lookups.opened(files, key)
 
     def has_entries(self, group: str) -> bool:
         """Return whether there is any entry that a group may read."""

@@ -78,6 +78,19 @@ class Lookups:
             )
         return found
 
+    def opened(self, files: Sequence[str], key: str) -> Found | None:
+        """Return what the first of these files that has it says under a key; the newest, where it stands twice."""
+        marks = ",".join("?" * len(files))
+        query = (
+            "SELECT file, max(docs.number) FROM docs JOIN sources ON sources.number = source "  # noqa: S608  only marks
+            f"WHERE file IN ({marks}) AND key = ? GROUP BY file"
+        )
+        there = dict(self._db.rows(query, (*files, key)))
+        for file in files:
+            if file in there:
+                return self.show([there[file]]).get(there[file])
+        return None
+
     def known(self, group: str, category: str, normalised: str) -> str | None:
         """Return the id of an entry that says just this, as far as was indexed; see `labels.folded`."""
         query = "SELECT number, key, category, text FROM docs WHERE known_by = ?"

@@ -91,6 +91,12 @@ def source_of(file: str) -> Source | None:
             return None
 
 
+def files_called(group: str, name: str) -> list[str]:
+    """Return the files of a group whose parts search calls `name#key`: the name is a file's, or a log's session."""
+    files = [f"groups/{group}/{name}", f"data/context/{group}/{name}", f"data/sessions/{group}/{name}.jsonl"]
+    return [file for file in files if source_of(file) is not None]
+
+
 def sources(home: Path, group: str, folders: set[str]) -> Iterator[tuple[Source, Signature]]:
     """Yield every file of a group that is searched, with its signature. What cannot be listed is passed over.
 

@@ -15,3 +15,8 @@ def time_stamp(at: datetime, precision: Precision = "seconds") -> str:
         precision: `auto` gives as many digits as the time has.
     """
     return at.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def to_milliseconds(at: datetime) -> datetime:
+    """Return a time as files with a precision of milliseconds have it."""
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)

@@ -13,7 +13,7 @@ import pytest
 
 from bench.session import bench_session
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Conflict, NotFound
+from honeybadger_agent.errors import Conflict, Invalid, NotFound
 from tests.conftest import HostFactory
 from tests.flows.test_errors import IN_THE_WAY_ONCE
 from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
@@ -168,6 +168,78 @@ def test_a_deleted_session_begins_afresh_also_after_a_restart(
         agent.update_session(remove_facts=["a"])
     assert [row.session for row in agent.list_sessions().sessions] == ["main"]
     host.stop()
+
+
+def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
+    home: Path, make_host: HostFactory, client: Clients
+) -> None:
+    host = make_host({"document.write_out_seconds": 0.1}).start()
+    agent = client()
+    agent.append_turn("user", "the secret of before")
+    agent.update_session(add_facts=["a"])
+    deleted = agent.delete_session()
+    assert any(deleted.log in kept for kept in deleted.kept if deleted.log)
+    assert any("begin_again" in kept for kept in deleted.kept)
+    assert "the secret of before" in agent.get_context("go on").system
+    again = agent.delete_session(begin_again=True)
+    assert (again.context_begins_after, again.is_deleted) == (1, True)
+    assert not any("begin_again" in kept for kept in again.kept)
+    assert agent.delete_session(begin_again=True).is_deleted is False
+    agent.append_turn("user", "what came after")
+    agent.update_session(add_facts=["b"])
+    assert agent.delete_session().context_begins_after == 1, "a plain deletion brought the turns of before back"
+    host.kill()
+    host.start()
+    system = agent.get_context("go on").system
+    assert "the secret of before" not in system
+    assert "what came after" in system
+    assert agent.get_history().messages[0].content == "the secret of before"
+    assert agent.search_memory("secret", scope="turns").hits
+    host.stop()
+    (home / "data/sessions/main/main.jsonl").unlink()
+    host.start()
+    agent.append_turn("user", "a log that begins with one again")
+    assert "a log that begins with one again" in agent.get_context("go on").system
+    host.stop()
+
+
+def test_turns_of_another_time_are_imported_in_their_order(host: HostProcess, client: Clients) -> None:
+    agent = client(session="imported")
+    agent.append_turn("user", "Ann moves to Chicago", at="2024-03-05T10:00:00+02:00")
+    agent.append_turn("assistant", "Noted", at="2024-03-05T08:00:00Z")
+    agent.append_turn("user", "Ann buys a boat", at="2024-07-01T00:00:00.5Z")
+    for at, why in (
+        ("2024-06-30T23:00:00Z", r"is before the turn before it, which was said at 2024-07-01T00:00:00\.500Z"),
+        ("2999-01-01T00:00:00Z", "is in the future"),
+        ("2024-02-30T00:00:00Z", "is not a time that exists"),
+        ("0001-01-01T00:00:00+14:00", "is not a time that exists"),
+        ("yesterday", "must match"),
+        ("2024-07-02", "must match"),
+    ):
+        with pytest.raises(Invalid, match=why) as refused:
+            agent.append_turn("user", "x", at=at)
+        assert refused.value.field == "payload.at"
+    agent.append_turn("user", "Now it is today")
+    messages = agent.get_history().messages
+    assert [message.at for message in messages][:3] == [
+        "2024-03-05T08:00:00.000Z",
+        "2024-03-05T08:00:00.000Z",
+        "2024-07-01T00:00:00.500Z",
+    ]
+    found = agent.search_memory(since="2024-01-01", until="2024-06-30", scope="turns").hits
+    assert [hit.text for hit in found] == ["Noted", "Ann moves to Chicago"]
+    assert [entry.timestamp for entry in agent.load_session().recent_history][:2] == [1709625600, 1709625600]
+
+
+def test_turns_of_one_batch_are_imported_in_their_order(host: HostProcess, stranger: RawSender) -> None:
+    def payload(number: int) -> dict[str, str]:
+        return {"role": "user", "content": f"turn {number}", "at": f"2024-03-05T10:00:{59 - number:02}Z"}
+
+    for number in range(20):  # each before the one that came first
+        stranger.drop(f"r{number:02}", request(f"r{number:02}", "append_turn", payload=payload(number)))
+    assert stranger.reply("r00")["ok"]
+    for number in range(1, 20):
+        assert_refused(stranger.reply(f"r{number:02}"), "invalid")
 
 
 def test_an_update_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(

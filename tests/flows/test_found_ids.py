@@ -1,0 +1,87 @@
+"""Whatever search, recall or a context names by an id is opened by that id, through every door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Invalid, NotFound
+from tests.agent.mcp_story import COMMAND
+from tests.agent.test_mcp import served, text
+from tests.hosting import HostProcess, frozen_environment, wait_for
+
+Clients = Callable[..., SyncClient]
+NOTES = {"MEMORY.md": "\n\n## Habits (ann, 2026-11-20 06:00)\n- Ann drinks oolong\n", "HISTORY.md": "Oolong came up.\n"}
+
+
+@pytest.fixture
+def found(home: Path, host: HostProcess, client: Clients) -> dict[str, str]:
+    """Return what a search for one word finds: id -> what it says."""
+    for group in ("main", "global"):
+        for name, notes in NOTES.items():
+            (home / "groups" / group).mkdir(exist_ok=True)
+            (home / "groups" / group / name).write_text(notes.replace("oolong", f"oolong of {group}"))
+    shared = home / "groups/global/memory/teas/oolong.json"
+    shared.parent.mkdir(parents=True)
+    shared.write_text('{"content": "Oolong is a tea for every group"}')
+    agent = client()
+    agent.save_memory("Oolong is on the list")
+    agent.append_turn("user", "Is there oolong?")
+    agent.append_turn("assistant", "Oolong is there", sender="bee")
+    wait_for(lambda: len(agent.search_memory("oolong", limit=20).hits) == 8)
+    return {hit.id: hit.text for hit in agent.search_memory("oolong", limit=20).hits}
+
+
+async def test_every_hit_of_a_search_can_be_opened(home: Path, client: Clients, found: dict[str, str]) -> None:
+    agent = client()
+    assert {"main#1", "main#2", "oolong"} < found.keys()
+    for id_, says in found.items():
+        assert agent.get_memory(id_).content == says, id_
+        shell = [*COMMAND[:-1], "call", "get_memory", orjson.dumps({"id": id_}).decode(), "--home", str(home)]
+        done = await anyio.run_process(shell, env=frozen_environment(), check=False)
+        assert orjson.loads(done.stdout)["result"]["content"] == says, (id_, done.stderr)
+    async with served(home) as mcp:
+        for id_, says in found.items():
+            result = await mcp.call_tool("get_memory", {"id": id_})
+            assert not result.is_error, text(result)
+            assert says in text(result)
+    turn = agent.get_memory("main#2")
+    assert (turn.kind, turn.by, turn.file) == ("turn", "bee", "data/sessions/main/main.jsonl")
+    assert turn.created is not None
+    assert agent.get_memory("oolong").file == "groups/global/memory/teas/oolong.json"
+
+
+def test_what_is_recalled_into_a_context_can_be_opened(client: Clients, found: dict[str, str]) -> None:
+    agent = client()
+    context = agent.get_context("Which oolong is a tea for every group?")
+    recalled = [row.id for row in context.recalled]
+    assert "oolong" in recalled
+    for id_ in recalled:
+        assert agent.get_memory(id_).content == found[id_]
+
+
+def test_an_id_that_is_gone_or_of_another_group_opens_nothing(
+    home: Path, client: Clients, found: dict[str, str]
+) -> None:
+    agent = client()
+    for id_ in ("main#3", "nobody#1", "MEMORY.md#000000000000", "HISTORY.md#1", "main.jsonl#1"):
+        with pytest.raises(NotFound):
+            agent.get_memory(id_)
+    for id_ in ("../main#1", "main#", "#1", "main#x", "groups/main/MEMORY.md#1"):
+        with pytest.raises(Invalid):
+            agent.get_memory(id_)
+    [note] = [id_ for id_, says in found.items() if id_.startswith("MEMORY.md#") and "main" in says]
+    for id_ in ("main#1", note):
+        with pytest.raises(NotFound):
+            client(group="elsewhere").get_memory(id_)
+    with pytest.raises(Invalid):
+        agent.delete_memory(note)
+    (home / "groups/main/MEMORY.md").write_text("")
+    wait_for(lambda: all(hit.id != note for hit in agent.search_memory("oolong", limit=20).hits))
+    with pytest.raises(NotFound):
+        agent.get_memory(note)
