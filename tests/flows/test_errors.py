@@ -299,13 +299,13 @@ def test_the_neighbours_of_a_bug_in_the_same_batch_are_served(make_host: HostFac
 IN_THE_WAY_ONCE = """
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.projections import Projections
-was = Projections.open_target
-def open_target(self, file, tries=[]):
+was = Projections.target
+def target(self, file, now, tries=[]):
     tries.append(file)
     if len(tries) == 2:
         raise WorldFailed(f"{file} is a folder for a moment")
-    return was(self, file)
-Projections.open_target = open_target
+    return was(self, file, now)
+Projections.target = target
 """
 
 
