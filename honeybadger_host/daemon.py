@@ -227,7 +227,7 @@ def embedder_of(settings: Settings) -> Embedder | None:
         return None
     from honeybadger_host.search.embeddings import open_embedder  # with numpy
 
-    return open_embedder(settings.recall.vectors)
+    return open_embedder()
 
 
 def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.errors import SettingsError
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
-VectorsChoice: TypeAlias = Literal["off", "english", "multilingual"]
+VectorsChoice: TypeAlias = Literal["off", "multilingual"]
 TokenCounter: TypeAlias = Literal["estimate", "o200k"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
@@ -211,7 +211,7 @@ class Recall(_Section):
     )
     vectors: VectorsChoice = Field(
         "off",
-        description="english or multilingual: search by meaning, too, with a local model; needs the extra "
+        description="multilingual: search by meaning, too, with a local model; needs the extra "
         "honeybadger-host[vectors].",
     )
     k1: float = Field(0.9, ge=0, le=10, description="BM25: how much a word repeated counts more.")
@@ -231,6 +231,16 @@ class Recall(_Section):
         "group is loaded when it is searched (25 us a document) and leaves memory when nobody searched it for "
         "compare_seconds.",
     )
+
+    @field_validator("vectors", mode="before")
+    @classmethod
+    def _is_there(cls, value: object) -> object:
+        if value == "english":
+            raise ValueError(
+                "the English model is not part of Honeybadger any more: set multilingual, which is as good in English, "
+                "or off"
+            )
+        return value
 
 
 class Tokens(_Section):

@@ -1,4 +1,4 @@
-"""`python -m bench.recall [--locomo FILE …] [--precision FOLDER] [--vectors LANGUAGE …] …`: recall in figures."""
+"""`python -m bench.recall [--locomo FILE …] [--precision FOLDER] [--vectors] …`: recall in figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.recall import learn, locomo, precision, speed, synthetic
 from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
 from bench.recall.systems import System, honeybadger, with_vectors
-from honeybadger_host.search.embeddings import Language, open_embedder
+from honeybadger_host.search.embeddings import open_embedder
 from honeybadger_host.search.ranking import Floor
 from honeybadger_host.search.scoring import WEIGHTS
 
@@ -29,9 +29,7 @@ def main() -> int:
     parser.add_argument("--learn", action="store_true", help="also learn weights and test them on what was left out")
     parser.add_argument("--speed", type=int, nargs="*", help="entries, and as many turns; default 10000 100000")
     parser.add_argument("--only", action="append", default=[], help="measure this system only")
-    parser.add_argument(
-        "--vectors", choices=("english", "multilingual"), action="append", default=[], help="also ours with vectors"
-    )
+    parser.add_argument("--vectors", action="store_true", help="also ours with vectors")
     arguments = parser.parse_args()
     for path in (*arguments.locomo, *([arguments.precision] if arguments.precision else [])):
         if not path.exists():
@@ -40,7 +38,7 @@ def main() -> int:
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"SQLite {sqlite3.sqlite_version}\nweights: {learn.shown(WEIGHTS)}"
     )
-    more = {f"honeybadger, {language} vectors": with_vectors(open_embedder(language)) for language in arguments.vectors}
+    more = {"honeybadger, vectors": with_vectors(open_embedder())} if arguments.vectors else {}
     asker = (arguments.asker,) if arguments.asker else ()
     for path in arguments.locomo:
         loaded = locomo.read(path)
@@ -55,7 +53,7 @@ def main() -> int:
         report("the project's own small set", synthetic.conversations(), arguments.only, more, is_learning=False)
         report("the project's own sets", synthetic.written(), arguments.only, more, is_learning=arguments.learn)
     if arguments.precision:
-        report_precision(arguments.precision, arguments.only, arguments.vectors)
+        report_precision(arguments.precision, arguments.only, has_vectors=arguments.vectors)
     if arguments.speed is not None:
         for size in arguments.speed or (10_000, 100_000):
             print(f"\n## {size:,} entries and {size:,} turns\n\n{speed.HEAD}")
@@ -95,7 +93,7 @@ def report(
         print("\n" + "\n".join(chosen))
 
 
-def report_precision(folder: Path, only: Sequence[str], languages: Sequence[Language]) -> None:
+def report_precision(folder: Path, only: Sequence[str], *, has_vectors: bool) -> None:
     """Print the tables of PrecisionMemBench."""
     bench = precision.load(folder)
     print(f"\n## {folder.name}: {len(bench.beliefs)} beliefs, {len(bench.cases)} cases\n")
@@ -105,9 +103,9 @@ def report_precision(folder: Path, only: Sequence[str], languages: Sequence[Lang
             print(precision.row(name, bench, partial(precision.other, system)))
     print(precision.row("honeybadger", bench, precision.honeybadger))
     print(precision.row("honeybadger, content only", bench, partial(precision.honeybadger, with_names=False)))
-    for language in languages:
-        ranker = partial(precision.with_vectors, open_embedder(language))
-        print(precision.row(f"honeybadger, {language} vectors", bench, ranker))
+    if has_vectors:
+        ranker = partial(precision.with_vectors, open_embedder())
+        print(precision.row("honeybadger, vectors", bench, ranker))
         print(precision.row("… of the content only", bench, partial(ranker, with_names=False)))
     print(f"\n{precision.floor_row(bench, Floor())}")
 

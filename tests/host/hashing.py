@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.search.embeddings import Floats
+from honeybadger_host.search.embeddings import Embedder, Floats
 
 SAME = {"automobile": "car", "physician": "doctor", "purchased": "bought"}
 
 
-class HashEmbedder:
+class HashEmbedder(Embedder):
     """Deterministic on every machine, and loaded at once.
 
     Args:
@@ -26,6 +26,7 @@ class HashEmbedder:
     unrelated = (0.0, 0.09)
 
     def __init__(self, name: str = "hash") -> None:
+        super().__init__()
         self.name = name
         self.embedded: list[str] = []
         self.fails = False

@@ -75,7 +75,7 @@ def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_defau
     ]
 
 
-OTHER_WORDS = {"auto": "json", "info": "error", "redact": "refuse", "off": "english", "estimate": "o200k"}
+OTHER_WORDS = {"auto": "json", "info": "error", "redact": "refuse", "off": "multilingual", "estimate": "o200k"}
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
@@ -175,6 +175,10 @@ def test_a_setting_that_was_removed_is_an_error_that_says_what_now(
     monkeypatch.setenv(f"HONEYBADGER_{section}__{leaf}".upper(), "1")
     with pytest.raises(SettingsError, match=f"environment variable .*: {says}"):
         load_settings(folder)
+
+
+def test_the_english_model_that_was_removed_is_an_error_that_says_what_now(folder: Path) -> None:
+    assert "not part of Honeybadger any more: set multilingual" in refused(folder, {"recall.vectors": "english"})
 
 
 @pytest.mark.parametrize(("name", "near"), [("log.levl", "log.level"), ("sweep", "ipc.sweep_seconds"), ("ipc", "ipc.")])
