@@ -13,7 +13,8 @@ import orjson
 
 from bench.hosting import Daemon, new_home, running
 from bench.road import Figure, percentile
-from honeybadger_agent import SyncClient, tools
+from honeybadger_agent import SyncClient, wire
+from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.turn_log import dump_turn
@@ -142,14 +143,14 @@ def _indexed(daemon: Daemon, name: str, documents: int, goal_seconds: float | No
 
 def _first(agent: SyncClient, words: Words, name: str) -> Figure:
     started = time.perf_counter()
-    agent.call(tools.search_memory(words.text(8, 8)))
+    agent.call(made(wire.SearchMemory, words.text(8, 8)))
     return Figure(name, f"{(time.perf_counter() - started) * 1000:.0f} ms")
 
 
 def _searched(agent: SyncClient, words: Words, name: str, goals: tuple[float, float]) -> list[Figure]:
     times: list[float] = []
     for _ in range(300):
-        call = tools.search_memory(words.text(8, 8))
+        call = made(wire.SearchMemory, words.text(8, 8))
         started = time.perf_counter()
         agent.call(call)
         times.append((time.perf_counter() - started) * 1000)
@@ -174,7 +175,7 @@ def _seen(home: Path, agent: SyncClient, words: Words) -> Figure:
     for number in range(50):
         live.append_turn("user", f"zyzzyva{number} {words.text(20, 20)}")
         started = time.perf_counter()
-        found = agent.call(tools.search_memory(f"zyzzyva{number}"))
+        found = agent.call(made(wire.SearchMemory, f"zyzzyva{number}"))
         seen.append((time.perf_counter() - started) * 1000)
         if not found.hits or found.hits[0].id != f"live#{number + 1}":
             raise RuntimeError(f"turn {number} was not found by the next request")

@@ -14,7 +14,8 @@ from pathlib import Path
 from bench.hosting import Daemon, new_home, running
 from bench.index import Words, index_status, make_entries, make_turns
 from bench.road import Figure, percentile
-from honeybadger_agent import SyncClient, tools
+from honeybadger_agent import SyncClient, wire
+from honeybadger_agent.tools import made
 
 _MILLION = 1_000_000
 _SETTINGS = ("log.level=warning", "life.status_seconds=1")
@@ -100,11 +101,11 @@ def _is_indexed(home: Path, documents: int) -> bool:
 
 
 def _searched(agent: SyncClient, words: Words) -> float:
-    return _timed(lambda: agent.call(tools.search_memory(words.text(8, 8)))) / 1000
+    return _timed(lambda: agent.call(made(wire.SearchMemory, words.text(8, 8)))) / 1000
 
 
 def _find(agent: SyncClient) -> None:
-    found = agent.call(tools.search_memory("zyzzyva19"))
+    found = agent.call(made(wire.SearchMemory, "zyzzyva19"))
     if not found.hits or found.hits[0].text != "zyzzyva19":
         raise RuntimeError("what was saved was not found by the next request")
 

@@ -1,22 +1,24 @@
 """`Client` and `SyncClient`: publish a request, wait for its reply, return the result or raise.
 
-What both do is in one place: `tools` builds the requests, `Exchange` looks for replies. They differ in how they wait.
+What they do is written once, as coroutines that wait in two places only: `_pause` and `_aside`. `Client` awaits them;
+`SyncClient` runs them to their end, since its own two places never leave them waiting.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from pydantic import ValidationError
 
-from honeybadger_agent import tools, wire
+from honeybadger_agent import wire
 from honeybadger_agent.errors import BY_CODE, AgentError, Conflict, Invalid, NoMailbox, NotFound
 from honeybadger_agent.exchange import Exchange, OnLine
 from honeybadger_agent.home import find_home
@@ -32,11 +34,17 @@ from honeybadger_agent.mailbox import (
     id_time,
     new_id,
 )
-from honeybadger_agent.tools import Call
-from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult
+from honeybadger_agent.tools import made, signature_of
+from honeybadger_agent.wire import TURN_TYPES, Chat, ChatResult, Request
+
+if TYPE_CHECKING:
+    from honeybadger_agent.methods import AwaitedMethods, Methods
+else:
+    Methods = AwaitedMethods = object  # they are added below, from the request types
 
 P = ParamSpec("P")
-ResultT = TypeVar("ResultT", bound=wire.Wire)
+T = TypeVar("T")
+ResultT = TypeVar("ResultT", bound=wire.Result)
 Payload = wire.Wire | Mapping[str, Any]
 """What a request carries: a model, or for types this package does not know any JSON object."""
 
@@ -44,66 +52,44 @@ CHAT_SECONDS: Final = 300.0
 """How long an answer is waited for: agents ask their models more than once."""
 
 
-class Method(Generic[P, ResultT]):
-    """A function of `tools` as a method of both clients: it takes the same arguments and gives the result of the call.
+class both(Generic[P, T]):  # noqa: N801  a decorator
+    """A coroutine function as a method of both clients: one awaits it, the other runs it to its end."""
 
-    So what can be asked stands in `tools` alone, and no client lacks a part of it.
-    """
-
-    def __init__(self, build: Callable[P, Call[ResultT]]) -> None:
-        self._build = build
+    def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
+        self._function = function
 
     @overload
-    def __get__(self, client: Client, owner: object = None) -> Callable[P, Coroutine[Any, Any, ResultT]]: ...
+    def __get__(self, client: Client, owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
     @overload
-    def __get__(self, client: SyncClient, owner: object = None) -> Callable[P, ResultT]: ...
+    def __get__(self, client: SyncClient, owner: object = None) -> Callable[P, T]: ...
     @overload
-    def __get__(self, client: None, owner: object = None) -> Callable[P, Call[ResultT]]: ...
-    def __get__(self, client: Client | SyncClient | None, owner: object = None) -> Callable[P, object]:
-        build = self._build
+    def __get__(self, client: None, owner: object = None) -> Callable[Concatenate[Any, P], object]: ...
+    def __get__(self, client: Client | SyncClient | None, owner: object = None) -> Callable[..., object]:
         if client is None:
-            return build
-        if isinstance(client, SyncClient):
+            return self._function
+        bound: Callable[P, Coroutine[Any, Any, T]] = self._function.__get__(client)
+        if isinstance(client, Client):
+            return bound
 
-            @functools.wraps(build)
-            def ask(*args: P.args, **kwargs: P.kwargs) -> ResultT:
-                return client.call(build(*args, **kwargs))
+        @functools.wraps(bound, updated=())
+        def ask(*args: P.args, **kwargs: P.kwargs) -> T:
+            return _run(bound(*args, **kwargs))
 
-            return ask
+        return ask
 
-        @functools.wraps(build)
-        async def ask_and_await(*args: P.args, **kwargs: P.kwargs) -> ResultT:
-            return await client.call(build(*args, **kwargs))
 
-        return ask_and_await
+def _run(steps: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns that never leaves off waiting."""
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        return cast(T, end.value)
+    steps.close()
+    raise RuntimeError("a synchronous client waited for an event loop")
 
 
 class _Clients:
-    """What both clients share: what can be asked, where the mailbox is, how a request is published."""
-
-    ping = Method(tools.ping)
-    update_memory = Method(tools.update_memory)
-    read_group_files = Method(tools.read_group_files)
-    append_turn = Method(tools.append_turn)
-    get_history = Method(tools.get_history)
-    get_context = Method(tools.get_context)
-    search_memory = Method(tools.search_memory)
-    save_memory = Method(tools.save_memory)
-    get_memory = Method(tools.get_memory)
-    edit_memory = Method(tools.edit_memory)
-    delete_memory = Method(tools.delete_memory)
-    list_memory_categories = Method(tools.list_memory_categories)
-    list_memory_entries = Method(tools.list_memory_entries)
-    save_to_working_memory = Method(tools.save_to_working_memory)
-    get_from_working_memory = Method(tools.get_from_working_memory)
-    search_working_memory = Method(tools.search_working_memory)
-    list_working_memory = Method(tools.list_working_memory)
-    load_session = Method(tools.load_session)
-    update_session = Method(tools.update_session)
-    compact_session = Method(tools.compact_session)
-    delete_session = Method(tools.delete_session)
-    list_sessions = Method(tools.list_sessions)
-    stop_turn = Method(tools.stop_turn)
+    """What both clients share: what can be asked, where the mailbox is, how a request is published and waited for."""
 
     def __init__(
         self,
@@ -146,6 +132,78 @@ class _Clients:
         self.session = _checked_session(_named(session, "SESSION", "main"))
         self.timeout_seconds = timeout_seconds
         self._sent = sent
+
+    async def _pause(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do what waits for a disk."""
+        raise NotImplementedError
+
+    @both
+    async def request(
+        self, type_name: str, payload: Payload, *, request_id: str | None = None, timeout_seconds: float | None = None
+    ) -> wire.Reply:
+        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`, `Invalid`."""
+        return await self._reply(await self._aside(self._send, type_name, payload, request_id, timeout_seconds))
+
+    @both
+    async def chat(
+        self,
+        content: str,
+        *,
+        sender: str | None = None,
+        agent: str | None = None,
+        request_id: str | None = None,
+        timeout_seconds: float = CHAT_SECONDS,
+        on_line: OnLine | None = None,
+    ) -> ChatResult:
+        """Say something to an agent of the group and return its answer.
+
+        The turn goes on when the caller stops waiting: `answer` waits for it again, and so does the same message with
+        the same `request_id`, which is never answered twice.
+
+        Args:
+            sender: who speaks, as shown in the history. Default: the sender's folder.
+            agent: which agent answers. Default: the host's choice.
+            on_line: gets the answer while it is being written. After a restart of the host it begins anew, with a line
+                `began` whose `attempt` is above 1.
+        Raises:
+            Unavailable: the model failed; nothing was said, the same `request_id` goes on where it was.
+            ReplyTimeout, and what else `honeybadger_agent.errors` lists.
+        """
+        said = made(Chat, content, sender, agent)
+        exchange = await self._aside(self._send, said.type_name, said, request_id, timeout_seconds)
+        return result_of(await self._reply(exchange, on_line), said)
+
+    @both
+    async def answer(
+        self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
+    ) -> ChatResult:
+        """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
+        exchange = await self._aside(self._said_before, request_id, timeout_seconds)
+        return result_of(await self._reply(exchange, on_line), Chat)
+
+    @both
+    async def withdraw(self, request_id: str) -> bool:
+        """Take back a message that no agent has begun to answer; return whether it was: then nothing was said.
+
+        False: an agent answers it, or has, and `answer` waits for that; or nothing is known of it.
+        Raises: `NoMailbox`, `Invalid`.
+        """
+        return await self._aside(self._withdrawn, request_id)
+
+    async def _result(
+        self, request: Request[ResultT], request_id: str | None, timeout_seconds: float | None
+    ) -> ResultT:
+        exchange = await self._aside(self._send, request.type_name, request, request_id, timeout_seconds)
+        return result_of(await self._reply(exchange), request)
+
+    async def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:
+        with contextlib.closing(exchange.looks(on_line)) as looks:
+            for wait in looks:
+                await self._pause(wait)
+        return exchange.reply()
 
     def _send(self, type_name: str, payload: Payload, request_id: str | None, timeout: float | None) -> Exchange:
         asked_before = request_id is not None
@@ -208,160 +266,75 @@ class _Clients:
             raise NoMailbox(f"{path} cannot be taken back: {error.strerror}; it may be answered") from error
 
 
-class Client(_Clients):
+class Client(_Clients, AwaitedMethods):
     """An agent's memory, for asyncio programs.
 
     Its methods are those of `SyncClient`, awaited. Each raises what `honeybadger_agent.errors` lists, and takes nothing
-    back: a request that timed out may still be served. `call(…, request_id=error.request_id)` asks again and is never
-    applied twice.
+    back: a request that timed out may still be served. The same with `request_id=error.request_id` asks again and is
+    never applied twice.
     """
 
-    async def request(
-        self, type_name: str, payload: Payload, *, request_id: str | None = None, timeout_seconds: float | None = None
-    ) -> wire.Reply:
-        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`, `Invalid`."""
-        exchange = await _on_a_thread(self._send, type_name, payload, request_id, timeout_seconds)
-        return await self._reply(exchange)
-
     async def call(
-        self, call: Call[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
+        self, request: Request[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> ResultT:
-        """Send what a function of `honeybadger_agent.tools` built and return its result."""
-        reply = await self.request(call.type_name, call.payload, request_id=request_id, timeout_seconds=timeout_seconds)
-        return result_of(reply, call.result)
+        """Send a request of `honeybadger_agent.wire` and return its result."""
+        return await self._result(request, request_id, timeout_seconds)
 
-    async def chat(
-        self,
-        content: str,
-        *,
-        sender: str | None = None,
-        agent: str | None = None,
-        request_id: str | None = None,
-        timeout_seconds: float = CHAT_SECONDS,
-        on_line: OnLine | None = None,
-    ) -> ChatResult:
-        """Say something to an agent of the group and return its answer.
+    __call__ = call
 
-        The turn goes on when the caller stops waiting: `answer` waits for it again, and so does the same message with
-        the same `request_id`, which is never answered twice.
+    async def _pause(self, seconds: float) -> None:
+        import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
 
-        Args:
-            sender: who speaks, as shown in the history. Default: the sender's folder.
-            agent: which agent answers. Default: the host's choice.
-            on_line: gets the answer while it is being written. After a restart of the host it begins anew, with a line
-                `began` whose `attempt` is above 1.
-        Raises:
-            Unavailable: the model failed; nothing was said, the same `request_id` goes on where it was.
-            ReplyTimeout, and what else `honeybadger_agent.errors` lists.
-        """
-        payload = _said(content, sender, agent)
-        exchange = await _on_a_thread(self._send, "chat", payload, request_id, timeout_seconds)
-        return result_of(await self._reply(exchange, on_line), ChatResult)
+        await asyncio.sleep(seconds)
 
-    async def answer(
-        self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
-    ) -> ChatResult:
-        """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
-        exchange = await _on_a_thread(self._said_before, request_id, timeout_seconds)
-        return result_of(await self._reply(exchange, on_line), ChatResult)
-
-    async def withdraw(self, request_id: str) -> bool:
-        """Take back a message that no agent has begun to answer; return whether it was: then nothing was said.
-
-        False: an agent answers it, or has, and `answer` waits for that; or nothing is known of it.
-        Raises: `NoMailbox`, `Invalid`.
-        """
+    async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         import asyncio
 
-        return await asyncio.to_thread(self._withdrawn, request_id)
-
-    async def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:
-        import asyncio
-
-        with contextlib.closing(exchange.looks(on_line)) as looks:
-            for wait in looks:
-                await asyncio.sleep(wait)
-        return exchange.reply()
+        return await asyncio.to_thread(work, *args, **kwargs)
 
 
-class SyncClient(_Clients):
+class SyncClient(_Clients, Methods):
     """An agent's memory, for programs without an event loop.
 
     Each method raises what `honeybadger_agent.errors` lists, and takes nothing back: a request that timed out may still
-    be served. `call(…, request_id=error.request_id)` asks again and is never applied twice.
+    be served. The same with `request_id=error.request_id` asks again and is never applied twice.
     """
 
-    def request(
-        self, type_name: str, payload: Payload, *, request_id: str | None = None, timeout_seconds: float | None = None
-    ) -> wire.Reply:
-        """Publish any request and return its reply, good or bad. Raises `ReplyTimeout`, `NoMailbox`, `Invalid`."""
-        return self._reply(self._send(type_name, payload, request_id, timeout_seconds))
-
     def call(
-        self, call: Call[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
+        self, request: Request[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> ResultT:
-        """Send what a function of `honeybadger_agent.tools` built and return its result."""
-        reply = self.request(call.type_name, call.payload, request_id=request_id, timeout_seconds=timeout_seconds)
-        return result_of(reply, call.result)
+        """Send a request of `honeybadger_agent.wire` and return its result."""
+        return _run(self._result(request, request_id, timeout_seconds))
 
-    def chat(
-        self,
-        content: str,
-        *,
-        sender: str | None = None,
-        agent: str | None = None,
-        request_id: str | None = None,
-        timeout_seconds: float = CHAT_SECONDS,
-        on_line: OnLine | None = None,
-    ) -> ChatResult:
-        """Say something to an agent of the group and return its answer.
+    __call__ = call
 
-        The turn goes on when the caller stops waiting: `answer` waits for it again, and so does the same message with
-        the same `request_id`, which is never answered twice.
+    async def _pause(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251  no loop is waiting
 
-        Args:
-            sender: who speaks, as shown in the history. Default: the sender's folder.
-            agent: which agent answers. Default: the host's choice.
-            on_line: gets the answer while it is being written. After a restart of the host it begins anew, with a line
-                `began` whose `attempt` is above 1.
-        Raises:
-            Unavailable: the model failed; nothing was said, the same `request_id` goes on where it was.
-            ReplyTimeout, and what else `honeybadger_agent.errors` lists.
-        """
-        payload = _said(content, sender, agent)
-        exchange = self._send("chat", payload, request_id, timeout_seconds)
-        return result_of(self._reply(exchange, on_line), ChatResult)
-
-    def answer(
-        self, request_id: str, *, timeout_seconds: float = CHAT_SECONDS, on_line: OnLine | None = None
-    ) -> ChatResult:
-        """Wait again for the answer to a message that was sent before. Raises `NotFound`: it is not there any more."""
-        return result_of(self._reply(self._said_before(request_id, timeout_seconds), on_line), ChatResult)
-
-    def withdraw(self, request_id: str) -> bool:
-        """Take back a message that no agent has begun to answer; return whether it was: then nothing was said.
-
-        False: an agent answers it, or has, and `answer` waits for that; or nothing is known of it.
-        Raises: `NoMailbox`, `Invalid`.
-        """
-        return self._withdrawn(request_id)
-
-    def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:
-        with contextlib.closing(exchange.looks(on_line)) as looks:
-            for wait in looks:
-                time.sleep(wait)
-        return exchange.reply()
+    async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return work(*args, **kwargs)
 
 
-async def _on_a_thread(work: Callable[P, Exchange], *args: P.args, **kwargs: P.kwargs) -> Exchange:
-    """Do what waits for a disk."""
-    import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
+def _add_method(kind: type[Request[Any]]) -> None:
+    """Give both clients the method of a request type; for a type checker it stands in `methods.pyi`."""
 
-    return await asyncio.to_thread(work, *args, **kwargs)
+    async def ask(self: _Clients, /, *values: object, **members: object) -> wire.Result:
+        result: wire.Result = await self._result(made(kind, *values, **members), None, None)
+        return result
+
+    ask.__name__, ask.__doc__ = kind.type_name, kind.__doc__
+    signature, me = signature_of(kind), inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    ask.__signature__ = signature.replace(parameters=[me, *signature.parameters.values()])  # type: ignore[attr-defined]
+    setattr(_Clients, kind.type_name, both(ask))
 
 
-def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:
-    """Return the result of a good reply as `model`; raise the error of a bad one."""
+for _kind in wire.REQUEST_TYPES.values():
+    if _kind.audience != "operator":
+        _add_method(_kind)
+
+
+def result_of(reply: wire.Reply, request: Request[ResultT] | type[Request[ResultT]]) -> ResultT:
+    """Return the result of a good reply to a request of this type; raise the error of a bad one."""
     if reply.error is not None:
         raise BY_CODE[reply.error.code](
             reply.error.message, field=reply.error.field, retry_after_seconds=reply.error.retry_after_seconds
@@ -369,10 +342,10 @@ def result_of(reply: wire.Reply, model: type[ResultT]) -> ResultT:
     if not reply.ok or reply.result is None:
         raise AgentError(f"the reply to {reply.id} has neither a result nor an error")
     try:
-        return model.model_validate(reply.result)
+        return cast(ResultT, request.result_type.model_validate(reply.result))
     except ValidationError as error:
         why = wire.refusal_of(error, "result.").message
-        raise AgentError(f"the reply to {reply.id} is not a {model.__name__}: {why}") from None
+        raise AgentError(f"the reply to {reply.id} is not a {request.result_type.__name__}: {why}") from None
 
 
 def _box_in(home: str | os.PathLike[str] | None, group: str | None, sender: str | None) -> Mailbox:
@@ -403,14 +376,6 @@ def _box_at(box: str | os.PathLike[str]) -> Mailbox:
 def _named(given: str | None, variable: str, default: str) -> str:
     """Return a name that was given, else the environment's. An empty argument is not taken for none."""
     return os.environ.get(f"HONEYBADGER_{variable}") or default if given is None else given
-
-
-def _said(content: str, sender: str | None, agent: str | None) -> Chat:
-    try:
-        return Chat(content=content, sender=sender, agent=agent)
-    except ValidationError as error:
-        refusal = wire.refusal_of(error, "payload.")
-        raise BY_CODE[refusal.code](refusal.message, field=refusal.field) from None
 
 
 def _checked_id(request_id: str) -> str:

@@ -16,8 +16,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_agent.tools import TOOLS
-from honeybadger_agent.wire import nearest, refusal_of
+from honeybadger_agent.wire import REQUEST_TYPES, nearest, refusal_of
 from honeybadger_host.domain import NOBODY, Identity
 
 log = structlog.get_logger()
@@ -87,6 +86,11 @@ class Agents:
         """Return who a sender is: nobody, when it is no agent of this home that has a file."""
         agent = self.current.get(sender)
         return NOBODY if agent is None else agent.identity
+
+    def tools_of(self, sender: str) -> frozenset[str] | None:
+        """Return the request types that a sender's file lists; None: all, or it has no file."""
+        agent = self.current.get(sender)
+        return None if agent is None else agent.tools
 
     def forbids(self, sender: str, type_name: str) -> str | None:
         """Return why a sender may not ask for this, None when it may."""
@@ -186,9 +190,10 @@ def _load(home: Path, agent_id: str) -> Agent:
         raise ValueError(refusal_of(error).message) from None
     if said.id is not None and said.id != agent_id:
         raise ValueError(f"id is {said.id!a}, the file's name says {agent_id!r}: make them the same")
+    known = [name for name, kind in REQUEST_TYPES.items() if kind.audience != "operator"]
     for tool in said.tools or ():
-        if tool not in TOOLS:
-            raise ValueError(f"tools: {tool[:60]!a} is unknown; {nearest(tool, TOOLS)}")
+        if tool not in known:
+            raise ValueError(f"tools: {tool[:60]!a} is unknown; {nearest(tool, known)}")
     name = said.display_name or agent_id
     profile = Path(said.profile or f"{AGENTS_FOLDER}/{agent_id}")
     files = [str(profile / one) for one in PROFILE_FILES]  # an absolute path stays as it is (AM4)

@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from honeybadger_agent import Client, ReplyTimeout, SyncClient, new_id, tools
+from honeybadger_agent import Client, ReplyTimeout, SyncClient, new_id, wire
+from honeybadger_agent.tools import made
 from honeybadger_host.storage.home import make_home
 
 SHELL_NOTES = 60
@@ -179,7 +180,7 @@ class PythonAgent(threading.Thread):
     async def _send(self) -> None:
         client = Client(self._home, "main", "python", timeout_seconds=0.2)
         for number in range(1, PYTHON_NOTES + 1):
-            note = tools.update_memory(f"Python note {number}", "Python")
+            note = made(wire.UpdateMemory, f"Python note {number}", "Python")
             request_id = new_id()
             began = time.perf_counter()
             while True:

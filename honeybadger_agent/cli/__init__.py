@@ -155,7 +155,8 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--agent", metavar="NAME", help="who answers; else the host chooses")
         one.add_argument("--as", metavar="NAME", help="who speaks, as the history shows it; else the sender")
 
-    command("mcp", "Serve the tools to an MCP client on standard input and output (extra: mcp).")
+    mcp = command("mcp", "Serve the tools to an MCP client on standard input and output (extra: mcp).")
+    mcp.add_argument("--tools", choices=("default", "all"), default="default", help="which tools are offered (default)")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
     for one in (remember, save, forget, context, recall, history, ask, answer, ping):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from honeybadger_agent import tools
+from honeybadger_agent import wire
 from honeybadger_agent.cli.chat_answer import Showing, interrupted
 from honeybadger_agent.cli.chat_history import history_path, keep_typed, load_history
 from honeybadger_agent.cli.chat_input import Piped, Typing, open_typing, quiet_keys
@@ -32,6 +32,7 @@ from honeybadger_agent.errors import (
     Unavailable,
 )
 from honeybadger_agent.mailbox import NAME, SESSION, TURNS, new_id
+from honeybadger_agent.tools import made
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
 
@@ -221,7 +222,7 @@ class Chat:
         if not text:
             self._failed("/remember what?", 2)
             return
-        note = asyncio.run(self.notes.ask(tools.update_memory(text)))
+        note = asyncio.run(self.notes.ask(made(wire.UpdateMemory, text)))
         changed = kinds_of(note.neutralised)
         self.screen.line(
             f"Saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else "")

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent import tools
 from honeybadger_agent.cli.chat_answer import Showing, interrupted
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
 from honeybadger_agent.cli.terminal import Screen, complain, json_shown, shown, takes_styles
@@ -23,7 +22,8 @@ from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.mailbox import new_id
-from honeybadger_agent.wire import ChatResult, StreamLine
+from honeybadger_agent.tools import made
+from honeybadger_agent.wire import ChatResult, DeleteMemory, SaveMemory, SearchMemory, StreamLine, UpdateMemory
 
 
 class UsageError(Exception):
@@ -32,7 +32,7 @@ class UsageError(Exception):
 
 def _remember(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] == "-" else options["text"]
-    note = _client(options).call(tools.update_memory(text, options["section"]), request_id=options["id"])
+    note = _client(options)(made(UpdateMemory, text, options["section"]), request_id=options["id"])
     if options["json"]:
         _print_json(note.model_dump())
         return
@@ -42,10 +42,10 @@ def _remember(options: Mapping[str, Any]) -> None:
 
 def _save(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] == "-" else options["text"]
-    call = tools.save_memory(
-        text, options["category"], options["tag"], title=options["title"], aliases=options["alias"]
+    asked = made(
+        SaveMemory, text, options["category"], options["tag"], title=options["title"], aliases=options["alias"]
     )
-    entry = _client(options).call(call, request_id=options["id"])
+    entry = _client(options)(asked, request_id=options["id"])
     if options["json"]:
         _print_json(entry.model_dump())
         return
@@ -55,9 +55,9 @@ def _save(options: Mapping[str, Any]) -> None:
 
 
 def _forget(options: Mapping[str, Any]) -> None:
-    call = tools.delete_memory(options["entry"])
-    reply = _client(options).request(call.type_name, call.payload, request_id=options["id"])
-    entry = result_of(reply, call.result)
+    asked = made(DeleteMemory, options["entry"])
+    reply = _client(options).request(asked.type_name, asked, request_id=options["id"])
+    entry = result_of(reply, asked)
     if options["json"]:
         _print_json({**entry.model_dump(), "seq": reply.seq})
     else:
@@ -75,17 +75,8 @@ def _context(options: Mapping[str, Any]) -> None:
 
 
 def _recall(options: Mapping[str, Any]) -> None:
-    found = _client(options).call(
-        tools.search_memory(
-            options["query"],
-            options["category"],
-            options["tag"],
-            options["since"],
-            options["until"],
-            options["limit"],
-            options["scope"],
-        )
-    )
+    members = ("query", "category", "since", "until", "limit", "scope")
+    found = _client(options)(made(SearchMemory, tags=options["tag"], **{name: options[name] for name in members}))
     if options["json"]:
         _print_json(found.model_dump())
         return
@@ -165,7 +156,7 @@ def _mcp(options: Mapping[str, Any]) -> None:
     except NoHome as error:  # ended here, a program would only say "failed": each call says why, and looks again
         complain(str(error))
         client = functools.partial(Client, **place)
-    serve(client)
+    serve(client, options["tools"])
 
 
 def _ping(options: Mapping[str, Any]) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from honeybadger_agent import tools, wire
+from honeybadger_agent import wire
 from honeybadger_agent.cli.explaining import kinds_of
 from honeybadger_agent.errors import AgentError, CommandFailed, Conflict, NotFound
 from honeybadger_agent.integrations.memory_paths import NOTES, ROOT, MemoryPath, name_of, parse_path, shown_name
-from honeybadger_agent.tools import Call
+from honeybadger_agent.tools import made
 from honeybadger_agent.turn.dispatch import code_of, complaint_of
 
-ResultT = TypeVar("ResultT", bound=wire.Wire)
+ResultT = TypeVar("ResultT", bound=wire.Result)
 T = TypeVar("T")
-Steps: TypeAlias = Generator[Call[Any], Any, T]
+Steps: TypeAlias = Generator[wire.Request[Any], Any, T]
 """Yields a call, is sent its result, or is thrown its error."""
 
 MAX_LINES: Final = 999_999
@@ -103,7 +103,7 @@ def _folder(path: MemoryPath) -> Steps[str | None]:
     category = None if path.is_root else path.as_category
     if category is None and not path.is_root:
         return None
-    listed = yield from _ask(tools.list_memory_entries(category, depth=1, limit=MOST_SHOWN))
+    listed = yield from _ask(made(wire.ListMemoryEntries, category=category, depth=1, limit=MOST_SHOWN))
     base = len(path.parts)
     rows: dict[tuple[str, ...], str] = {}
     for folder in listed.folders:
@@ -146,13 +146,13 @@ def _create(path: MemoryPath, text: str) -> Steps[str]:
     if path.is_notes:
         if (yield from _notes()) is not None:
             raise _exists(path)
-        note = yield from _ask(tools.update_memory(text))
+        note = yield from _ask(made(wire.UpdateMemory, content=text))
         return f"File created successfully at: {path}\n{_noted(note)}"
     category = _category_of(path)
     if (yield from _is_taken(path)):
         raise _exists(path)
     try:
-        saved = yield from _ask(tools.save_memory(text, category, name=path.name))
+        saved = yield from _ask(made(wire.SaveMemory, content=text, category=category, name=path.name))
     except Conflict as error:
         if error.field == "payload.name":
             raise _exists(path) from None
@@ -207,7 +207,7 @@ def _insert(path: MemoryPath, line: int, text: str) -> Steps[str]:
                 "forbidden", f"{_CLOSED}: text can be added at its end only. Use `insert_line` {end} to add a note"
             )
         _see_text(path, text)
-        note = yield from _ask(tools.update_memory(text))
+        note = yield from _ask(made(wire.UpdateMemory, content=text))
         return f"The file {path} has been edited.\n{_noted(note)}"
     _, after = yield from _edit(path, inserted)
     return f"The file {path} has been edited.{_changed(after.neutralised)}"
@@ -220,7 +220,7 @@ def _edit(path: MemoryPath, change: Callable[[str], str]) -> Steps[tuple[str, wi
         text = change(entry.content)
         _see_text(path, text)
         try:
-            edited = yield from _ask(tools.edit_memory(entry.id, content=text, expected_version=entry.version))
+            edited = yield from _ask(made(wire.EditMemory, id=entry.id, content=text, expected_version=entry.version))
         except (Conflict, NotFound):
             continue  # somebody was quicker: read again
         return entry.content, edited
@@ -238,11 +238,11 @@ def _delete(path: MemoryPath) -> Steps[str]:
     entry = None if path.is_folder else (yield from _entry_at(path))
     if entry is not None:
         try:
-            yield from _ask(tools.delete_memory(entry.id))
+            yield from _ask(made(wire.DeleteMemory, id=entry.id))
         except NotFound:
             raise _missing(path) from None
     else:
-        yield from _each_below(path, lambda row: tools.delete_memory(row.id), "deleted")
+        yield from _each_below(path, lambda row: made(wire.DeleteMemory, id=row.id), "deleted")
     return f"Successfully deleted {path}"
 
 
@@ -259,7 +259,7 @@ def _rename(old: MemoryPath, new: MemoryPath) -> Steps[str]:
         raise CommandFailed("conflict", f"The destination {new} already exists")
     if entry is not None:
         try:
-            yield from _ask(tools.edit_memory(entry.id, category=_category_of(new), name=new.name))
+            yield from _ask(made(wire.EditMemory, id=entry.id, category=_category_of(new), name=new.name))
         except NotFound:
             raise _missing(old) from None
         except Conflict as error:
@@ -274,21 +274,21 @@ def _rename(old: MemoryPath, new: MemoryPath) -> Steps[str]:
         raise _no_folder(new, new.parts)
     base = len(old.parts)
 
-    def moved(row: wire.EntryRow) -> Call[Any]:
-        return tools.edit_memory(row.id, category="/".join((target, *row.category.split("/")[base:])))
+    def moved(row: wire.EntryRow) -> wire.Request[Any]:
+        return made(wire.EditMemory, id=row.id, category="/".join((target, *row.category.split("/")[base:])))
 
     yield from _each_below(old, moved, "renamed")
     return done
 
 
-def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], Call[Any]], done: str) -> Steps[None]:
+def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], wire.Request[Any]], done: str) -> Steps[None]:
     """Do something to every entry of a folder, one after the other. Raises CommandFailed: also in the middle."""
     category = path.as_category
     if category is None:
         raise _missing(path)
     seen: set[str] = set()
     while True:
-        listed = yield from _ask(tools.list_memory_entries(category, limit=wire.MAX_LISTED))
+        listed = yield from _ask(made(wire.ListMemoryEntries, category=category, limit=wire.MAX_LISTED))
         _see_complete(listed, path)
         rows = [row for row in listed.entries if row.id not in seen]
         if not rows and not seen:
@@ -311,7 +311,7 @@ def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], Call[Any]], don
 # ------------------------------------------------------------------------------------------------------ what is where
 
 
-def _ask(call: Call[ResultT]) -> Steps[ResultT]:
+def _ask(call: wire.Request[ResultT]) -> Steps[ResultT]:
     """Return the result of a call. Raises what the client raises."""
     result: ResultT = yield call
     return result
@@ -319,7 +319,7 @@ def _ask(call: Call[ResultT]) -> Steps[ResultT]:
 
 def _notes() -> Steps[str | None]:
     """Return MEMORY.md; None: there is none. Raises CommandFailed: it cannot be served."""
-    found = yield from _ask(tools.read_group_files())
+    found = yield from _ask(wire.ReadGroupFiles())
     for problem in found.problems:
         if problem.file == NOTES:
             raise CommandFailed("unavailable", f"{ROOT}/{NOTES} cannot be read: {problem.message}")
@@ -331,15 +331,15 @@ def _entry_at(path: MemoryPath) -> Steps[wire.EntryResult | None]:
     category = path.category
     if path.is_root or category is None:
         return None
-    listed = yield from _ask(tools.list_memory_entries(category, name=path.name))
+    listed = yield from _ask(made(wire.ListMemoryEntries, category=category, name=path.name))
     for row in listed.entries:
         try:
-            return (yield from _ask(tools.get_memory(row.id)))
+            return (yield from _ask(made(wire.GetMemory, id=row.id)))
         except NotFound:
             return None
     if path.entry_id is not None:
         try:
-            entry = yield from _ask(tools.get_memory(path.entry_id))
+            entry = yield from _ask(made(wire.GetMemory, id=path.entry_id))
         except NotFound:
             pass
         else:
@@ -352,12 +352,12 @@ def _entry_at(path: MemoryPath) -> Steps[wire.EntryResult | None]:
 def _is_taken(path: MemoryPath) -> Steps[bool]:
     """Return whether there is a file or a folder, as far as is known: the host knows when a name is given."""
     if (category := path.category) is not None:
-        listed = yield from _ask(tools.list_memory_entries(category, name=path.name))
+        listed = yield from _ask(made(wire.ListMemoryEntries, category=category, name=path.name))
         if listed.entries:
             return True
     if (id_ := path.made_id) is not None:
         try:
-            return path.shows((yield from _ask(tools.get_memory(id_))))
+            return path.shows((yield from _ask(made(wire.GetMemory, id=id_))))
         except NotFound:
             pass
     return (yield from _is_folder(path))
@@ -366,7 +366,7 @@ def _is_taken(path: MemoryPath) -> Steps[bool]:
 def _is_folder(path: MemoryPath) -> Steps[bool]:
     if (category := path.as_category) is None:
         return False
-    listed = yield from _ask(tools.list_memory_entries(category, limit=1))
+    listed = yield from _ask(made(wire.ListMemoryEntries, category=category, limit=1))
     return bool(listed.total)
 
 

@@ -17,8 +17,8 @@ from honeybadger_agent.client import Client, SyncClient
 from honeybadger_agent.errors import AgentError, CommandFailed, NoMailbox, ReplyTimeout
 from honeybadger_agent.integrations.memory_commands import Steps, steps_of
 from honeybadger_agent.mailbox import new_id
-from honeybadger_agent.tools import Call
 from honeybadger_agent.turn.dispatch import code_of, complaint_of
+from honeybadger_agent.wire import Request
 
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
 """The tool as it is named in a request to the model."""
@@ -37,7 +37,7 @@ class _Run:
 
     key: bytes
     steps: Steps[str]
-    call: Call[Any]
+    call: Request[Any]
     request_id: str
     text: str | None = None
 
@@ -49,7 +49,7 @@ class _Run:
         """Go on after the call was refused. Raises CommandFailed."""
         self._go_on(lambda: self.steps.throw(error))
 
-    def _go_on(self, step: Callable[[], Call[Any]]) -> None:
+    def _go_on(self, step: Callable[[], Request[Any]]) -> None:
         try:
             self.call = step()
             self.request_id = new_id()
@@ -84,7 +84,7 @@ class _Runs:
 
     def keep(self, run: _Run) -> None:
         """Keep a run that was interrupted, if its call may have changed something."""
-        if wire.REQUEST_TYPES[run.call.type_name].changes:
+        if run.call.changes:
             self._unanswered[run.key] = run
             if len(self._unanswered) > _MOST_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]

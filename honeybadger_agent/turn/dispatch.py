@@ -5,32 +5,20 @@ Shared by the MCP server and the tools of a turn, so that a model meets the same
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from honeybadger_agent import tools, wire
+from honeybadger_agent import wire
 from honeybadger_agent.client import Client
-from honeybadger_agent.errors import BY_CODE, AgentError, NoMailbox, ReplyTimeout, RequestFailed
-from honeybadger_agent.mailbox import new_id
-from honeybadger_agent.tools import Call
+from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
+from honeybadger_agent.mailbox import REQUESTS, new_id
 
-ResultT = TypeVar("ResultT", bound=wire.Wire)
-
-WITHHELD: Final = {"ping", "append_turn", "list_memory_entries", "stop_turn"}
-"""Tools that are not for a model: for programs, and for front ends, which write down who said what and end turns."""
-
-ALIASES: Final[Mapping[str, str]] = {"memory_search": "search_memory", "memory_get": "get_memory"}
-"""Names that users of other memory servers know."""
-
-OFFERED: Final[Mapping[str, str]] = {
-    **{name: name for name in tools.TOOLS if name not in WITHHELD},
-    **ALIASES,
-}
-"""Name of a tool -> request type."""
+ResultT = TypeVar("ResultT", bound=wire.Result)
 
 _MOST_UNANSWERED: Final = 100
+_LIST_SECONDS: Final = 2.0
+"""How long a list of tools waits for a host that may be starting; a new mailbox is found within a sweep."""
 
 
 @dataclass(slots=True)
@@ -47,42 +35,44 @@ class Memory:
     client: Client | Callable[[], Client]
     unanswered: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    async def ask(self, call: Call[ResultT], request_id: str | None = None) -> ResultT:
-        """Send a call and return its result. Raises `AgentError`.
+    async def allowed_tools(self) -> frozenset[str] | None:
+        """Return the types that this sender may use; None: all, or no host says so yet (it refuses the others)."""
+        try:
+            client = self._connected()
+            tools = (await client(wire.Ping(), timeout_seconds=_LIST_SECONDS)).tools
+        except ReplyTimeout as late:
+            client.mailbox.path(REQUESTS, late.request_id).unlink(missing_ok=True)
+            return None
+        except AgentError:
+            return None
+        return None if tools is None else frozenset(tools)
+
+    def _connected(self) -> Client:
+        """Return the client, made now if there is none yet. Raises `AgentError`."""
+        if not isinstance(self.client, Client):
+            self.client = self.client()
+        return self.client
+
+    async def ask(self, request: wire.Request[ResultT], request_id: str | None = None) -> ResultT:
+        """Send a request and return its result. Raises `AgentError`.
 
         Args:
             request_id: for a change that has none yet. Default: a new one.
         """
         import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
 
-        client = self.client if isinstance(self.client, Client) else self.client()
-        self.client = client
-        if not wire.REQUEST_TYPES[call.type_name].changes:
-            return await client.call(call, request_id=request_id)
-        same = (call.type_name, call.payload.model_dump_json(exclude_none=True))
+        client = self._connected()
+        if not request.changes:
+            return await client(request, request_id=request_id)
+        same = (request.type_name, request.model_dump_json(exclude_none=True))
         request_id = self.unanswered.pop(same, None) or request_id or new_id()
         try:
-            return await client.call(call, request_id=request_id)
+            return await client(request, request_id=request_id)
         except (ReplyTimeout, NoMailbox, asyncio.CancelledError):
             self.unanswered[same] = request_id
             if len(self.unanswered) > _MOST_UNANSWERED:
                 del self.unanswered[next(iter(self.unanswered))]
             raise
-
-
-def description_of(name: str) -> str:
-    """Return what a model is told of a tool of `OFFERED`."""
-    kind = OFFERED[name]
-    description = inspect.getdoc(tools.TOOLS[kind]) or ""
-    return description if name == kind else f"The same as {kind}. {description}"
-
-
-def payload_of(kind: wire.RequestType, arguments: dict[str, Any]) -> wire.Wire:
-    """Return the arguments as the host would read them, refused in its words. Raises `RequestFailed`."""
-    try:
-        return wire.parse_payload(wire.Request(v=wire.PROTOCOL, id="call", type=kind.name, payload=arguments))
-    except wire.Refusal as refusal:
-        raise BY_CODE[refusal.code](refusal.message, field=refusal.field) from None
 
 
 def code_of(error: AgentError) -> str:

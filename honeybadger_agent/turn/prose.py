@@ -12,12 +12,8 @@ from honeybadger_agent.cli.explaining import kinds_of
 
 
 def text_of(tool: str, result: wire.Wire) -> str:
-    """Return what `result` says, as text that is never empty.
-
-    Args:
-        tool: a name of `PROSE`.
-    """
-    return PROSE[tool](result)
+    """Return what the result of a request type says, as text that is never empty: its JSON, where nobody wrote more."""
+    return PROSE[tool](result) if tool in PROSE else _json(result.model_dump(mode="json", exclude_none=True))
 
 
 def _note(result: wire.NoteResult) -> str:

@@ -11,9 +11,9 @@ from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError
 from honeybadger_agent.mailbox import REQUEST_ID
 from honeybadger_agent.models.model import ToolAnswer, ToolCall, ToolSpec
-from honeybadger_agent.tools import Call
+from honeybadger_agent.tools import ALIASES, description_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
-from honeybadger_agent.turn.dispatch import ALIASES, OFFERED, Memory, complaint_of, description_of, payload_of
+from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.turn.orchestrator import arguments_of
 
 MAX_PREFIX_CHARACTERS: Final = 88
@@ -54,43 +54,47 @@ class MemoryTools:
         """Send the call as a request and return what came of it; a refusal is an answer, too."""
         if call.name not in {spec.name for spec in self.specs}:
             return _failed(call, f"forbidden: {call.name[:60]} is not among the tools of this agent")
-        kind = wire.REQUEST_TYPES[OFFERED[call.name]]
         try:
-            payload = payload_of(kind, arguments_of(call))
-            result = await self._memory.ask(Call(kind.name, payload, kind.result), f"{self._prefix}.{key}")
+            request = parsed(_kind_of(call.name), arguments_of(call))
+            result = await self._memory.ask(request, f"{self._prefix}.{key}")
         except ValueError as error:
             return _failed(call, f"invalid: the arguments of {call.name} are no JSON object: {error}")
         except AgentError as error:
             return _failed(call, complaint_of(error))
-        content = _cut(prose.text_of(kind.name, result), self._most_characters)
-        return ToolAnswer(call, ok=True, content=content, summary=summary_of(kind.name, payload, result))
+        content = _cut(prose.text_of(request.type_name, result), self._most_characters)
+        return ToolAnswer(call, ok=True, content=content, summary=summary_of(request, result))
 
 
 def specs_of(allowed: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
     """Return what a model is told of the tools it may use, in the order of the table.
 
     Args:
-        allowed: names of `OFFERED`; None: all of them but the aliases. Raises ValueError for another name.
+        allowed: names of tools; None: all of them but the aliases. Raises ValueError for another name.
     """
+    known = tool_names()
     if allowed is None:
-        return tuple(_spec(name) for name in OFFERED if name not in ALIASES)
-    if strange := sorted(set(allowed) - set(OFFERED)):
-        raise ValueError(f"there is no tool {', '.join(map(repr, strange))}; the tools are {', '.join(OFFERED)}")
-    return tuple(_spec(name) for name in OFFERED if name in allowed)
+        return tuple(_spec(name) for name in known if name not in ALIASES)
+    if strange := sorted(set(allowed) - set(known)):
+        raise ValueError(f"there is no tool {', '.join(map(repr, strange))}; the tools are {', '.join(known)}")
+    return tuple(_spec(name) for name in known if name in allowed)
 
 
 @cache
 def _spec(name: str) -> ToolSpec:
-    schema = wire.REQUEST_TYPES[OFFERED[name]].payload.model_json_schema()
-    return ToolSpec(name, description_of(name), schema)
+    return ToolSpec(name, description_of(name), schema_of(_kind_of(name)))
 
 
-def summary_of(tool: str, payload: wire.Wire, result: wire.Wire) -> str:
+def _kind_of(name: str) -> type[wire.Request[Any]]:
+    return wire.REQUEST_TYPES[ALIASES.get(name, name)]
+
+
+def summary_of(request: wire.Request[Any], result: wire.Wire) -> str:
     """Return for people what a tool did, on one line of at most 200 characters.
 
     It shows a text that was stored only when the host found no credential in it.
     """
-    return one_line(_SUMMARIES[tool](payload, result) if tool in _SUMMARIES else _first_line(tool, result))
+    tool = request.type_name
+    return one_line(_SUMMARIES[tool](request, result) if tool in _SUMMARIES else _first_line(tool, result))
 
 
 def one_line(text: str, most: int = MAX_SUMMARY_CHARACTERS) -> str:

@@ -1,9 +1,11 @@
-"""What all wire models have in common: how strict they are, and the shapes and limits that several of them use."""
+"""What all wire models have in common: how strict they are, what a type of request is, shapes that several use."""
 
 # Without `from __future__ import annotations`, here and in the rooms beside: pydantic would compile 300 annotations
 # again, 6 ms of an import.
 
-from typing import Annotated, Final, Literal
+import re
+from types import GenericAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -26,6 +28,72 @@ class Result(Wire):
 
     model_config = ConfigDict(extra="ignore")
 
+
+ResultT = TypeVar("ResultT", bound=Result)
+Audience = Literal["default", "all", "programs", "operator"]
+"""Who is offered a type as a tool: every model, models that are offered all tools, programs only, the operator only."""
+
+
+if TYPE_CHECKING:
+
+    class _Asking(Wire, Generic[ResultT]):
+        """So that a type checker knows the result of a request by the request."""
+
+else:
+
+    class _Asking(Wire):
+        """The same without pydantic's generic models: each would be a class more, 1 ms of an import."""
+
+        def __class_getitem__(cls, result: type[Result]) -> GenericAlias:
+            return GenericAlias(cls, result)
+
+
+class Request(_Asking[ResultT]):
+    """Base of what is asked: `class SaveMemory(Request[SavedEntry], changes=True)` is the type `save_memory`.
+
+    The class is the payload, and all there is to a type: its docstring tells a model when to use it, its members are
+    the arguments of the client's method, of the tool and of the command. To define it is to enter it in the table.
+
+    Args:
+        changes: whether it changes memory, that is, goes through the journal and keeps a receipt.
+        overwrites: whether it may take away or replace something that was there.
+        settles: whether it changes nothing when it is repeated.
+        is_turn: whether it lies in `turns/`, not in `requests/`.
+    """
+
+    type_name: ClassVar[str]
+    result_type: ClassVar[type[Result]]
+    changes: ClassVar[bool]
+    overwrites: ClassVar[bool]
+    settles: ClassVar[bool]
+    audience: ClassVar[Audience]
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        super().__init_subclass__()  # the words behind the class name are for the method below
+
+    @classmethod
+    def __pydantic_init_subclass__(
+        cls,
+        *,
+        changes: bool = False,
+        overwrites: bool = False,
+        settles: bool = False,
+        audience: Audience = "all",
+        is_turn: bool = False,
+        **more: Any,
+    ) -> None:
+        super().__pydantic_init_subclass__(**more)
+        cls.type_name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        if alias := cls.__dict__.get("__orig_bases__"):  # else a type that is like another one
+            (cls.result_type,) = alias[0].__args__
+        cls.changes, cls.overwrites, cls.settles, cls.audience = changes, overwrites, settles, audience
+        (TURN_TYPES if is_turn else REQUEST_TYPES)[cls.type_name] = cls
+
+
+REQUEST_TYPES: Final[dict[str, type[Request[Any]]]] = {}
+"""What `requests/` takes: name -> type."""
+TURN_TYPES: Final[dict[str, type[Request[Any]]]] = {}
+"""What `turns/` takes: name -> type."""
 
 OneLine = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SECTION_CHARACTERS)]
 Count = Annotated[int, Field(ge=0, le=MAX_NUMBER)]

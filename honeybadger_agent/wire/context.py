@@ -6,23 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import Count, Result, Wire
+from honeybadger_agent.wire.base import Count, Request, Result
 from honeybadger_agent.wire.conversation import Message
-
-
-class GetContext(Wire):
-    """Return the whole context for the next model call, budgeted and explained (HB5)."""
-
-    message: Annotated[str, StringConstraints(min_length=1)] | None = Field(
-        default=None, description="What the user says now; it becomes `messages`."
-    )
-    budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
-
-
-class PreviewContext(GetContext):
-    """Return what `get_context` would return to an agent, and note nothing; only the operator may ask."""
-
-    agent: str | None = Field(default=None, description="By its id in `config/agents`; without one nobody's identity.")
 
 
 class Recalled(Result):
@@ -59,3 +44,18 @@ class ContextResult(Result):
     recalled: list[Recalled] = Field(
         default_factory=list, description="Long-term entries that were considered for this message, best first (RB2)."
     )
+
+
+class GetContext(Request[ContextResult], audience="default"):
+    """Get the whole context for the next answer: persona, remembered facts, summary, recent conversation."""
+
+    message: Annotated[str, StringConstraints(min_length=1)] | None = Field(
+        default=None, description="What the user says now; it becomes `messages`."
+    )
+    budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
+
+
+class PreviewContext(GetContext, audience="operator"):
+    """Return what `get_context` would return to an agent, and note nothing; only the operator may ask."""
+
+    agent: str | None = Field(default=None, description="By its id in `config/agents`; without one nobody's identity.")

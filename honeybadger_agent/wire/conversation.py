@@ -6,13 +6,22 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NUMBER, Count, Result, Role, Wire
+from honeybadger_agent.wire.base import MAX_NUMBER, Count, Request, Result, Role
 
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?$")]
 
 
-class AppendTurn(Wire):
-    """Append one turn to the conversation of the session (AM1, CM4)."""
+class TurnResult(Result):
+    turn: int = Field(description="Number of the turn in its session, from 1.")
+    token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
+    neutralised: dict[str, int] = Field(
+        default_factory=dict,
+        description="What was taken out of the content, a credential or a model's thinking: kind and count.",
+    )
+
+
+class AppendTurn(Request[TurnResult], changes=True, audience="programs"):
+    """Append what was just said to the conversation, once per message."""
 
     role: Role
     content: Annotated[str, StringConstraints(min_length=1)]
@@ -32,24 +41,6 @@ class AppendTurn(Wire):
     )
 
 
-class TurnResult(Result):
-    turn: int = Field(description="Number of the turn in its session, from 1.")
-    token_count: int = Field(description="Estimate for the content: ASCII characters // 4 plus one per other one.")
-    neutralised: dict[str, int] = Field(
-        default_factory=dict,
-        description="What was taken out of the content, a credential or a model's thinking: kind and count.",
-    )
-
-
-class GetHistory(Wire):
-    """Return the newest turns of the session that fit a token budget (HB6)."""
-
-    budget_tokens: Count | None = Field(default=None, description="Default 8000; 0 means no limit.")
-    max_messages: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = Field(
-        default=None, description="At most the window of the conversation (50)."
-    )
-
-
 class Message(Result):
     role: Role
     content: str
@@ -64,3 +55,12 @@ class HistoryResult(Result):
     tokens: int = Field(description="Estimate for `text`, summed over its lines.")
     dropped: int = Field(description="Turns of the window that did not fit.")
     shortened: bool = Field(description="Whether the newest turn alone was over the budget and was cut and marked.")
+
+
+class GetHistory(Request[HistoryResult]):
+    """Read the newest part of the conversation that fits a token budget."""
+
+    budget_tokens: Count | None = Field(default=None, description="Default 8000; 0 means no limit.")
+    max_messages: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = Field(
+        default=None, description="At most the window of the conversation (50)."
+    )

@@ -8,7 +8,7 @@ import orjson
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Result, Wire
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Count, Request, Result
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, EntryName, FoundId, Tag, Title
 from honeybadger_agent.wire.numbers import is_finite
 
@@ -26,32 +26,6 @@ def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
     if size > MAX_METADATA_BYTES:
         raise PydanticCustomError("too_many_bytes", "", {"size": size, "limit": MAX_METADATA_BYTES})
     return value
-
-
-class SaveMemory(Wire):
-    """Save one thing worth knowing for long as an entry of its own (RB1, RB5)."""
-
-    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
-        description="What is to be known, in words that are understood without the conversation: 1-32,768 characters."
-    )
-    category: Category | None = Field(
-        default=None,
-        description="Where it belongs, as user-preferences/timezone, anti-patterns/email, project-context/website. "
-        "Default: general.",
-    )
-    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Labels to search by, at most 32.")
-    metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
-        default=None, description="Anything else, as an object of at most 8 KiB of JSON."
-    )
-    title: Title | None = Field(default=None, description="A short name to find it under, at most 200 characters.")
-    aliases: list[Title] | None = Field(
-        default=None, max_length=MAX_TAGS, description="Other names and words people may ask for it with."
-    )
-    name: EntryName | None = Field(
-        default=None,
-        description="Makes it a document of its own, as notes.md: no other entry of the category may have the name "
-        "(conflict), and known text is not looked for. Default: it has none.",
-    )
 
 
 class EntryResult(Result):
@@ -82,14 +56,50 @@ class SavedEntry(EntryResult):
     )
 
 
-class GetMemory(Wire):
-    """Return one entry, note or turn, as search shows its id."""
+class SaveMemory(Request[SavedEntry], changes=True, audience="default"):
+    """Save one durable fact, preference or lesson as an entry of its own that later conversations find by search.
+
+    Use this for what you learn that stays true; what the user asks you to remember goes to update_memory. One entry for
+    each thing, in words understood without this conversation. Categories: user-preferences/... for what the user likes,
+    user-preferences/inferred for what you concluded, anti-patterns/{domain} for what went wrong ("Don't X because Y -
+    instead Z"), project-context/{project} for facts about a project, general for the rest.
+    """
+
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+        description="What is to be known, in words that are understood without the conversation: 1-32,768 characters."
+    )
+    category: Category | None = Field(
+        default=None,
+        description="Where it belongs, as user-preferences/timezone, anti-patterns/email, project-context/website. "
+        "Default: general.",
+    )
+    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Labels to search by, at most 32.")
+    metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
+        default=None, description="Anything else, as an object of at most 8 KiB of JSON."
+    )
+    title: Title | None = Field(default=None, description="A short name to find it under, at most 200 characters.")
+    aliases: list[Title] | None = Field(
+        default=None, max_length=MAX_TAGS, description="Other names and words people may ask for it with."
+    )
+    name: EntryName | None = Field(
+        default=None,
+        description="Makes it a document of its own, as notes.md: no other entry of the category may have the name "
+        "(conflict), and known text is not looked for. Default: it has none.",
+    )
+
+
+class GetMemory(Request[EntryResult], audience="default"):
+    """Read one entry, note or turn as a whole, by the id that search or recall showed in [brackets]."""
 
     id: FoundId
 
 
-class EditMemory(Wire):
-    """Change one entry; what is absent stays as it is."""
+class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="default"):
+    """Correct an entry of long-term memory in place; what you leave out stays as it is.
+
+    Use this when something has changed or was imprecise. Read it with get_memory first and give its version as
+    expected_version: then nobody else's change is overwritten.
+    """
 
     id: EntryId
     content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] | None = Field(
@@ -110,14 +120,13 @@ class EditMemory(Wire):
     )
 
 
-class DeleteMemory(Wire):
-    """Move one entry to the archive in the journal; the answer is the entry as it was (RB5)."""
+class DeleteMemory(Request[EntryResult], changes=True, overwrites=True, settles=True, audience="default"):
+    """Remove an entry of long-term memory that is wrong or out of date. Use this when the user asks you to forget.
+
+    Search for its id first. When only a part of it changed, correct it with edit_memory.
+    """
 
     id: EntryId
-
-
-class ListMemoryCategories(Wire):
-    """Return the categories of the group's entries (RB5)."""
 
 
 class CategoryCount(Result):
@@ -131,18 +140,8 @@ class CategoriesResult(Result):
     total: int
 
 
-class ListMemoryEntries(Wire):
-    """List entries by category and name, without their text."""
-
-    category: Category | None = Field(default=None, description="Only in it and below it; default: all.")
-    depth: Annotated[int, Field(ge=0, le=8)] | None = Field(
-        default=None, description="Levels below it that are listed; 0: just in it. Default: all."
-    )
-    name: EntryName | None = Field(
-        default=None, description="Only the one of this name, just in `category` (default general)."
-    )
-    limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(default=None, description="Default 200.")
-    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
+class ListMemoryCategories(Request[CategoriesResult], audience="default"):
+    """List the categories of long-term memory with their counts. Use this before saving, to reuse a category."""
 
 
 class EntryRow(Result):
@@ -169,3 +168,17 @@ class EntriesResult(Result):
         description="The category asked for and those below it, one level more than listed; empty with `name`."
     )
     is_complete: bool = Field(description="False while files of the group are still being indexed.")
+
+
+class ListMemoryEntries(Request[EntriesResult], audience="programs"):
+    """List the entries of long-term memory by category and name, with sizes, without their text."""
+
+    category: Category | None = Field(default=None, description="Only in it and below it; default: all.")
+    depth: Annotated[int, Field(ge=0, le=8)] | None = Field(
+        default=None, description="Levels below it that are listed; 0: just in it. Default: all."
+    )
+    name: EntryName | None = Field(
+        default=None, description="Only the one of this name, just in `category` (default general)."
+    )
+    limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] | None = Field(default=None, description="Default 200.")
+    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")

@@ -4,16 +4,17 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import REQUEST_ID, SESSION
-from honeybadger_agent.wire.base import PROTOCOL, Result, Wire
+from honeybadger_agent.wire.base import PROTOCOL, REQUEST_TYPES, Request, Result, Wire
 from honeybadger_agent.wire.refusals import ErrorCode, NotARequest, Refusal, nearest, refusal_of, shown_name
-from honeybadger_agent.wire.table import REQUEST_TYPES, RequestType
+
+RequestT = TypeVar("RequestT", bound=Request[Any])
 
 
 def _checked_session(value: str) -> str:
@@ -29,7 +30,7 @@ Session = Annotated[
 ]
 
 
-class Request(BaseModel):
+class Envelope(BaseModel):
     """The envelope. Unknown members beside `payload` are ignored, so that version 1 can grow."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, defer_build=True)
@@ -66,7 +67,7 @@ class Reply(BaseModel):
     error: ErrorBody | None = None
 
 
-def parse_request(data: bytes, stem: str) -> Request:
+def parse_request(data: bytes, stem: str) -> Envelope:
     """Return the envelope of a request file.
 
     Args:
@@ -88,7 +89,7 @@ def parse_request(data: bytes, stem: str) -> Request:
             "invalid", f"v is {str(version)[:20]}; this host speaks version {PROTOCOL}: send v: {PROTOCOL}", field="v"
         )
     try:
-        request = Request.model_validate(value)
+        request = Envelope.model_validate(value)
     except ValidationError as error:
         refusal = refusal_of(error)
         if error.errors(include_url=False, include_input=False)[0]["type"] in ("string_pattern_mismatch", "must_be"):
@@ -99,7 +100,7 @@ def parse_request(data: bytes, stem: str) -> Request:
     return request
 
 
-def parse_payload(request: Request, types: Mapping[str, RequestType] = REQUEST_TYPES) -> Wire:
+def parse_payload(request: Envelope, types: Mapping[str, type[Request[Any]]] = REQUEST_TYPES) -> Request[Any]:
     """Return the payload of `request` as the model of its type.
 
     Args:
@@ -113,14 +114,19 @@ def parse_payload(request: Request, types: Mapping[str, RequestType] = REQUEST_T
             f"type {request.type[:60]!r} is unknown; {nearest(request.type, types)}",
             field="type",
         )
-    known = _members(kind.payload)
-    if not request.payload.keys() <= known.keys():  # before pydantic: a typo explains what it would find missing
-        name = next(name for name in request.payload if name not in known)
+    return parse_members(kind, request.payload)
+
+
+def parse_members(kind: type[RequestT], members: Mapping[str, Any]) -> RequestT:
+    """Return the members of a payload as the model of its type. Raises `Refusal`, naming the member."""
+    known = _members(kind)
+    if not members.keys() <= known.keys():  # before pydantic: a typo explains what it would find missing
+        name = next(name for name in members if name not in known)
         field = f"payload.{shown_name(name)}"
-        hint = nearest(name, known) if known else f"{kind.name} takes no members"
+        hint = nearest(name, known) if known else f"{kind.type_name} takes no members"
         raise Refusal("invalid", f"{field} is unknown; {hint}", field=field)
     try:
-        return kind.payload.model_validate(request.payload)
+        return kind.model_validate(members)
     except ValidationError as error:
         raise refusal_of(error, "payload.") from None
 

@@ -6,23 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from honeybadger_agent.wire.base import MAX_NUMBER, Result, Wire
-
-
-class Ping(Wire):
-    """Ask whether a host serves this box."""
+from honeybadger_agent.wire.base import MAX_NUMBER, Request, Result
 
 
 class PingResult(Result):
     host_version: str
     protocol: int
     now: str = Field(description="UTC, RFC 3339")
+    tools: list[str] | None = Field(
+        default=None, description="Types the sender may use, as `config/agents/<sender>.json` lists them; null: all."
+    )
 
 
-class Undo(Wire):
-    """Bring back what one change of long-term memory changed; only the operator may."""
-
-    seq: Annotated[int, Field(ge=1, le=MAX_NUMBER)] = Field(description="The change, as `honeybadger-host log` shows.")
+class Ping(Request[PingResult], audience="programs"):
+    """Ask whether the memory host is there."""
 
 
 class UndoResult(Result):
@@ -30,3 +27,9 @@ class UndoResult(Result):
     did: Literal["restored", "put_back", "removed"] = Field(
         description="A deleted file is there again; it has what it held before; it is gone, as there was none before."
     )
+
+
+class Undo(Request[UndoResult], changes=True, audience="operator"):
+    """Bring back what one change of long-term memory changed; only the operator may."""
+
+    seq: Annotated[int, Field(ge=1, le=MAX_NUMBER)] = Field(description="The change, as `honeybadger-host log` shows.")

@@ -6,16 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, OneLine, Result, Wire
-
-
-class UpdateMemory(Wire):
-    """Append a note to the group's MEMORY.md (HB1, HB2)."""
-
-    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
-        description="The note, 1-32,768 characters. Markdown headings in it are escaped."
-    )
-    section: OneLine | None = Field(default=None, description="Heading of the note, one line; default `Notes`.")
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, OneLine, Request, Result
 
 
 class NoteResult(Result):
@@ -30,8 +21,13 @@ class NoteResult(Result):
     )
 
 
-class ReadGroupFiles(Wire):
-    """Read persona, memory and summary of the group (HB3)."""
+class UpdateMemory(Request[NoteResult], changes=True, audience="default"):
+    """Save a note to the group's persistent memory. Use this when the user asks you to remember something."""
+
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+        description="The note, 1-32,768 characters. Markdown headings in it are escaped."
+    )
+    section: OneLine | None = Field(default=None, description="Heading of the note, one line; default `Notes`.")
 
 
 class FileProblem(Result):
@@ -46,3 +42,7 @@ class GroupFilesResult(Result):
     problems: list[FileProblem] = Field(
         default_factory=list, description="Files that cannot be served, or not whole; the others are not affected."
     )
+
+
+class ReadGroupFiles(Request[GroupFilesResult]):
+    """Read the group's persona, its remembered facts and its conversation summary as they are now."""

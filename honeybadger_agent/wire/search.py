@@ -6,34 +6,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import Result, Wire
+from honeybadger_agent.wire.base import Request, Result
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, Tag
 
 MAX_QUERY_CHARACTERS: Final = 4096
 SearchScope = Literal["all", "entries", "turns", "notes"]
 Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$")]
-
-
-class SearchMemory(Wire):
-    """Find what was remembered or said, best first; without a query the newest (RB2, RB3, AM2)."""
-
-    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)] | None = Field(
-        default=None, description="Words, or a question as a person asks it."
-    )
-    category: Category | None = Field(
-        default=None, description="Only entries of this category or below it: `a` takes `a` and `a/b`, not `ab`."
-    )
-    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = Field(
-        default=None, description="Only entries that have all of these tags."
-    )
-    since: Day | None = Field(default=None, description="RFC 3339 date or time; without a zone it is UTC.")
-    until: Day | None = Field(default=None, description="As `since`; a date takes the whole day in.")
-    limit: Annotated[int, Field(ge=1, le=100)] | None = Field(default=None, description="Most hits; default 8.")
-    scope: SearchScope | None = Field(
-        default=None,
-        description="`entries`, `turns` of every session, `notes` of MEMORY.md and HISTORY.md, or `all`; default all. "
-        "With `category` or `tags` only entries are looked at.",
-    )
 
 
 class Hit(Result):
@@ -58,3 +36,29 @@ class Hit(Result):
 class SearchResult(Result):
     hits: list[Hit] = Field(description="Best first; ties by time, newest first.")
     is_complete: bool = Field(description="False while files of the group are still being indexed.")
+
+
+class SearchMemory(Request[SearchResult], audience="default"):
+    """Search everything this group remembers: saved memories, notes, and all that was said in earlier conversations.
+
+    Use this before you say that you do not know something about the user, the project or what was agreed. Ask in plain
+    words, as `When did Ann change jobs?`; dates in the question count. `since` and `until` narrow it to a time.
+    """
+
+    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)] | None = Field(
+        default=None, description="Words, or a question as a person asks it."
+    )
+    category: Category | None = Field(
+        default=None, description="Only entries of this category or below it: `a` takes `a` and `a/b`, not `ab`."
+    )
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS)] | None = Field(
+        default=None, description="Only entries that have all of these tags."
+    )
+    since: Day | None = Field(default=None, description="RFC 3339 date or time; without a zone it is UTC.")
+    until: Day | None = Field(default=None, description="As `since`; a date takes the whole day in.")
+    limit: Annotated[int, Field(ge=1, le=100)] | None = Field(default=None, description="Most hits; default 8.")
+    scope: SearchScope | None = Field(
+        default=None,
+        description="`entries`, `turns` of every session, `notes` of MEMORY.md and HISTORY.md, or `all`; default all. "
+        "With `category` or `tags` only entries are looked at.",
+    )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from honeybadger_agent.wire.base import Count, OneLine, Result, Wire
+from honeybadger_agent.wire.base import Count, OneLine, Request, Result, Wire
 from honeybadger_agent.wire.numbers import is_finite
 
 MAX_JSON_LEVELS: Final = 32
@@ -34,10 +34,6 @@ FreeObject = Annotated[dict[str, Any], AfterValidator(_shallow)]
 """A JSON object that the agent shapes."""
 TaskStatus = Literal["Pending", "Running", "Completed", "Failed", "Cancelled"]
 Fact = Annotated[str, StringConstraints(min_length=1, max_length=2000)]
-
-
-class LoadSession(Wire):
-    """Read the session's document as it is now, the newest turns included (CM2)."""
 
 
 class HistoryItem(Result):
@@ -93,6 +89,13 @@ class SessionResult(Result):
     is_new: bool = Field(description="Nothing was ever said or kept in this session.")
 
 
+class LoadSession(Request[SessionResult]):
+    """Load this session's working document: state, facts, recent history, summary, tasks, tool and token statistics.
+
+    Use this at the start of a session to see where you left off, and before you change facts, tasks or the summary.
+    """
+
+
 class TaskUpdate(Wire):
     """A new task, or what changed of a known one."""
 
@@ -121,8 +124,29 @@ class ToolCalls(Wire):
     failures: Count = Field(default=0, description="How many of them failed; 0 calls count failures only.")
 
 
-class UpdateSession(Wire):
-    """Change the session's document; what is absent stays (CM2)."""
+class SessionState(Result):
+    """A document in numbers, after it was changed."""
+
+    session: str
+    file: str
+    version: str
+    turns: int
+    entries: int = Field(description="Messages in `recent_history`.")
+    tokens: int
+    facts: int
+    tasks: int
+    neutralised: dict[str, int] = Field(
+        default_factory=dict, description="What was changed in texts so that they forge and betray nothing."
+    )
+
+
+class UpdateSession(Request[SessionState], changes=True, overwrites=True):
+    """Change this session's working document; what you leave out stays as it is.
+
+    Use this when a task starts, moves on or ends, when you learn something that matters for this session, or when the
+    environment changes. Messages are not added here: append_turn does that. For what should outlive the session use
+    update_memory. Give the version you loaded as expected_version when you replace the summary.
+    """
 
     system_state: FreeObject | None = Field(
         default=None, description="Merged into the state there is; a member that is null is removed (RFC 7396)."
@@ -145,26 +169,6 @@ class UpdateSession(Wire):
     )
 
 
-class SessionState(Result):
-    """A document in numbers, after it was changed."""
-
-    session: str
-    file: str
-    version: str
-    turns: int
-    entries: int = Field(description="Messages in `recent_history`.")
-    tokens: int
-    facts: int
-    tasks: int
-    neutralised: dict[str, int] = Field(
-        default_factory=dict, description="What was changed in texts so that they forge and betray nothing."
-    )
-
-
-class CompactSession(Wire):
-    """Bring the session's document within its limits, prune its tasks, sort its facts (CM3)."""
-
-
 class CompactResult(SessionState):
     is_changed: bool
     summarised: int = Field(description="Messages that went into the summary; the log has them in full.")
@@ -172,13 +176,11 @@ class CompactResult(SessionState):
     tasks_removed: int = Field(description="Ended more than a day ago.")
 
 
-class DeleteSession(Wire):
-    """Delete the session's document (CM2). Its log stays."""
+class CompactSession(Request[CompactResult], changes=True, settles=True):
+    """Compact this session's document now: old messages into the summary, duplicate facts and ended tasks out.
 
-    begin_again: bool | None = Field(
-        default=None, description="true: contexts show nothing that was said so far; default: they go on."
-    )
-    expected_version: str | None = Field(default=None, description="As in `update_session`.")
+    The host does this by itself when the history grows over its limits; use this after a task is finished.
+    """
 
 
 class DeletedResult(Result):
@@ -192,11 +194,16 @@ class DeletedResult(Result):
     kept: list[str] = Field(default_factory=list, description="What is not forgotten, and how to forget that, too.")
 
 
-class ListSessions(Wire):
-    """List the sessions of the group (CM2)."""
+class DeleteSession(Request[DeletedResult], changes=True, overwrites=True, settles=True):
+    """Delete this session's document. Use this only when the user asks to forget the session.
 
-    limit: Annotated[int, Field(ge=1, le=200)] | None = Field(default=None, description="Default 50.")
-    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
+    The log of what was said is kept, and contexts still show it unless begin_again is true.
+    """
+
+    expected_version: str | None = Field(default=None, description="As in `update_session`.")
+    begin_again: bool | None = Field(
+        default=None, description="true: contexts show nothing that was said so far; default: they go on."
+    )
 
 
 class SessionRow(Result):
@@ -212,3 +219,10 @@ class SessionRow(Result):
 class SessionsResult(Result):
     sessions: list[SessionRow] = Field(description="The last changed first.")
     total: int = Field(description="Sessions of the group.")
+
+
+class ListSessions(Request[SessionsResult]):
+    """List the group's sessions, the last changed first. Use this to find an earlier conversation."""
+
+    limit: Annotated[int, Field(ge=1, le=200)] | None = Field(default=None, description="Default 50.")
+    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")

@@ -7,22 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.mailbox import NAME, REQUEST_ID
-from honeybadger_agent.wire.base import OneLine, Result, Wire
+from honeybadger_agent.wire.base import OneLine, Request, Result
 
 RequestId = Annotated[str, StringConstraints(pattern=f"^{REQUEST_ID.pattern}$")]
 AgentId = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
-
-
-class Chat(Wire):
-    """Say something to an agent of the group and get its answer (HB8)."""
-
-    content: Annotated[str, StringConstraints(min_length=1)] = Field(description="What is said.")
-    sender: OneLine | None = Field(
-        default=None, description="Who speaks, as shown in the history; default: the sender's folder."
-    )
-    agent: AgentId | None = Field(
-        default=None, description="Which agent answers, by its id in config/agents/; default: the host's own choice."
-    )
 
 
 class ToolRun(Result):
@@ -51,13 +39,16 @@ class ChatResult(Result):
     )
 
 
-class StopTurn(Wire):
-    """End a turn; what was said until then is kept as its answer."""
+class Chat(Request[ChatResult], changes=True, is_turn=True):
+    """Say something to an agent of the group and get its answer (HB8)."""
 
-    turn: RequestId | None = Field(
-        default=None, description="Id of the message; default: the sender's turn that runs in the session."
+    content: Annotated[str, StringConstraints(min_length=1)] = Field(description="What is said.")
+    sender: OneLine | None = Field(
+        default=None, description="Who speaks, as shown in the history; default: the sender's folder."
     )
-    sender: AgentId | None = Field(default=None, description="Whose turn; for the operator, others stop their own.")
+    agent: AgentId | None = Field(
+        default=None, description="Which agent answers, by its id in config/agents/; default: the host's own choice."
+    )
 
 
 class StopResult(Result):
@@ -66,6 +57,15 @@ class StopResult(Result):
         description="`stopped` while it was answered: what was said is the answer; `taken_back` before that: nothing "
         "was said; `finished`: it ended by itself meanwhile."
     )
+
+
+class StopTurn(Request[StopResult], audience="programs"):
+    """End the answer to a message, by its id; without one the answer that is being written in this session."""
+
+    turn: RequestId | None = Field(
+        default=None, description="Id of the message; default: the sender's turn that runs in the session."
+    )
+    sender: AgentId | None = Field(default=None, description="Whose turn; for the operator, others stop their own.")
 
 
 class StreamLine(Result):

@@ -6,24 +6,12 @@ from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import OneLine, Result, Wire
+from honeybadger_agent.wire.base import OneLine, Request, Result
 from honeybadger_agent.wire.labels import Tags
 from honeybadger_agent.wire.search import MAX_QUERY_CHARACTERS
 
 MAX_KEY_CHARACTERS: Final = 100
 Key = Annotated[str, StringConstraints(min_length=1, max_length=MAX_KEY_CHARACTERS)]
-
-
-class SaveToWorkingMemory(Wire):
-    """Keep something for a while in the working memory of the session; the same key again replaces it (RB6)."""
-
-    key: Key = Field(description="Unique in the session, one visible line, 1-100 characters.")
-    data: Annotated[str, StringConstraints(min_length=1)] = Field(description="At most 131,072 bytes by default.")
-    ttl_minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Minutes until it expires, by default 5, at most 1440."
-    )
-    category: OneLine | None = Field(default=None, description="As `web-content` or `web-content/github`.")
-    tags: Tags | None = None
 
 
 class WorkingSaved(Result):
@@ -36,6 +24,22 @@ class WorkingSaved(Result):
     )
 
 
+class SaveToWorkingMemory(Request[WorkingSaved], changes=True, overwrites=True, audience="default"):
+    """Keep an intermediate result out of the conversation for some minutes, in the scratch space of this session.
+
+    Use this for large tool results, parts you are assembling, or drafts. It expires (5 minutes by default): what is to
+    last belongs into the persistent memory. The same key again replaces what it held.
+    """
+
+    key: Key = Field(description="Unique in the session, one visible line, 1-100 characters.")
+    data: Annotated[str, StringConstraints(min_length=1)] = Field(description="At most 131,072 bytes by default.")
+    ttl_minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Minutes until it expires, by default 5, at most 1440."
+    )
+    category: OneLine | None = Field(default=None, description="As `web-content` or `web-content/github`.")
+    tags: Tags | None = None
+
+
 class WorkingLabel(Result):
     key: str
     expires_at: str = Field(description="UTC, RFC 3339")
@@ -45,23 +49,15 @@ class WorkingLabel(Result):
     characters: int = Field(description="Length of its data.")
 
 
-class GetFromWorkingMemory(Wire):
-    """Return one entry of the session's working memory, with its data (RB6)."""
-
-    key: Key
-
-
 class WorkingEntryResult(WorkingLabel):
     stored_at: str = Field(description="UTC, RFC 3339")
     data: str
 
 
-class SearchWorkingMemory(Wire):
-    """Search the session's working memory: key, data, tags and category (RB6)."""
+class GetFromWorkingMemory(Request[WorkingEntryResult], audience="default"):
+    """Get one entry of the scratch space. Use this when the inventory shows a key whose content you need."""
 
-    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
-    category: OneLine | None = Field(default=None, description="`a` finds `a` and `a/b`, not `ab`.")
-    tags: Tags | None = Field(default=None, description="An entry must have them all.")
+    key: Key
 
 
 class WorkingHit(WorkingLabel):
@@ -73,11 +69,19 @@ class WorkingHits(Result):
     hits: list[WorkingHit] = Field(description="Best first.")
 
 
-class ListWorkingMemory(Wire):
-    """List what the session's working memory holds, without data (RB6)."""
+class SearchWorkingMemory(Request[WorkingHits], audience="default"):
+    """Search the scratch space of this session by words. Use this when you do not know which key holds something."""
+
+    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
+    category: OneLine | None = Field(default=None, description="`a` finds `a` and `a/b`, not `ab`.")
+    tags: Tags | None = Field(default=None, description="An entry must have them all.")
 
 
 class WorkingList(Result):
     entries: list[WorkingLabel] = Field(description="By key; what has expired is not there.")
     max_entries: int = Field(description="How many there may be.")
     skipped: int = Field(description="Files in its folder that are no entries; the host's log names them.")
+
+
+class ListWorkingMemory(Request[WorkingList], audience="default"):
+    """List the keys in the scratch space of this session, with expiry, category and tags, without their data."""

@@ -71,7 +71,7 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
         settings.context.budget_tokens,
     )
     return {
-        "ping": host.ping(),
+        "ping": host.ping((lambda sender: None) if desk is None else desk.agents.tools_of),
         "update_memory": notes.at_most(max_note_chars, notes.update_memory(rooms.files, screen)),
         "read_group_files": notes.read_group_files(rooms.files),
         "append_turn": conversation.append_turn(rooms.conversations, rooms.sessions, screen),

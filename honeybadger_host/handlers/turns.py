@@ -21,17 +21,16 @@ import anyio.to_thread
 import orjson
 import structlog
 
-from honeybadger_agent import tools
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, RequestFailed
 from honeybadger_agent.mailbox import OPERATOR, Mailbox
 from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, ToolCall
-from honeybadger_agent.turn.dispatch import OFFERED
+from honeybadger_agent.tools import made, tool_names
 from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, run_turn
 from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
-from honeybadger_agent.wire import Chat, ChatResult, Refusal, StopResult, StopTurn, StreamLine
+from honeybadger_agent.wire import Chat, ChatResult, GetContext, Refusal, StopResult, StopTurn, StreamLine
 from honeybadger_host.agents import Agent, Agents
 from honeybadger_host.domain import (
     Asked,
@@ -227,9 +226,9 @@ class _ChatTurn:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
         room, asked, under_way = self.room, self.asked, self.under_way
         client = await anyio.to_thread.run_sync(_client, room, asked, self.agent)
-        context = await client.call(tools.get_context(self.content))
+        context = await client(made(GetContext, self.content))
         allowed = self.agent.tools
-        toolbox = MemoryTools(client, under_way.name, None if allowed is None else allowed & OFFERED.keys())
+        toolbox = MemoryTools(client, under_way.name, None if allowed is None else allowed.intersection(tool_names()))
         request = AgentRequest(
             group=asked.group,
             agent=self.agent.id,

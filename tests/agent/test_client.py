@@ -13,14 +13,15 @@ from typing import Any, assert_type
 import orjson
 import pytest
 
-from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, new_id, tools, wire
+from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, new_id, wire
 from honeybadger_agent.errors import BY_CODE, Conflict, Invalid, NoMailbox, RateLimited, TooLarge
 from honeybadger_agent.mailbox import FOLDERS, Mailbox
+from honeybadger_agent.tools import made, signature_of
 from tests.agent.conftest import Answering, put_reply, reply_bytes
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, wait_for
 
-NOTE = tools.update_memory("User prefers dark mode", "Preferences")
+NOTE = made(wire.UpdateMemory, "User prefers dark mode", "Preferences")
 PONG = {"host_version": "9.0", "protocol": 1, "now": "2026-11-21T06:00:00.000Z"}
 
 
@@ -74,22 +75,26 @@ def test_every_method_is_answered_by_the_host(host: HostProcess, home: Path) -> 
 
 def test_both_clients_offer_the_same_under_the_same_words() -> None:
     own = ("request", "call", "chat", "answer", "withdraw")
+    types = {name for name, kind in wire.REQUEST_TYPES.items() if kind.audience != "operator"}
     for name in own:
         twins = [getattr(kind, name) for kind in (Client, SyncClient)]
         assert inspect.signature(twins[0]) == inspect.signature(twins[1]), name
         assert inspect.getdoc(twins[0]) == inspect.getdoc(twins[1]), name
     public = [{name for name in dir(kind) if not name.startswith("_")} for kind in (Client, SyncClient)]
-    assert public[0] == public[1] == {*own, *tools.TOOLS}
+    assert public[0] == public[1] == {*own, *types}
 
 
 async def test_every_tool_is_a_method_with_its_arguments_its_words_and_its_result(
     mailbox: Mailbox, answering: Answering
 ) -> None:
     client, sync = Client(box=mailbox.root), unserved(mailbox, 10)
-    for name, tool in tools.TOOLS.items():
+    for name, kind in wire.REQUEST_TYPES.items():
+        if kind.audience == "operator":
+            assert not hasattr(client, name)
+            continue
         for method in (getattr(client, name), getattr(sync, name)):
-            assert (method.__name__, inspect.getdoc(method)) == (name, inspect.getdoc(tool))
-            assert inspect.signature(method) == inspect.signature(tool)
+            assert (method.__name__, inspect.getdoc(method)) == (name, inspect.getdoc(kind))
+            assert inspect.signature(method) == signature_of(kind)
         assert inspect.iscoroutinefunction(getattr(client, name))
     with answering(lambda _: {"ok": True, "result": PONG}):
         assert_type(sync.ping(), wire.PingResult)  # mypy holds it, and what follows
@@ -103,7 +108,6 @@ async def test_both_clients_behave_the_same(host: HostProcess, home: Path) -> No
     waiting = Client(home, "main", "researcher", session="evening")
     methods = {name for name in dir(SyncClient) if not name.startswith("_")}
     assert methods == {name for name in dir(Client) if not name.startswith("_")}
-    assert methods >= set(tools.TOOLS)
 
     assert await waiting.update_memory("a", "A") == await asyncio.to_thread(blocking.update_memory, "a", "A")
     assert (await waiting.append_turn("user", "one")).turn == 1
@@ -155,10 +159,10 @@ def test_another_request_under_a_used_id_is_a_conflict_even_while_the_first_repl
 ) -> None:
     client = SyncClient(home, "main", "researcher")
     request_id = new_id()
-    client.mailbox.publish(request_id, wire.dump_request(request_id, NOTE.type_name, NOTE.payload, session="main"))
+    client.mailbox.publish(request_id, wire.dump_request(request_id, NOTE.type_name, NOTE, session="main"))
     wait_for(lambda: client.mailbox.reply(request_id))
     with pytest.raises(Conflict, match="had this id"):
-        client.call(tools.update_memory("Something else"), request_id=request_id)
+        client.call(made(wire.UpdateMemory, "Something else"), request_id=request_id)
     assert "Something else" not in (home / "groups/main/MEMORY.md").read_text()
 
 
@@ -210,7 +214,7 @@ def test_a_timeout_says_that_a_request_was_taken(mailbox: Mailbox, answering: An
 async def test_a_timeout_of_the_loop_says_the_same(mailbox: Mailbox) -> None:
     client = Client(box=mailbox.root, timeout_seconds=5)
     with pytest.raises(ReplyTimeout, match=r"after 0\.01 s; it still lies in") as late:
-        await client.call(tools.ping(), timeout_seconds=0.01)
+        await client.call(wire.Ping(), timeout_seconds=0.01)
     assert late.value.request_id == only_request(mailbox)
 
 
@@ -234,7 +238,7 @@ def test_a_late_reply_is_there_for_whoever_asks_again(mailbox: Mailbox, answerin
         with pytest.raises(ReplyTimeout) as late:
             unserved(mailbox).ping()
         wait_for(lambda: met)
-        pong = unserved(mailbox, 10).call(tools.ping(), request_id=late.value.request_id)
+        pong = unserved(mailbox, 10).call(wire.Ping(), request_id=late.value.request_id)
     assert pong.host_version == "9.0"
 
 

@@ -18,11 +18,13 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters, types
 
 from honeybadger_agent import Client as AgentClient
-from honeybadger_agent import SyncClient, tools, wire
-from honeybadger_agent.mcp_server import FILES, OVERWRITING, SETTLED, made_server
+from honeybadger_agent import SyncClient, wire
+from honeybadger_agent.mcp_server import FILES, made_server, offered
+from honeybadger_agent.tools import ALIASES, description_of, schema_of, tool_names
 from honeybadger_agent.turn import prose
-from honeybadger_agent.turn.dispatch import ALIASES, OFFERED, WITHHELD, Memory
+from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_host.storage.home import make_home
+from honeybadger_host.text.neutralise import estimate_tokens
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.conftest import HostFactory
@@ -73,19 +75,19 @@ async def resource(client: Client, name: str) -> str:
 async def test_every_tool_answers_over_a_real_pipe_with_text_and_its_result(host: HostProcess, home: Path) -> None:
     known = SyncClient(home, "main", "researcher").save_memory("User likes tea", "user-preferences")
     called = set()
-    async with served(home) as client:
+    async with served(home, "--tools", "all") as client:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(listed) == set(OFFERED)
+        assert set(listed) == set(tool_names())
         for step in story(known.id):
             result = await client.call_tool(step.tool, dict(step.arguments))
             assert not result.is_error, text(result)
             assert step.says in text(result), step.tool
             assert result.structured_content is not None
             assert {name: result.structured_content[name] for name in step.has} == step.has, step.tool
-            model = wire.REQUEST_TYPES[OFFERED[step.tool]].result
+            model = wire.REQUEST_TYPES[ALIASES.get(step.tool, step.tool)].result_type
             assert model.model_validate(result.structured_content).model_dump() == result.structured_content
             called.add(step.tool)
-    assert called == set(OFFERED)
+    assert called == set(tool_names())
     assert "## Times (claude, " in RawSender(home).memory_text()
 
 
@@ -94,9 +96,9 @@ async def test_schemas_are_those_of_the_wire_models_in_every_version_of_the_prot
     """Nobody serves this home: a client that only lists needs no host."""
     async with served(home, mode=mode) as client:
         for tool in (await client.list_tools()).tools:
-            kind = wire.REQUEST_TYPES[OFFERED[tool.name]]
-            assert tool.input_schema == kind.payload.model_json_schema()
-            assert tool.output_schema == kind.result.model_json_schema()
+            kind = wire.REQUEST_TYPES[ALIASES.get(tool.name, tool.name)]
+            assert tool.input_schema == schema_of(kind)
+            assert tool.output_schema == kind.result_type.model_json_schema()
 
 
 async def test_what_the_host_refuses_comes_back_with_its_code(host: HostProcess, home: Path) -> None:
@@ -115,7 +117,7 @@ async def test_what_the_host_refuses_comes_back_with_its_code(host: HostProcess,
         typo = await client.call_tool("search_memory", {"qery": "tea"})
         assert text(typo) == "invalid: payload.qery is unknown; did you mean query?"
         assert code(await client.call_tool("get_history", {"max_messages": "5"})) == "invalid"
-        for withheld in (*sorted(WITHHELD), "undo", "bash"):
+        for withheld in ("ping", "append_turn", "list_memory_entries", "undo", "bash"):
             with pytest.raises(MCPError, match="there is no tool"):
                 await client.call_tool(withheld, {})
 
@@ -407,31 +409,65 @@ def test_a_mailbox_that_cannot_be_is_said_before_anything_is_served(home: Path) 
 
 @pytest.fixture
 def listing(home: Path) -> Callable[[], Client]:
-    return lambda: Client(made_server(Memory(AgentClient(home, "main", "claude"))))
+    return lambda: Client(made_server(Memory(AgentClient(home, "main", "claude")), "all"))
 
 
 def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result() -> None:
-    assert set(OFFERED) - set(ALIASES) == set(tools.TOOLS) - WITHHELD
-    assert set(prose.PROSE) == set(OFFERED.values())
-    assert {*OVERWRITING, *SETTLED} <= {name for name, kind in wire.REQUEST_TYPES.items() if kind.changes}
+    assert set(tool_names()) - set(ALIASES) == set(prose.PROSE)
+    withheld = set(wire.REQUEST_TYPES) - set(tool_names())
+    assert withheld == {"ping", "append_turn", "list_memory_entries", "undo", "preview_context", "stop_turn"}
+    assert all(kind.changes for kind in wire.REQUEST_TYPES.values() if kind.overwrites or kind.settles)
+
+
+def cost_of(names: list[str]) -> int:
+    """Return what tools cost a model, in tokens as the host estimates them: what a client puts before its message."""
+    return sum(
+        estimate_tokens(orjson.dumps([tool.name, tool.description, tool.input_schema]).decode())
+        for tool in map(offered, names)
+    )
+
+
+def test_the_tools_that_are_offered_by_default_cost_few_tokens_and_no_two_do_the_same_job() -> None:
+    assert cost_of(tool_names("default")) <= 2_500
+    assert cost_of(tool_names("all")) <= 5_000
+    assert not set(tool_names("default")) & set(ALIASES)
+    assert description_of("update_memory").endswith("Use this when the user asks you to remember something.")
+    assert "Use this for what you learn that stays true; what the user asks you to remember goes to" in description_of(
+        "save_memory"
+    )
+
+
+async def test_the_list_follows_the_tools_of_the_senders_file(host: HostProcess, home: Path) -> None:
+    (home / "config/agents").mkdir()
+    (home / "config/agents/claude.json").write_text('{"tools": ["search_memory", "list_sessions"]}')
+    host.wait_for_event("agents.loaded")
+    for more in ((), ("--tools", "all")):
+        async with served(home, *more) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["search_memory", "list_sessions"]
+            assert code(await client.call_tool("update_memory", {"content": "x"})) == "forbidden"
+    async with served(home, sender="codex") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == tool_names("default")
+    async with served(home, "--tools", "all", sender="codex") as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == tool_names("all")
 
 
 async def test_a_tool_says_what_it_does_and_what_it_may_change(listing: Callable[[], Client]) -> None:
     async with listing() as client:
-        offered = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert all(tool.description and tool.title for tool in offered.values())
-    for name in set(OFFERED) - set(ALIASES):
-        assert offered[name].description == inspect.getdoc(tools.TOOLS[name])
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert all(tool.description and tool.title for tool in listed.values())
+    assert list(listed) == tool_names()
+    for name in set(listed) - set(ALIASES):
+        assert listed[name].description == inspect.getdoc(wire.REQUEST_TYPES[name])
     for alias, name in ALIASES.items():
-        assert offered[alias].description == f"The same as {name}. {offered[name].description}"
-        assert offered[alias].annotations == offered[name].annotations
+        assert listed[alias].description == f"The same as {name}. {listed[name].description}"
+        assert listed[alias].annotations == listed[name].annotations
 
     def hinted(hint: str) -> set[str]:
-        return {name for name, tool in offered.items() if getattr(tool.annotations, hint)}
+        return {name for name, tool in listed.items() if getattr(tool.annotations, hint)}
 
     changing = {"update_memory", "save_memory", "edit_memory", "delete_memory", "save_to_working_memory"}
     changing |= {"update_session", "compact_session", "delete_session"}
-    assert set(offered) - hinted("read_only_hint") == changing
+    assert set(listed) - hinted("read_only_hint") == changing
     assert hinted("destructive_hint") == changing - {"update_memory", "save_memory", "compact_session"}
     assert hinted("idempotent_hint") & changing == {"delete_memory", "delete_session", "compact_session"}
     assert hinted("open_world_hint") == set()

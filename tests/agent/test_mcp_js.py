@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.turn.dispatch import OFFERED
+from honeybadger_agent.tools import tool_names
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.hosting import HostProcess
 
@@ -51,7 +51,7 @@ def test_a_client_in_javascript_calls_every_tool_and_finds_each_result_by_its_sc
     printed = orjson.loads(ran.stdout)
     assert printed["server"]["name"] == "honeybadger"
     listed, *called, gone, resources, memory, summary, prompt = printed["given"]
-    assert {tool["name"] for tool in listed["tools"]} == set(OFFERED)
+    assert {tool["name"] for tool in listed["tools"]} == set(tool_names())
     for step, result in zip(steps, called, strict=True):
         assert not result.get("isError"), result
         assert step.says in result["content"][0]["text"], step.tool

@@ -454,7 +454,7 @@ def test_a_command_without_an_answer_goes_on_when_it_is_sent_again(make_host: Ho
             raise ReplyTimeout(more["request_id"], 0.0, waiting_in=None)  # it was done, and the reply is lost
         return answer
 
-    agent.client.call = deaf  # type: ignore[method-assign]
+    object.__setattr__(agent.client, "call", deaf)
     with pytest.raises(CommandFailed, match="never applied twice") as caught:
         agent.tool.run(command)
     assert caught.value.code == "no_reply"
@@ -610,7 +610,7 @@ async def test_the_tool_for_asyncio_does_the_same_and_a_cancelled_command_goes_o
             raise asyncio.CancelledError
         return answer
 
-    client.call = cancelled  # type: ignore[method-assign]
+    object.__setattr__(client, "call", cancelled)
     with pytest.raises(asyncio.CancelledError):
         await tool.run(command)
     client.call = ask  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from honeybadger_agent import Client
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.models.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
 from honeybadger_agent.models.offline import OfflineModel, as_note, fact_in, is_question, reply
-from honeybadger_agent.turn.dispatch import payload_of
+from honeybadger_agent.tools import parsed
 from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, arguments_of, run_turn
 from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
 from honeybadger_agent.turn.toolbox import MemoryTools
@@ -241,7 +241,7 @@ def test_any_text_gets_an_answer_with_calls_the_host_can_read(
     assert said == reply("", [message], tools)
     for call in said.calls:
         assert call.name in tools
-        payload_of(REQUEST_TYPES[call.name], arguments_of(call))
+        parsed(REQUEST_TYPES[call.name], arguments_of(call))
     if said.calls:
         last = reply("", after(message, said, contents, ok=ok), tools)
         assert last.calls == ()

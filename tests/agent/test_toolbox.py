@@ -11,7 +11,7 @@ import pytest
 from honeybadger_agent import Client
 from honeybadger_agent.mailbox import Mailbox, new_id
 from honeybadger_agent.models.model import ToolAnswer, ToolCall
-from honeybadger_agent.turn.dispatch import ALIASES, OFFERED, WITHHELD, description_of
+from honeybadger_agent.tools import ALIASES, description_of, schema_of, tool_names
 from honeybadger_agent.turn.orchestrator import Toolbox
 from honeybadger_agent.turn.toolbox import (
     MAX_PREFIX_CHARACTERS,
@@ -42,7 +42,7 @@ def is_for_people(summary: str) -> bool:
 
 async def test_every_tool_answers_a_model_in_prose_and_people_on_one_line(host: HostProcess, home: Path) -> None:
     known = await Client(home, "main", "researcher").save_memory("User likes tea", "user-preferences")
-    tools: Toolbox = box(home, new_id(), sender="claude", allowed=OFFERED)
+    tools: Toolbox = box(home, new_id(), sender="claude", allowed=tool_names())
     called = set()
     for number, step in enumerate(story(known.id)):
         answer = await tools.run(call(step.tool, **step.arguments), f"{number}.0")
@@ -50,7 +50,7 @@ async def test_every_tool_answers_a_model_in_prose_and_people_on_one_line(host: 
         assert step.says in answer.content, step.tool
         assert is_for_people(answer.summary), (step.tool, answer.summary)
         called.add(step.tool)
-    assert called == set(OFFERED)
+    assert called == set(tool_names())
     assert "## Times (claude, " in RawSender(home).memory_text()
 
 
@@ -132,11 +132,10 @@ async def test_a_tool_that_is_not_allowed_is_not_run(mailbox: Mailbox) -> None:
 
 def test_a_model_is_told_of_every_tool_for_it_as_over_mcp() -> None:
     specs = {spec.name: spec for spec in specs_of()}
-    assert set(specs) == set(OFFERED) - set(ALIASES)
-    assert not set(specs) & WITHHELD
+    assert set(specs) == set(tool_names()) - set(ALIASES)
     for name, spec in specs.items():
         assert spec.description == description_of(name)
-        assert spec.schema == REQUEST_TYPES[name].payload.model_json_schema()
+        assert spec.schema == schema_of(REQUEST_TYPES[name])
         assert spec.schema["type"] == "object"
 
 

@@ -472,7 +472,7 @@ def test_every_code_can_be_written_and_read(code: wire.ErrorCode) -> None:
 
 
 def test_a_table_row_is_found_under_its_own_name() -> None:
-    assert all(name == kind.name for name, kind in wire.REQUEST_TYPES.items())
+    assert all(name == kind.type_name for name, kind in wire.REQUEST_TYPES.items())
 
 
 # --------------------------------------------------------------------------------------------------- the page itself

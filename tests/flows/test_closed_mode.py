@@ -407,7 +407,7 @@ def test_a_replies_folder_that_went_comes_back_as_its_senders(place: Place) -> N
 
 CHATTING: Final = """
 from honeybadger_agent import wire
-for kind in wire.TURN_TYPES.values(): kind.payload.model_rebuild(); kind.result.model_rebuild()
+for kind in wire.TURN_TYPES.values(): kind.model_rebuild(); kind.result_type.model_rebuild()
 wire.StreamLine.model_rebuild()
 client = SyncClient(home, "main", who)
 lines = []

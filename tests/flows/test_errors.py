@@ -11,8 +11,9 @@ from typing import Any, get_args
 
 import pytest
 
-from honeybadger_agent import SyncClient, tools
+from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.errors import BY_CODE, Internal, Invalid, TooLarge, Unavailable
+from honeybadger_agent.tools import made
 from honeybadger_agent.wire import ErrorCode
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
@@ -227,13 +228,13 @@ def test_a_request_refused_as_unavailable_leaves_no_receipt(
 ) -> None:
     stranger.memory.mkdir()
     with pytest.raises(Unavailable, match=r"MEMORY\.md is a folder.*nothing was changed"):
-        client().call(tools.update_memory("later"), request_id="u1")
+        client().call(made(wire.UpdateMemory, "later"), request_id="u1")
     RawSender(stranger.home, stranger.group, "researcher").wait_until_taken("u1")  # else the next start does it
     host.kill()
     stranger.memory.rmdir()
     host.start()
     assert stranger.memory_text() == ""
-    client().call(tools.update_memory("later"), request_id="u1")
+    client().call(made(wire.UpdateMemory, "later"), request_id="u1")
     assert stranger.memory_text().count("later") == 1
 
 

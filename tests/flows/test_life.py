@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
-from honeybadger_agent import SyncClient, tools
+from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.errors import ReplyTimeout
+from honeybadger_agent.tools import made
 from honeybadger_host import cli
 from honeybadger_host.storage.home import make_home
 from tests.conftest import HostFactory
@@ -207,7 +208,7 @@ def test_a_client_without_a_host_hears_what_to_do_and_may_ask_again(home: Path, 
         agent.update_memory("said to nobody")
     with HostProcess(home) as host:
         host.start()
-        agent.call(tools.update_memory("said to nobody"), request_id=late.value.request_id, timeout_seconds=10)
+        agent.call(made(wire.UpdateMemory, "said to nobody"), request_id=late.value.request_id, timeout_seconds=10)
         assert (home / "groups" / "main" / "MEMORY.md").read_text().count("said to nobody") == 1
         host.stop()
 

@@ -12,8 +12,9 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient, tools
+from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.errors import RateLimited
+from honeybadger_agent.tools import made
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
@@ -54,13 +55,13 @@ def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under
     for number in range(3):
         agent.update_memory(f"note {number}")
     with pytest.raises(RateLimited, match=r"limits\.requests_per_second.*nothing was changed") as over:
-        agent.call(tools.update_memory("once more"), request_id="again")
+        agent.call(made(wire.UpdateMemory, "once more"), request_id="again")
     seconds = over.value.retry_after_seconds
     assert seconds is not None
     assert 0 < seconds <= 1
     assert (notes(stranger), journal_rows(host, "receipts")) == (["note 0", "note 1", "note 2"], 3)
     time.sleep(seconds)  # what it was told
-    agent.call(tools.update_memory("once more"), request_id="again")
+    agent.call(made(wire.UpdateMemory, "once more"), request_id="again")
     assert notes(stranger)[3:] == ["once more"]
     (alarm,) = host.events("limit.reached")
     assert (alarm["group"], alarm["sender"], alarm["limit"]) == ("main", "researcher", "rate")
@@ -111,10 +112,10 @@ def test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_
 ) -> None:
     make_host({"limits.requests_per_second": 0.01, "limits.burst_seconds": 100}).start()
     agent = client()
-    first = agent.call(tools.update_memory("once"), request_id="a")
+    first = agent.call(made(wire.UpdateMemory, "once"), request_id="a")
     with pytest.raises(RateLimited):
         agent.ping()
-    assert agent.call(tools.update_memory("once"), request_id="a") == first
+    assert agent.call(made(wire.UpdateMemory, "once"), request_id="a") == first
 
 
 def test_rubbish_over_the_rate_does_not_fill_the_dead_letters(make_host: HostFactory, stranger: RawSender) -> None:
@@ -135,20 +136,20 @@ def test_notes_and_entries_of_a_day_are_counted_over_a_restart_and_repeats_are_n
 ) -> None:
     host = make_host({"limits.notes_per_day": 3, "life.status_seconds": 0.1}).start()
     agent = client()
-    agent.call(tools.update_memory("a"), request_id="a")
+    agent.call(made(wire.UpdateMemory, "a"), request_id="a")
     agent.append_turn("user", "a turn is no note")
-    agent.call(tools.save_memory("b"), request_id="b")
+    agent.call(made(wire.SaveMemory, "b"), request_id="b")
     host.restart()
-    agent.call(tools.save_memory("b"), request_id="b")
-    agent.call(tools.update_memory("c"), request_id="c")
+    agent.call(made(wire.SaveMemory, "b"), request_id="b")
+    agent.call(made(wire.UpdateMemory, "c"), request_id="c")
     with pytest.raises(RateLimited, match=r"limits\.notes_per_day") as over:
-        agent.call(tools.update_memory("d"), request_id="d")
+        agent.call(made(wire.UpdateMemory, "d"), request_id="d")
     host.kill()
     host.start()
     with pytest.raises(RateLimited):
-        agent.call(tools.update_memory("d"), request_id="d")
+        agent.call(made(wire.UpdateMemory, "d"), request_id="d")
     assert 0 < (over.value.retry_after_seconds or 0) <= 86_400
-    assert agent.call(tools.update_memory("c"), request_id="c").file == "MEMORY.md"
+    assert agent.call(made(wire.UpdateMemory, "c"), request_id="c").file == "MEMORY.md"
     agent.append_turn("user", "and still talks")
     client("another").update_memory("e")
     client(group="elsewhere").update_memory("f")
@@ -178,8 +179,8 @@ def test_a_note_over_the_operators_size_is_too_large_and_the_setting_is_named(
 ) -> None:
     make_host({"memory.max_note_chars": 10}).start()
     client().update_memory("x" * 10)
-    for call in (tools.update_memory("x" * 11), tools.save_memory("x" * 11)):
-        error = client().request(call.type_name, call.payload).error
+    for call in (made(wire.UpdateMemory, "x" * 11), made(wire.SaveMemory, "x" * 11)):
+        error = client().request(call.type_name, call).error
         assert error is not None
         assert error.code == "too_large"
         assert "11 characters, the limit is 10 (memory.max_note_chars)" in error.message

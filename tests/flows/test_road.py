@@ -10,8 +10,9 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient, new_id, tools
+from honeybadger_agent import SyncClient, new_id, wire
 from honeybadger_agent.errors import Conflict
+from honeybadger_agent.tools import made
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
 
@@ -264,9 +265,9 @@ def test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing(asker: R
     assert_refused(asker.ask("taken", request("taken", content="second")), "conflict", field="id")
     assert asker.memory_text() == memory
     agent = member()
-    agent.call(tools.update_memory("mine"), request_id="mine-1")
+    agent.call(made(wire.UpdateMemory, "mine"), request_id="mine-1")
     with pytest.raises(Conflict, match="use a new id"):
-        agent.call(tools.update_memory("not mine"), request_id="mine-1")
+        agent.call(made(wire.UpdateMemory, "not mine"), request_id="mine-1")
 
 
 def test_after_a_conflict_the_first_request_still_gets_its_first_reply(asker: RawSender) -> None:

@@ -77,7 +77,7 @@ VALUES: Final[Sequence[Any]] = (
 WORDS: Final[Sequence[str]] = (
     *("v", "id", "type", "group", "sender", "session", "sent_at", "payload"),
     *REQUEST_TYPES,
-    *sorted({member for kind in REQUEST_TYPES.values() for member in kind.payload.model_fields}),
+    *sorted({member for kind in REQUEST_TYPES.values() for member in kind.model_fields}),
 )
 """Names of members and of types; one takes another's place."""
 

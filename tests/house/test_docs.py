@@ -80,10 +80,10 @@ def test_the_python_client_of_the_readme_prints_a_context(host: HostProcess) -> 
 
 def test_the_protocol_page_has_every_type_with_every_member() -> None:
     page = (ROOT / "docs/protocol.md").read_text()
-    for kind in REQUEST_TYPES.values():
-        (row,) = re.findall(rf"^\| `{kind.name}` \|.*$", page, re.MULTILINE)
-        for member in (*kind.payload.model_fields, *kind.result.model_fields):
-            assert f"`{member}`" in row, f"{kind.name}: {member}"
+    for name, kind in REQUEST_TYPES.items():
+        (row,) = re.findall(rf"^\| `{name}` \|.*$", page, re.MULTILINE)
+        for member in (*kind.model_fields, *kind.result_type.model_fields):
+            assert f"`{member}`" in row, f"{name}: {member}"
 
 
 def test_the_configuration_file_of_the_project_lists_every_setting_at_its_default() -> None:

@@ -127,7 +127,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_entry_handlers.py::test_what_has_no_category_is_general",
     ],
     "RB5 save, delete and list, each a tool": [
-        "agent/test_tools.py::test_every_request_type_is_a_tool_and_every_tool_a_request_type",
+        "agent/test_mcp.py::test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result",
         "host/handlers/test_entry_handlers.py::test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found",
         "flows/test_entries.py::test_an_entry_is_known_after_a_kill_a_restart_and_an_edit",
         "flows/test_entries.py::test_the_operator_undoes_with_and_without_a_running_host",
@@ -190,7 +190,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_working.py::test_killed_behind_the_commit_an_entry_is_there_once",
     ],
     "RB6 four tools; the list has no data": [
-        "agent/test_tools.py::test_every_request_type_is_a_tool_and_every_tool_a_request_type",
+        "agent/test_mcp.py::test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result",
         "host/handlers/test_working_handlers.py::test_the_list_is_by_key_and_has_no_data",
         "host/handlers/test_working_handlers.py::test_search_gives_what_says_it_best_with_a_piece_of_it",
     ],

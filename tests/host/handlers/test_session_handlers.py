@@ -124,7 +124,7 @@ class Room:
                     self.whole_files.foresee(change)
             changes += outcome.changes
             results.append(outcome.result)
-            REQUEST_TYPES[asks[len(results) - 1][0]].result.model_validate_json(orjson.dumps(outcome.result))
+            REQUEST_TYPES[asks[len(results) - 1][0]].result_type.model_validate_json(orjson.dumps(outcome.result))
         self._write(changes)
         turns = [change for change in changes if isinstance(change, TurnAdded)]
         self.conversations.settle(turns, turns)
@@ -153,7 +153,7 @@ class Room:
         handler, asked = self._asked(type_, payload, session)
         assert isinstance(handler, QueryHandler)
         result = handler.answer(asked, self.now)
-        REQUEST_TYPES[type_].result.model_validate_json(orjson.dumps(result))
+        REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(result))
         value = orjson.loads(orjson.dumps(result))
         assert isinstance(value, dict)
         return value
@@ -166,7 +166,7 @@ class Room:
 
     def _asked(self, type_: str, payload: dict[str, Any], session: str) -> tuple[Handler, Asked]:
         self.asked += 1
-        model = REQUEST_TYPES[type_].payload.model_validate(payload)
+        model = REQUEST_TYPES[type_].model_validate(payload)
         return self.table[type_], Asked("main", "researcher", f"r{self.asked}", session, model)
 
     def _write(self, changes: list[Change]) -> None:

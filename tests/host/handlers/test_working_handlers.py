@@ -69,7 +69,7 @@ class Room:
             assert isinstance(change, FileWritten)
             self.whole_files.foresee(change)
             self.decided.append(change)
-        REQUEST_TYPES[SAVE].result.model_validate(dict(outcome.result))
+        REQUEST_TYPES[SAVE].result_type.model_validate(dict(outcome.result))
         return outcome
 
     def write(self) -> None:
@@ -96,7 +96,7 @@ class Room:
         handler = self.table[type_]
         assert isinstance(handler, QueryHandler)
         result = handler.answer(self._asked(type_, session, group, payload), self.now)
-        REQUEST_TYPES[type_].result.model_validate_json(orjson.dumps(result))
+        REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(result))
         return dict(result)
 
     def get(self, key: str, session: str = "main", group: str = "main") -> str | None:
@@ -113,7 +113,7 @@ class Room:
 
     def _asked(self, type_: str, session: str, group: str, payload: dict[str, Any]) -> Asked:
         self.asked += 1
-        parsed = REQUEST_TYPES[type_].payload.model_validate(payload)
+        parsed = REQUEST_TYPES[type_].model_validate(payload)
         return Asked(group, "researcher", f"r{self.asked}", session, parsed)
 
 
@@ -214,7 +214,7 @@ def test_a_key_that_is_not_there_is_not_found_with_the_nearest_that_is(room: Roo
 def test_a_key_that_could_forge_a_line_or_hides_something_is_refused(room: Room, key: str) -> None:
     if not key:
         with pytest.raises(ValueError, match="at least 1"):
-            REQUEST_TYPES[SAVE].payload.model_validate({"key": key, "data": "x"})
+            REQUEST_TYPES[SAVE].model_validate({"key": key, "data": "x"})
         return
     refusal = room.refused(key=key, data="x")
     assert (refusal.code, refusal.field) == ("invalid", "payload.key")

@@ -1,0 +1,123 @@
+"""A request type is written once: one class, and every way to ask knows it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, assert_type
+
+import anyio
+import orjson
+import pytest
+from mcp import Client as McpClient
+from mcp import types
+
+from honeybadger_agent import Client, SyncClient, wire
+from honeybadger_agent.mcp_server import made_server
+from honeybadger_agent.models.model import ToolCall
+from honeybadger_agent.schemas import STUB, main, row_of, schemas, stub
+from honeybadger_agent.turn.dispatch import Memory
+from honeybadger_agent.turn.toolbox import MemoryTools
+from tests.conftest import HostFactory
+from tests.hosting import frozen_environment, patched
+
+ROOT = Path(__file__).parents[2]
+TYPE = '''
+from typing import Annotated
+from pydantic import Field, StringConstraints
+from honeybadger_agent.wire import Request, Result
+
+class EchoResult(Result):
+    said: str = Field(description="The same, louder.")
+    sender: str
+
+class EchoText(Request[EchoResult]):
+    """Say it again. Use this to hear yourself."""
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=20)] = Field(description="What is said.")
+    times: Annotated[int, Field(ge=1, le=3)] | None = None
+'''
+HANDLER = """
+from honeybadger_host import handlers
+from honeybadger_host.domain import QueryHandler
+
+def answer(asked, now):
+    return {"said": asked.payload.text.upper() * (asked.payload.times or 1), "sender": asked.sender}
+
+build_table = handlers.build_table
+def build_table_with_echo(*args, **more):
+    return {**build_table(*args, **more), "echo_text": QueryHandler(answer)}
+handlers.build_table = build_table_with_echo
+"""
+
+
+@pytest.fixture
+def echo() -> Iterator[type[wire.Request[Any]]]:
+    """The new type, for as long as the test runs."""
+    exec(compile(TYPE, "echo.py", "exec", dont_inherit=True), {"__name__": "echo"})
+    yield wire.REQUEST_TYPES["echo_text"]
+    del wire.REQUEST_TYPES["echo_text"]
+
+
+async def test_a_type_that_is_added_with_its_handler_is_there_in_every_way_to_ask(
+    echo: Any, make_host: HostFactory, home: Path
+) -> None:
+    make_host(launcher=patched(TYPE + HANDLER)).start()
+    client = SyncClient(home, "main", "researcher")
+
+    assert client(echo(text="a", times=2)).said == "AA"  # the client
+    assert (await Client(home, "main", "other")(echo(text="a"))).sender == "other"
+
+    tools = MemoryTools(Client(home, "main", "agent"), "turn")  # a tool of an agent
+    [spec] = [spec for spec in tools.specs if spec.name == "echo_text"]
+    assert spec.description == "Say it again. Use this to hear yourself."
+    assert spec.schema["properties"]["times"] == {"type": "integer", "minimum": 1, "maximum": 3}
+    answered = await tools.run(ToolCall("1", "echo_text", '{"text": "hey"}'), "1")
+    assert (answered.ok, answered.content) == (True, '{"said":"HEY","sender":"agent"}')
+
+    async with McpClient(made_server(Memory(Client(home, "main", "claude")), "all")) as mcp:  # a tool over MCP
+        assert "echo_text" in [tool.name for tool in (await mcp.list_tools()).tools]
+        said = await mcp.call_tool("echo_text", {"text": "ho"})
+        assert said.structured_content == {"said": "HO", "sender": "claude"}
+        refused = await mcp.call_tool("echo_text", {"text": "x" * 21})
+        assert isinstance(refused.content[0], types.TextContent)
+        assert refused.content[0].text == "too_large: payload.text has 21 characters, the limit is 20: send less"
+
+    command = [
+        sys.executable,
+        "-m",
+        "honeybadger_agent.cli",
+        "call",
+        "echo_text",
+        '{"text": "hi"}',
+        "--home",
+        str(home),
+    ]
+    ran = await anyio.run_process(command, env=frozen_environment())
+    assert orjson.loads(ran.stdout)["result"] == {"said": "HI", "sender": "user"}  # the command
+
+    assert orjson.loads(schemas()["echo_text.result.json"])["required"] == ["said", "sender"]  # schema, page, stub
+    assert row_of(echo) == "| `echo_text` | `text` (1-20 characters), `times`? (1-3) | `said`, `sender` |\n"
+    assert "    def echo_text(self, text: str, times: int | None = None) -> wire.EchoResult: ..." in stub()
+
+
+def test_what_is_generated_from_the_types_is_of_today(tmp_path: Path) -> None:
+    """`make schemas` makes it so."""
+    page = tmp_path / "protocol.md"
+    page.write_text((ROOT / "docs/protocol.md").read_text())
+    (tmp_path / "schemas").mkdir()
+    before = STUB.read_text()
+    main([str(tmp_path / "schemas")])
+    assert page.read_text() == (ROOT / "docs/protocol.md").read_text()
+    assert STUB.read_text() == before
+
+
+def test_a_type_checker_knows_the_result_of_a_request(home: Path) -> None:
+    """mypy holds it: this test runs no host."""
+
+    def ask(client: SyncClient) -> None:
+        assert_type(client(wire.SaveMemory(content="x")), wire.SavedEntry)
+        assert_type(client.save_memory("x"), wire.SavedEntry)
+
+    assert callable(ask)
