@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wire import ContextResult, SearchResult
 
 
@@ -33,7 +34,7 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
     for hit in found.hits:
         about = ", ".join(part for part in (hit.time, hit.author, hit.category) if part)
         yield f"[{hit.id}] ({about})"
-        yield f"  {' '.join(hit.text.split())}"
+        yield f"  {quoted(' '.join(hit.text.split()))}"
         if with_points:
             yield f"  {hit.score or 0:.2f} points{_points(hit.points, ': {}')}; {hit.source}"
     if not found.hits:

@@ -9,6 +9,7 @@ import orjson
 
 from honeybadger_agent import wire
 from honeybadger_agent.cli.explaining import kinds_of
+from honeybadger_agent.quoting import quoted
 
 
 def text_of(tool: str, result: wire.Wire) -> str:
@@ -87,7 +88,9 @@ def _search(result: wire.SearchResult) -> str:
 
 def _hit(hit: wire.Hit) -> str:
     about = (hit.category, hit.time, hit.author, WEAK if hit.why_weak else None)
-    return f"[{hit.id}] ({', '.join(_line(part) for part in about if part)}) {_line(hit.text)}{' …' * hit.is_cut}"
+    return (
+        f"[{hit.id}] ({', '.join(_line(part) for part in about if part)}) {quoted(_line(hit.text))}{' …' * hit.is_cut}"
+    )
 
 
 def _working_saved(result: wire.WorkingSaved) -> str:
@@ -106,7 +109,7 @@ def _working_entry(result: wire.WorkingEntryResult) -> str:
 
 
 def _working_hits(result: wire.WorkingHits) -> str:
-    return "\n".join(f"{_label(hit)} {_line(hit.text)}" for hit in result.hits) or "Nothing matches."
+    return "\n".join(f"{_label(hit)} {quoted(_line(hit.text))}" for hit in result.hits) or "Nothing matches."
 
 
 def _working_list(result: wire.WorkingList) -> str:

@@ -77,12 +77,13 @@ class ContextHandler:
             recalled=recalled.recollections,
             not_recalled=recalled.why_none,
         )
+        budget = self.budget_tokens if payload.budget_tokens is None else payload.budget_tokens
         parts = parts_of(
             loaded,
+            budget_tokens=budget,
             history_budget_tokens=self.recaller.history_budget_tokens,
             recall_budget_tokens=self.recaller.settings.budget_tokens,
         )
-        budget = self.budget_tokens if payload.budget_tokens is None else payload.budget_tokens
         context = build_context(group, parts, payload.message, budget_tokens=budget)
         log.debug(
             "context.built",

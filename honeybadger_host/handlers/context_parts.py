@@ -63,10 +63,13 @@ class Parts:
     identity: Sequence[GroupText | FileProblem] = ()
 
 
-def parts_of(loaded: Parts, *, history_budget_tokens: int, recall_budget_tokens: int = 0) -> list[Part]:
+def parts_of(
+    loaded: Parts, *, budget_tokens: int = 0, history_budget_tokens: int, recall_budget_tokens: int = 0
+) -> list[Part]:
     """Return the parts of a context, in the order of its text.
 
     Args:
+        budget_tokens: of the whole context; 0 means no limit.
         history_budget_tokens: for the recent conversation, whatever room there is; 0 means no limit of its own.
         recall_budget_tokens: for what was recalled, as above.
     """
@@ -75,7 +78,7 @@ def parts_of(loaded: Parts, *, history_budget_tokens: int, recall_budget_tokens:
         *(_file("## Your Identity", file.file, file) for file in loaded.identity),
         *(_file("## Global Context", file, text) for file, text in loaded.global_files),
         _file("## Group Context", f"{folder}/CLAUDE.md", loaded.persona),
-        _facts(f"{folder}/MEMORY.md", loaded.memory),
+        _facts(f"{folder}/MEMORY.md", loaded.memory, budget_tokens),
         _summary(f"{folder}/summary.md", loaded.summary),
         _recalled(f"{folder}/memory", loaded.recalled, loaded.not_recalled, recall_budget_tokens),
         *([] if loaded.working is None else [_working(loaded.working)]),
@@ -103,11 +106,13 @@ def _without(part: Part, what: str) -> Part:
 # --------------------------------------------------------------------------------------------------------------- notes
 
 
-def _facts(source: str, loaded: Loaded) -> Part:
+def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     """Return the notes of the group: of each author the newest, when not all fit."""
     part = replace(_file(FACTS, source, loaded), weight=WEIGHTS[FACTS])
     if not isinstance(loaded, GroupText) or part.state != "whole":
         return part
+    if not 0 < budget_tokens < loaded.tokens:  # else it is not shown whole
+        part = replace(part, text=loaded.notes.text)
 
     def cut(room: int) -> Part:
         if room < 1:
@@ -153,6 +158,8 @@ def _by_author(made: CutNotes) -> str:
 def _summary(source: str, loaded: Loaded) -> Part:
     """Return the summary: its beginning, when not all of it fits."""
     part = replace(_file(SUMMARY, source, loaded), weight=WEIGHTS[SUMMARY])
+    if isinstance(loaded, GroupText) and part.text:
+        part = replace(part, text=loaded.set_apart)
 
     def cut(room: int) -> Part:
         if room < 1:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from honeybadger_agent.quoting import quoted
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class Recollection:
 
     @property
     def line(self) -> str:
-        """The entry as it stands in a context; further lines of it are indented, so that none looks like another."""
-        content = neutralise(self.content).text.strip().replace("\n", "\n  ")
+        """The entry as it stands in a context."""
+        content = quoted(neutralise(self.content).text.strip())
         return f"- [{self.id}] ({self.category or 'general'}): {content}\n"
 
 

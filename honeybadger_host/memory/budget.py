@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.notes import NOBODY, PREFACE, NoteBook
+from honeybadger_host.memory.notes import PREFACE, NoteBook
 from honeybadger_host.text.neutralise import estimate_tokens
 
 SHORTENED: Final = " [... shortened]\n"
@@ -124,21 +124,21 @@ def cut_notes(book: NoteBook, share_tokens: int, unread: Mapping[str, int] | Non
     is_shortened = False
     for author, (count, left) in newest_of_each(costs, room).items():
         places = book.by_author[author]
-        kept |= {place: book.at(place) for place in places[:count]}
+        kept |= {place: book.shown(place) for place in places[:count]}
         rest = places[count : count + 1]
         if rest == [PREFACE] and (not book.notes or left > 2 * estimate_tokens(ABOVE)):
             end = "\n" if book.notes else ""
-            kept[PREFACE] = _newest_lines(book.preface, left - len(end)) + end
+            kept[PREFACE] = _newest_lines(book.shown(PREFACE), left - len(end)) + end
             is_shortened = True
         elif rest and not count and rest != [PREFACE]:
-            kept[rest[0]] = shorten(book.at(rest[0]).strip("\n") + "\n", max(1, left))
+            kept[rest[0]] = shorten(book.shown(rest[0]).strip("\n") + "\n", max(1, left))
             is_shortened = True
     return _assembled(book, kept, unread or {}, for_marks, is_shortened=is_shortened)
 
 
 def all_notes(book: NoteBook, unread: Mapping[str, int]) -> CutNotes:
     """Return the notes of a file of which more could not be read; see `cut_notes`."""
-    kept = {place: book.at(place) for places in book.by_author.values() for place in places}
+    kept = {place: book.shown(place) for places in book.by_author.values() for place in places}
     return _assembled(book, kept, unread, inf)
 
 
@@ -162,7 +162,7 @@ def _costs(book: NoteBook, places: Sequence[int], room: int) -> list[int]:
     """Return what notes cost, up to the first that is over the room."""
     costs: list[int] = []
     for place in places:
-        costs.append(estimate_tokens(book.at(place)) + 1)  # one for rounding
+        costs.append(book.cost(place))
         room -= costs[-1]
         if room < 0:
             break
@@ -173,14 +173,11 @@ def _assembled(
     book: NoteBook, kept: Mapping[int, str], unread: Mapping[str, int], for_marks: float, *, is_shortened: bool = False
 ) -> CutNotes:
     """Return the kept texts in the order of the file, below what is said of the others."""
-    in_text = Counter(author for author, places in book.by_author.items() for place in places if place in kept)
-    in_file = Counter({author: len(places) for author, places in book.by_author.items()}) + Counter(unread)
-    if book.preface.strip():
-        in_text[NOBODY] -= PREFACE in kept
-        in_file[NOBODY] -= 1
-    authors = {author: (in_text[author], count) for author, count in in_file.items() if count}
+    in_text = Counter(book.authors[place] for place in kept if place != PREFACE)
+    in_file = book.counts + Counter(unread)
+    authors = {author: (in_text[author], in_file[author]) for author in {**book.by_author, **unread} if in_file[author]}
     left_out = sum(count - is_in for is_in, count in authors.values())
-    has_lost_text = bool(book.preface.strip()) and kept.get(PREFACE) != book.preface
+    has_lost_text = bool(book.preface.strip()) and kept.get(PREFACE) != book.shown(PREFACE)
     top = ""
     for mark in (_left_out(left_out) if left_out else "", ABOVE if has_lost_text and PREFACE not in kept else ""):
         if estimate_tokens(top + mark) <= for_marks:

@@ -17,6 +17,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Final
 
+from honeybadger_agent.quoting import set_apart
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.large_notes import newest_notes
@@ -55,6 +56,11 @@ class GroupText:
     @cached_property
     def notes(self) -> NoteBook:
         return parse_notes(self.clean)
+
+    @cached_property
+    def set_apart(self) -> str:
+        """The text as it stands in a context, where no line of it looks like one of the context's own."""
+        return set_apart(self.clean)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,25 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from honeybadger_agent.quoting import quoted
+
 _ODD_BREAK: Final = re.compile("\r\n|[\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 _CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufff9-\ufffb\ufffe\uffff]")
 _BIDI: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f]")
-_ZERO_WIDTH: Final = re.compile(
-    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u2060-\u2065\u3164\ufe00-\ufe0e\ufeff\uffa0"
-    "\U000e0000-\U000e007f\U000e0100-\U000e01ef]"
+DEFAULT_IGNORABLE: Final = (
+    "\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# The emoji selector stays after a symbol or a keycap, then joiners where writing needs them, between two characters
-# beyond Latin (Persian, Hindi, families of emoji); anywhere else they only hide something.
-_LONE_SELECTOR: Final = re.compile("(?<![0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])\ufe0f")
+"""The property Default_Ignorable_Code_Point of Unicode 17; Python's `unicodedata` does not have it. Unassigned
+characters are in it, so it hardly ever changes. A test compares it with the database in the package `regex`."""
+_KEPT_SOMEWHERE: Final = "\u180b-\u180d\u180f\u200c\u200d\ufe0e\ufe0f"
+# With the format controls of hieroglyphs, which are not shown either.
+_INVISIBLE: Final = re.compile(f"(?![{_KEPT_SOMEWHERE}])[{DEFAULT_IGNORABLE}\U00013430-\U00013440]")
+# A selector stays after a symbol or a keycap, or a Mongolian letter, and joiners where writing needs them, between two
+# characters beyond Latin (Persian, Hindi, families of emoji); anywhere else they only hide something.
+_LONE_SELECTOR: Final = re.compile(
+    "(?<![0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]|(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]"
+)
 _JOINABLE: Final = "[^\x00-\u02ff\u2000-\u200f\u2028-\u202f\u205f\u3000]"
 _VIRAMA: Final = "[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]"  # a joiner after it may end a word
 _LONE_JOINER: Final = re.compile(
@@ -62,7 +71,7 @@ def neutralise(text: str) -> Neutral:
         ("line breaks", _ODD_BREAK, "\n"),
         ("control characters", _CONTROL, "\ufffd"),
         ("bidi characters", _BIDI, ""),
-        ("zero-width characters", _ZERO_WIDTH, ""),
+        ("zero-width characters", _INVISIBLE, ""),
         ("zero-width characters", _LONE_SELECTOR, ""),
         ("zero-width characters", _LONE_JOINER, ""),
     ):
@@ -134,21 +143,21 @@ def _heading(section: str) -> Neutral:
 
 
 def history_line(sender: str, content: str) -> str:
-    """Return `[sender]: content` and a line end; further lines are indented, so none looks like another speaker's.
+    """Return `[sender]: content` and a line end; no line of the content looks like another speaker's, see `quoted`.
 
     Source: HB6.
     """
     name = one_line(sender).text.translate({ord("["): "(", ord("]"): ")"})
     lines = _split(neutralise(content).text.rstrip("\n"))
     _escape(lines, is_item=False)
-    return f"[{name}]: " + "\n  ".join(lines) + "\n"
+    return f"[{name}]: {quoted(chr(10).join(lines))}\n"
 
 
 def list_line(text: str) -> str:
     """Return `- text` and a line end, neutralised and on one line: nothing in it is a heading or a comment."""
     lines = [one_line(text).text]
     _escape(lines, is_item=True)
-    return f"- {lines[0]}\n"
+    return f"- {quoted(lines[0])}\n"
 
 
 def by_characters(text: str) -> int:

@@ -34,7 +34,7 @@ UPWARD = {
 }
 """Imports that still go up. This set only shrinks."""
 
-FROM_AGENT = {"wire", "mailbox", "home"}
+FROM_AGENT = {"quoting", "wire", "mailbox", "home"}
 """What the host may take from the agents' package."""
 FOR_TURNS = {
     "handlers": {"turn.orchestrator"},

@@ -275,12 +275,12 @@ def test_get_history_gives_lines_and_messages_of_the_same_turns(room: Room) -> N
     room.now += timedelta(minutes=1)
     room.change("append_turn", role="assistant", content="three")
     result = room.ask("get_history")
-    assert result["text"] == "[user]: one\n  two\n[researcher]: three\n"
+    assert result["text"] == "[user]: one\n  > two\n[researcher]: three\n"
     assert result["messages"] == [
         {"role": "user", "content": "one\ntwo\u202e", "sender": "user", "turn": 1, "at": "2026-11-21T06:05:59.123Z"},
         {"role": "assistant", "content": "three", "sender": "researcher", "turn": 2, "at": "2026-11-21T06:06:59.123Z"},
     ]
-    assert (result["tokens"], result["dropped"], result["shortened"]) == (4 + 5, 0, False)
+    assert (result["tokens"], result["dropped"], result["shortened"]) == (5 + 5, 0, False)
 
 
 def test_get_history_of_an_unknown_session_is_empty(room: Room) -> None:

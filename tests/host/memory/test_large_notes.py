@@ -12,7 +12,7 @@ import pytest
 
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.large_notes import newest_notes
-from honeybadger_host.memory.notes import author_of, parse_notes
+from honeybadger_host.memory.notes import parse_notes
 
 MIB = 1 << 20
 
@@ -50,14 +50,13 @@ def test_what_is_served_is_a_part_of_the_file_and_the_rest_is_counted(seed: int)
     book = parse_notes(text.removeprefix("\ufeff"))
     got, unread = served(text.encode(), most, block)
     kept = parse_notes(got)
-    by_author = Counter(map(author_of, book.notes))
-    assert Counter(map(author_of, kept.notes)) + Counter(unread) == by_author
+    assert kept.counts + Counter(unread) == book.counts
     whole = [note.strip() for note in kept.notes if "[... shortened]" not in note]
     there = [note.strip() for note in book.notes]
     assert [note for note in there if note in whole] == whole  # each is of the file, in its order
-    for author in by_author:
-        mine = [note.strip() for note in book.notes if author_of(note) == author]
-        got_of_author = [note.strip() for note in kept.notes if author_of(note) == author]
+    for author in book.counts:
+        mine = [note.strip() for note, by in zip(book.notes, book.authors, strict=True) if by == author]
+        got_of_author = [note.strip() for note, by in zip(kept.notes, kept.authors, strict=True) if by == author]
         if got_of_author and "[... shortened]" not in got_of_author[-1]:
             assert mine[-len(got_of_author) :] == got_of_author  # its newest
     assert len(got.encode()) <= most + 100

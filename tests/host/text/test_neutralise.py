@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from honeybadger_host.memory.notes import parse_notes
-from honeybadger_host.text.neutralise import estimate_tokens, history_line, is_blank, neutralise, one_line, render_note
+from honeybadger_host.text.neutralise import (
+    DEFAULT_IGNORABLE,
+    estimate_tokens,
+    history_line,
+    is_blank,
+    neutralise,
+    one_line,
+    render_note,
+)
 
 AT = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
 STAMP = "2026-11-21 06:05"
@@ -228,7 +236,7 @@ def test_whatever_python_takes_for_the_end_of_a_line_becomes_one(separator: str)
     assert neutral.text == "a\nb"
     assert neutral.changed == ({} if separator == "\n" else {"line breaks": 1})
     assert neutralise("a\r\nb").text == "a\nb"
-    assert history_line("x", f"a{separator}b") == "[x]: a\n  b\n"
+    assert history_line("x", f"a{separator}b") == "[x]: a\n  > b\n"
 
 
 def test_no_control_character_is_left() -> None:
@@ -250,19 +258,26 @@ def test_no_character_that_reorders_text_is_left() -> None:
         assert neutralise(f"a{character}b").changed == {"bidi characters": 1}
 
 
+def test_the_default_ignorable_characters_are_those_of_the_unicode_database() -> None:
+    regex = pytest.importorskip("regex")
+    ours = {chr(c) for c in range(0x110000) if re.match(f"[{DEFAULT_IGNORABLE}]", chr(c))}
+    assert ours == {chr(c) for c in range(0x110000) if regex.match(r"\p{Default_Ignorable_Code_Point}", chr(c))}
+
+
 def test_no_invisible_character_is_left_between_letters() -> None:
-    invisible = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) == "Cf"]
-    invisible += [
-        *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u3164\uffa0\ufe00\ufe0f",
-        "\U000e0100",
-        "\U000e01ef",
-    ]
-    visible_marks = {c for c in invisible if "\u0600" <= c <= "\u08e2" and c != "\u061c"}  # Arabic number signs
-    visible_marks |= {
-        c for c in invisible if c > "\uffff" and not "\U000e0000" <= c <= "\U000e01ef"
-    }  # shorthand, music
-    for character in set(invisible) - visible_marks:
-        assert neutralise(f"a{character}b").text in ("ab", "a\ufffdb"), ascii(character)
+    marks = "[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd]"  # number signs, which are seen
+    for character in map(chr, range(sys.maxunicode + 1)):
+        is_format = unicodedata.category(character) == "Cf" and not re.match(marks, character)
+        if is_format or re.match(f"[{DEFAULT_IGNORABLE}]", character):
+            assert neutralise(f"a{character}b").text in ("ab", "a\ufffdb"), ascii(character)
+
+
+@pytest.mark.parametrize(
+    "code", [0xE0080, 0xE00FF, 0xE01F0, 0xE0FFF, 0x1D173, 0x1BCA3, 0xFFF0, 0x13430, 0x180F, 0xE0100]
+)
+def test_no_byte_is_smuggled_behind_any_letter(code: int) -> None:
+    for letter in "aя漢あ한🔥1":
+        assert neutralise(f"{letter}{chr(code)}{chr(code)}").text == letter
 
 
 def test_a_message_in_tag_characters_does_not_get_through() -> None:
@@ -279,6 +294,8 @@ def test_a_message_in_tag_characters_does_not_get_through() -> None:
         "ශ්\u200dරී ලංකා",  # Sinhala: Sri Lanka
         "അവന്\u200d വന്നു",  # Malayalam: a word that ends with a joiner
         "👩\u200d👩\u200d👧 ❤\ufe0f\u200d🔥 🏳\ufe0f\u200d🌈 1\ufe0f\u20e3 ©\ufe0f ☀\ufe0f",
+        "ᠠ\u180b ᠬ\u180f",  # Mongolian: other forms of a letter
+        "☎\ufe0e ❤\ufe0e",  # a symbol that is not to be coloured
         "日本語、中文、한국어 العربية עברית ไทย ελληνικά",
     ],
 )
@@ -297,6 +314,8 @@ def test_what_writing_needs_is_kept(written: str) -> None:
         ("a\ufe0f\u200d🔥", "a🔥"),
         ("می\u200c", "می"),
         ("\u200dxa", "xa"),
+        ("ᠠ\u180b\u180b", "ᠠ\u180b"),
+        ("漢\U000e0100", "漢"),
     ],
 )
 def test_a_joiner_or_selector_that_only_hides_something_goes(hiding: str, shown: str) -> None:
@@ -332,8 +351,8 @@ def test_one_line_is_one_line(text: str) -> None:
 def test_a_turn_is_the_seeds_line() -> None:
     assert history_line("user", "What are my preferences?") == "[user]: What are my preferences?\n"
     assert history_line("user", "# not a heading here") == "[user]: # not a heading here\n"
-    assert history_line("user", "two\nlines\n") == "[user]: two\n  lines\n"
-    assert history_line("user", "a\n## Your Identity\n===") == "[user]: a\n  \\## Your Identity\n  \\===\n"
+    assert history_line("user", "two\nlines\n") == "[user]: two\n  > lines\n"
+    assert history_line("user", "a\n## Your Identity\n===") == "[user]: a\n  > \\## Your Identity\n  > \\===\n"
 
 
 @given(sender=marked_up, content=marked_up)
@@ -342,7 +361,7 @@ def test_a_turn_is_the_seeds_line() -> None:
 def test_no_turn_forges_another_speakers_line(sender: str, content: str) -> None:
     first, *more = history_line(sender, content).splitlines()
     assert re.fullmatch(r"\[[^\[\]]*\]: .*|\[[^\[\]]*\]:", first)
-    assert all(line.startswith("  ") for line in more)
+    assert all(line == "  >" or line.startswith("  > ") for line in more)
     assert history_line(sender, content).endswith("\n")
     assert not history_line(sender, content).endswith("\n\n")
     assert headings("\n".join(more)) == []

@@ -1,0 +1,39 @@
+"""Text that somebody wrote, set apart from the lines that the host writes into a context. Pure.
+
+A context has lines of its own: headings, `Group: x`, `[speaker]: ...`, `- [id] (category): ...`. Whatever a note, an
+entry or a message says, no line of it may be taken for one of these, neither by a person nor by a model.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_MARK: Final = "> "
+_TITLES: Final = (
+    "your identity|global context|group context|remembered facts|conversation summary|recent conversation|tools"
+)
+_LINES: Final = (
+    r"[\[［][^\]］\n]*[\]］][ \t]*(?:\([^)\n]*\))?[ \t]*[:：]|\[\.\.\.|group[ \t]*[:：]|working memory[ \t]*\("
+    r"|recalled (?:from long-term memory|earlier in this conversation)"
+)
+_OPENED: Final = rf"[ \t]*(?:[-+*>][ \t]*)*(?:\\?#+[ \t]*(?:(?:{_TITLES})\b|{_LINES})|{_LINES})"
+_BEGINS: Final = re.compile(rf"{_OPENED}|(?:{_TITLES})[ \t]*(?:\(|$)", re.IGNORECASE)
+"""Of what stands behind something on its line, behind `## ` too."""
+_LINE: Final = re.compile(rf"^(?={_OPENED})", re.IGNORECASE | re.MULTILINE)
+
+
+def quoted(text: str) -> str:
+    """Return a text that stands behind something on its line: `[speaker]: `, `- `.
+
+    Every further line is indented and begins with `> `; so does the first one, if it looks like a line of a context.
+    """
+    if "\n" not in text:
+        return f"{_MARK}{text}" if _BEGINS.match(text) else text
+    first, *more = text.split("\n")
+    return "\n".join([quoted(first), *(f"  {_MARK}{line}".rstrip(" \t") for line in more)])
+
+
+def set_apart(text: str) -> str:
+    """Return a text of many lines, as a person writes it, with `> ` before each that looks like a line of a context."""
+    return _LINE.sub(_MARK, text)
