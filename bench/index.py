@@ -19,7 +19,7 @@ from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.index import INDEX_FILE
-from honeybadger_host.search.language.stopwords import STOP
+from honeybadger_host.search.language.lexicon import STOP
 
 _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"

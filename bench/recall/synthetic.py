@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.recall import locomo
 from bench.recall.cases import Conversation, Question, Turn
-from honeybadger_host.search.language.stopwords import STOP
+from honeybadger_host.search.language.lexicon import STOP
 
 SETS = Path(__file__).parent / "sets"
 _FUNCTION_WORDS = frozenset().union(*STOP.values())

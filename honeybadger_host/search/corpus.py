@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Document
-from honeybadger_host.search.language.analyzer import QUESTION_MARK, is_number, time_terms
+from honeybadger_host.search.language.analyzer import QUESTION_MARK, time_terms
 from honeybadger_host.search.vectors import Vectors
 
 ENTRY: Final = KINDS.index("entry")
@@ -42,8 +42,7 @@ TF_BITS: Final = 6
 TF_MASK: Final = (1 << TF_BITS) - 1
 """A posting is `row << TF_BITS | frequency`; a frequency of 63 stands for more."""
 SAYS_TIME: Final = 1
-SAYS_NUMBER: Final = 2
-ASKS: Final = 4
+ASKS: Final = 2
 _TAIL_PAIRS: Final = (
     16_384  # later neighbours; a new layout of 100,000 turns takes 20 ms, so about 3 us for each of them
 )
@@ -145,7 +144,7 @@ class Corpus:
         self.role_of = array("i")
         self.category_of = array("i")
         self.lengths = array("f")
-        self.says = array("b")  # SAYS_TIME, SAYS_NUMBER, ASKS
+        self.says = array("b")  # SAYS_TIME, ASKS
         self.is_alive = array("b")
         self.place_of = array("i")  # of a turn, see `Layout`; -1 for others and for what was removed
         self.session_lengths = array("f")
@@ -521,7 +520,7 @@ class Corpus:
 
 
 def _says(term: str) -> int:
-    return SAYS_TIME * (term in time_terms()) | SAYS_NUMBER * is_number(term) | ASKS * (term == QUESTION_MARK)
+    return SAYS_TIME * (term in time_terms()) | ASKS * (term == QUESTION_MARK)
 
 
 def _counted(columns: Columns, first_row: int) -> _Counted:

@@ -1,7 +1,7 @@
 """What every document of a corpus earns for one question, and from what.
 
 A document earns by its own words (BM25). A turn also earns by what a conversation gives: the text around it, its
-session, its author, the dates a question says, and whether it says a time or a number when that is asked. What is not
+session, its author, the dates a question says, and whether it says a time when that is asked. What is not
 text counts as a share of the best text score, and in full only where the text speaks for it too: a date or an author
 alone never outranks an answer.
 
@@ -11,7 +11,6 @@ Sources: docs/decisions/017-recall.md.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +22,6 @@ import numpy.typing as npt
 from honeybadger_host.search.corpus import (
     ASKS,
     ENTRY,
-    SAYS_NUMBER,
     SAYS_TIME,
     TF_BITS,
     TF_MASK,
@@ -38,20 +36,18 @@ from honeybadger_host.search.language.analyzer import (
     CATEGORY_STOP_TERMS,
     Query,
     QueryTerm,
-    analyse_query,
     category_terms,
     common_terms,
     document_terms,
     is_cjk,
-    name_terms,
     names_in,
 )
 from honeybadger_host.search.language.dates import dates_said
 from honeybadger_host.search.language.spelling import guesses
 
-Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "number", "statement", "vector"]
+Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "statement", "vector"]
 TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
-REST: Final[tuple[Signal, ...]] = ("author", "date", "time", "number", "statement")
+REST: Final[tuple[Signal, ...]] = ("author", "date", "time", "statement")
 WEIGHTS: Final[Mapping[Signal, float]] = {
     "terms": 1.0,
     "around": 1.2,
@@ -59,7 +55,6 @@ WEIGHTS: Final[Mapping[Signal, float]] = {
     "author": 0.36,
     "date": 0.7,
     "time": 0.36,
-    "number": 0.2,
     "statement": 0.13,
 }
 """What each signal counts for: the first three in BM25 points, the rest as a share of the best text score.
@@ -283,7 +278,7 @@ class Scoring:
     # -- the question -------------------------------------------------------------------------------------------
 
     def _who_is_meant(self, asker: Collection[str]) -> tuple[set[int], set[int]]:
-        """Return authors and roles a question is about: who is named, the asker for "my", the other side for "you"."""
+        """Return authors and roles a question is about: who is named, and the asker for "my"."""
         corpus, query = self._corpus, self._query
         authors, roles = set(self._named), set()
         if query.is_first_person:
@@ -292,8 +287,6 @@ class Scoring:
                 authors |= known
             elif "user" in corpus.roles.numbers:
                 roles.add(corpus.roles.numbers["user"])
-        if query.is_second_person and "assistant" in corpus.roles.numbers:
-            roles.add(corpus.roles.numbers["assistant"])
         return authors, roles
 
     def _look_up(self) -> tuple[list[_Asked], float]:
@@ -304,12 +297,7 @@ class Scoring:
         """
         corpus = self._corpus
         alive = view(corpus.is_alive, np.bool_)
-        names = {
-            form
-            for number in self._named
-            for name in [corpus.authors.names[number]]
-            for form in (*name_terms(name, self._query.language), *_label_terms(name))
-        }
+        names = {form for number in self._named for form in _label_terms(corpus.authors.names[number])}
         authors = view(corpus.author_of, np.int32)
         asked, missing = [], 0.0
         heard = self._heard()
@@ -356,30 +344,13 @@ class Scoring:
         vocabulary = self._corpus.vocabulary
         heard: dict[str, QueryTerm] = {}
         left = _MOST_GUESSED
-        for term in self._without_names():
+        for term in self._query.terms:
             is_guessed = left > 0 and not term.is_optional and not any(form in vocabulary for form in term.forms)
             left -= is_guessed
             for each in (guesses(term, vocabulary) if is_guessed else ()) or [term]:
                 if each.forms[0] not in heard or not each.is_optional:
                     heard[each.forms[0]] = each
         return list(heard.values())
-
-    def _without_names(self) -> Sequence[QueryTerm]:
-        """Return the question's terms; where nobody writes spaces, without pairs of a name and what is beside it."""
-        text = unicodedata.normalize("NFKC", self._query.text)
-        names = [
-            part
-            for number in self._named
-            for part in names_in(self._corpus.authors.names[number])
-            if is_cjk(part) and len(part) > 1 and part in text
-        ]
-        if not names:
-            return self._query.terms
-        for name in names:
-            text = text.replace(name, " ")
-        pairs = {pair for name in names for pair in document_terms(name) if len(pair) == 2}
-        rest = analyse_query(text).terms
-        return [*(term for term in self._query.terms if term.forms[0] in pairs), *rest] or self._query.terms
 
     # -- text ---------------------------------------------------------------------------------------------------
 
@@ -516,8 +487,6 @@ class Scoring:
             active.append("date")
         if self._query.asks_time:
             active.append("time")
-        if self._query.asks_number:
-            active.append("number")
         return active
 
     def _share(self, text: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
@@ -552,8 +521,6 @@ class Scoring:
         parts["statement"] = ((says & ASKS == 0) & counts).astype(np.float64)
         if "time" in active:
             parts["time"] = ((says & SAYS_TIME != 0) & counts).astype(np.float64)
-        if "number" in active:
-            parts["number"] = ((says & SAYS_NUMBER != 0) & counts).astype(np.float64)
         return parts
 
     def _date_scores(self, rows: _Rows) -> npt.NDArray[np.float64]:
@@ -656,7 +623,6 @@ def _is_named(name: str, query: Query) -> bool:
             given = part[1:] if len(part) == 3 and part[0] >= _FIRST_HAN else part
             if len(part) > 1 and any(part in run or given in run for run in query.words):
                 return True
-        elif len(part) > 1 and part in query.words:
+        elif len(part) > 1 and (part in query.words or f"{part}s" in query.words):  # `Miriams`
             return True
-    terms = name_terms(name, query.language)
-    return bool(terms) and any(not terms.isdisjoint(term.forms) for term in query.terms)
+    return False

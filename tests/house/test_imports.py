@@ -55,7 +55,7 @@ FOR_TURNS = {
 PURE = [
     *("text.neutralise", "domain", "memory.notes", "memory.budget", "handlers.context_text", "memory.working_memory"),
     *("search.corpus", "search.scoring", "search.ranking", "spool.rate_limits"),
-    *(f"search.language.{name}" for name in ("lexicon", "stopwords", "question", "analyzer", "dates")),
+    *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
 ]
 WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}
 

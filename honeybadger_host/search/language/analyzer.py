@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
@@ -22,17 +22,16 @@ import Stemmer
 
 from honeybadger_host.search.language import question
 from honeybadger_host.search.language.lexicon import (
+    AMBIGUOUS,
     CATEGORY_STOP,
-    CJK_TIME,
     COMMON,
     IRREGULAR,
-    NUMBER_WORDS,
-    NUMBERS,
+    SCRIPTS,
+    STOP,
     TIME_WORDS,
 )
-from honeybadger_host.search.language.stopwords import AMBIGUOUS, CJK_STOP, SCRIPTS, STOP
 
-ANALYZER_VERSION: Final = 4
+ANALYZER_VERSION: Final = 5
 """Raised whenever the terms of any text change: an index of another version is built anew."""
 
 QUESTION_MARK: Final = "?"
@@ -66,7 +65,6 @@ _ELISION: Final = re.compile(
 )
 _CONTRACTION: Final = re.compile("'(?:s|d|m|ll|re|ve)?$")
 _ORDINAL: Final = re.compile(r"(\d+)(?:st|nd|rd|th|er|ère|º|ª)$")
-_UMLAUT: Final = {ord("ä"): "ae", ord("ö"): "oe", ord("ü"): "ue", ord("å"): "aa", ord("ø"): "oe", ord("æ"): "ae"}
 _PLAIN: Final = {ord("ø"): "o", ord("æ"): "ae", ord("œ"): "oe", ord("ł"): "l", ord("đ"): "d", ord("ð"): "d"}
 _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U0001faff]*$")
 
@@ -107,7 +105,7 @@ class QueryTerm:
         word: as it was written, casefolded; for explanations.
         forms: terms that all mean it; at least one, the first is the usual one.
         weight: 1 unless it says little.
-        is_optional: never counted as missing (a joint of two words, `fast api` as `fastapi`).
+        is_optional: never counted as missing (a part of a longer word).
     """
 
     word: str
@@ -125,9 +123,7 @@ class Query:
         terms: without stop words, each once, in order of appearance; empty when nothing is asked for.
         words: all words, casefolded and without accents: who is named is decided by who is in the corpus.
         is_first_person: asks about the asker ("I", "my").
-        is_second_person: asks what the other side said ("you told me").
         asks_time: when, how long ago.
-        asks_number: how many, how much.
         language: that it is in, by Snowball's name; English when in doubt.
     """
 
@@ -135,9 +131,7 @@ class Query:
     terms: tuple[QueryTerm, ...]
     words: frozenset[str]
     is_first_person: bool
-    is_second_person: bool
     asks_time: bool
-    asks_number: bool
     language: str = "english"
 
 
@@ -256,42 +250,29 @@ def analyse_query(text: str) -> Query:
     language = _language(normal)
     stop = _ASKED_IN[language]
     shouts = normal.isupper()
-    found: list[tuple[str, QueryTerm]] = []  # with the folded word, for joints
+    found: list[QueryTerm] = []
     dropped: list[QueryTerm] = []
     words: set[str] = set()
-    previous = ""
     for match in _TOKEN.finditer(normal):
         token = match.group()
         if match.lastgroup == "cjk":
             words.add(token)
-            found.extend(("", QueryTerm(pair, (pair,))) for pair in _asked_pairs(token))
-            previous = ""
+            found.extend(QueryTerm(pair, (pair,)) for pair in _pairs(token) or (token,))
             continue
         word = token.casefold().replace("\u2019", "'")
-        folded = _fold(word.removesuffix("'s"))
-        words.add(folded)
+        words.add(_fold(word.removesuffix("'s")))
         is_name = len(token) > 1 and token.isupper() and not shouts  # UI, IT, US
         shown = word.removesuffix("'s")
-        terms = [QueryTerm(shown, _forms(token, term, language)) for term in _word_terms(token, language)]
-        if (word in stop or (language != "english" and _says_nothing(word, stop))) and not is_name:
-            dropped.extend(terms)
-            previous = ""
-            continue
-        if previous and folded.isalpha() and len(previous) + len(folded) <= MAX_TERM:
-            joint = _stem(previous + folded, "english")
-            found.append(("", QueryTerm(f"{previous}{folded}", (joint,), is_optional=True)))
-        found.extend((folded, term) for term in terms)
-        previous = folded if folded.isalpha() else ""
-    asked = _once(term for _, term in found) or _once(dropped)
+        says_nothing = word in stop or (language != "english" and _says_nothing(word, stop))
+        terms = dropped if says_nothing and not is_name else found
+        terms.extend(QueryTerm(shown, _forms(token, term, language)) for term in _word_terms(token, language))
     lowered = f" {' '.join(normal.casefold().split())} "
     return Query(
         text=text,
-        terms=asked,
+        terms=_once(found) or _once(dropped),
         words=frozenset(words),
         is_first_person=question.asks_of_oneself(lowered, language),
-        is_second_person=question.asks_of_the_other(lowered, language),
-        asks_time=question.asks_time(lowered, language),
-        asks_number=question.asks_number(lowered, language),
+        asks_time=question.asks_time(lowered),
         language=language,
     )
 
@@ -309,39 +290,14 @@ def names_in(name: str) -> tuple[str, ...]:
     )
 
 
-def name_terms(name: str, language: str) -> frozenset[str]:
-    """Return the terms by which a question in a language may name somebody: `Miriams`, `Ольги`.
-
-    English has no forms of a name but its `'s`, and many names that are words (`Mark`, `Rose`).
-    """
-    found: set[str] = set()
-    for word in names_in(name):
-        if len(word) < 2 or is_cjk(word):
-            continue
-        if _other_script(word) is not None:
-            found.update(_analyse(word, language))
-        elif language != "english":
-            found.add(_stem(word, language))
-    return frozenset(found)
-
-
 def is_cjk(word: str) -> bool:
     """Return whether a word or a term begins with a Chinese, Japanese or Korean character."""
     return _CJK_RUN.match(word) is not None
 
 
-def is_number(term: str) -> bool:
-    """Return whether a term says a number: digits, `drei`, `十`."""
-    return term[0].isdigit() or term in _written_numbers()
-
-
 def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
-    """Return every term once; one that is asked for wins over the same as a joint."""
-    kept: dict[str, QueryTerm] = {}
-    for term in terms:
-        if term.forms[0] != QUESTION_MARK and (term.forms[0] not in kept or not term.is_optional):
-            kept[term.forms[0]] = term
-    return tuple(kept.values())
+    """Return every term once."""
+    return tuple({term.forms[0]: term for term in terms if term.forms[0] != QUESTION_MARK}.values())
 
 
 def _language(text: str) -> str:
@@ -403,20 +359,11 @@ def _analyse(token: str, language: str) -> list[str]:
         return list(dict.fromkeys(_foreign_stem(part.casefold(), other) for part in ("".join(parts), *parts)))
     whole = _fold("".join(parts).replace("'", "").casefold())
     if len(parts) == 1:
-        return _with_variant(word.casefold(), whole, language)
+        return [_stem(whole, language)]
     terms = [_stem(whole, language)]
     for part in parts:
         terms.extend(_number_terms(part) if part[0].isdigit() else [_stem(_fold(part.casefold()), language)])
     return terms
-
-
-def _with_variant(word: str, folded: str, language: str) -> list[str]:
-    """Return the stem, and for `über` also the stem of `ueber`."""
-    stem = _stem(folded, language)
-    if word.isascii() or not any(ord(letter) in _UMLAUT for letter in word):
-        return [stem]
-    variant = _stem(_fold(word.translate(_UMLAUT)), language)
-    return [stem, variant] if variant != stem else [stem]
 
 
 def _other_script(word: str) -> str | None:
@@ -466,8 +413,6 @@ def _fold(word: str) -> str:
 def _stem(word: str, language: str) -> str:
     word = word[:MAX_TERM]
     if language == "english":
-        if (number := NUMBERS.get(word)) is not None:
-            return number
         word = IRREGULAR.get(word, word)
     if language not in _STEMMED:
         return word
@@ -482,28 +427,8 @@ def _pairs(run: str) -> Sequence[str]:
     return [run[start : start + 2] for start in range(len(run) - 1)]
 
 
-_CJK_CUT: Final = re.compile("|".join(sorted(map(re.escape, CJK_STOP), key=len, reverse=True)))
-
-
-def _asked_pairs(run: str) -> list[str]:
-    """Return the pairs of a question's run, without what only asks; all of them when nothing is left."""
-    pairs = [pair for part in _CJK_CUT.split(run) if part for pair in _pairs(part) or (part,)]
-    return pairs or list(_pairs(run) or (run,))
-
-
 CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term in document_terms(word))
 """Terms of a category that say nothing of what is in it."""
-
-
-def _terms_of(words: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the terms of words by language, as a text in that language or one taken for English has them."""
-    return frozenset(
-        term
-        for language, listed in words.items()
-        for word in listed
-        for term in (*_analyse(word, language), *_analyse(word, "english"))
-        if term not in STOP["english"] and term not in STOP[language]
-    )
 
 
 @cache
@@ -514,10 +439,5 @@ def common_terms() -> frozenset[str]:
 
 @cache
 def time_terms() -> frozenset[str]:
-    """Return the terms that say when something was; made when they are asked for, which takes as long as an import."""
-    return _terms_of(TIME_WORDS) | frozenset(CJK_TIME)
-
-
-@cache
-def _written_numbers() -> frozenset[str]:
-    return _terms_of(NUMBER_WORDS) | frozenset("三四五六七八九十百千万萬億亿两兩")
+    """Return the terms that say in English when something was."""
+    return frozenset(_stem(word, "english") for word in TIME_WORDS) - STOP["english"]

@@ -1,8 +1,7 @@
 """The dates a question says, as spans of time. Pure.
 
-`last Friday`, `in May`, `on 7 May 2023`, `two weeks ago`, `2023-05-07`, `5月7日`, `letzte Woche`, `la semana pasada`,
-`il y a deux jours`, `в прошлую пятницу`.
-A date without a year means that day of every year.
+In English (`last Friday`, `in May`, `on 7 May 2023`, `two weeks ago`) and in figures (`2023-05-07`, `7.5.2023`,
+`5/7/2023`, `5月7日`). A date without a year means that day of every year.
 """
 
 from __future__ import annotations
@@ -13,9 +12,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
-
-from honeybadger_host.search.language.eastern_dates import days_meant, in_digits
-from honeybadger_host.search.language.lexicon import COUNTS, DAYS_BACK, MONTHS, NUMBERS, UNITS, WEEKDAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +27,10 @@ class Said:
     """A date as a question says it.
 
     Args:
-        words: as written.
         month, day: without a year; None where not said.
         span: where the year is known.
     """
 
-    words: str
     span: Span | None = None
     month: int | None = None
     day: int | None = None
@@ -51,188 +45,182 @@ class Said:
         return [span for year in years if (span := _span(year, self.month, self.day)) is not None]
 
 
+def _numbered(names: str, first: int) -> dict[str, int]:
+    """Return name -> number; names of one number are joined by a stroke, words of one name by a line."""
+    return {name: number for number, both in enumerate(names.split(), first) for name in both.split("|")}
+
+
 def _either(words: Iterable[str]) -> str:
-    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+    return "|".join(sorted(words, key=len, reverse=True)).replace("_", "[ ]")
 
 
-_MONTH: Final = _either(MONTHS)
-_WEEKDAY: Final = _either(WEEKDAYS)
-_COUNT: Final = r"(?:\d{1,3}|couple[ ]of|" + _either({**COUNTS, **NUMBERS}) + ")"
-_UNIT: Final = _either(UNITS)
-_LAST: Final = (
-    r"last|past|previous|(?:letzt|vorig|vergangen)e[nsrm]?|derni[eè]re?s?|vorige|afgelopen|förra|"
-    r"прошл(?:ый|ого|ом|ая|ую|ой|ое|ые|ых)|zeszł(?:y|ym|ą|ej|ego)|ostatni(?:ą|ej|m|ego)?"
+_MONTHS: Final = _numbered(
+    "january|jan february|feb march|mar april|apr may june|jun july|jul august|aug september|sep|sept october|oct "
+    "november|nov december|dec",
+    1,
 )
-_PASSED: Final = r"pasad[oa]s?|passad[oa]s?|derni[eè]re?s?|passée?s?|scors[oaie]"
-_THIS: Final = r"this|diese[nsrm]?|cet|cette|ce|est[ea]|quest[oa]|deze|dit|эт(?:ой|от|ом|у)|t(?:ym|en|ego)"
-_WEEKEND: Final = r"weekend|wochenende|week-end|fin[ ]de[ ]semana|fim[ ]de[ ]semana|fine[ ]settimana|выходные|выходных"
-_PREPOSITION: Final = (
-    r"in|of|since|until|during|early|late|mid|last|this|by|im|seit|bis|ende|anfang|mitte|en|de|em|à|au|fin|début|mi|"
-    r"depuis|a|nel|da|do|sinds|sedan|в|с|до|w|od"
-)
+_WEEKDAYS: Final = _numbered("monday tuesday wednesday thursday friday saturday sunday", 0)
+_DAYS_BACK: Final = {"today": 0, "tonight": 0, "yesterday": 1, "last_night": 1}
+_UNITS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+_CENTURY: Final = 36_500
+_COUNTS: Final = _numbered("a|an|one two|couple_of three|few four five six seven eight nine ten eleven twelve", 1)
+_WORDLIKE: Final = frozenset(("may", "march", "mar", "jun", "jan", "dec", "sept"))
+"""Month names that mean something else as often: they need a preposition, a day or a year."""
+
+_MONTH, _COUNT, _UNIT = _either(_MONTHS), rf"(?:\d{{1,3}}|{_either(_COUNTS)})", rf"(?:{_either(_UNITS)})s?"
 _YEAR: Final = r"(?:19|20)\d\d"
 _DAY: Final = r"(?:0?[1-9]|[12]\d|3[01])"
+_NUMBER: Final = r"(?:0?[1-9]|1[0-2])"
+_PREPOSITION: Final = "in|of|since|until|during|early|late|mid|last|this|by"
 _PATTERN: Final = re.compile(
     rf"""
-    (?:(?<![^\W\d_])|(?=\d))(?:  # not within a word: that is most of a text
-    (?P<iso>\b(?P<iy>{_YEAR})[-/.](?P<im>0?[1-9]|1[0-2])(?:[-/.](?P<id>{_DAY}))?\b)
-    |(?P<cjk>(?:(?P<cy>{_YEAR})[ ]?[年년][ ]?)?(?<!\d)(?P<cm>1[0-2]|0?[1-9])[月월](?:[ ]?(?P<cd>{_DAY})[日号號일])?)
-    |(?P<cjkyear>(?P<cyo>{_YEAR})[ ]?[年년])
-    |(?P<numeric>\b(?P<nd>{_DAY})\.(?P<nm>0?[1-9]|1[0-2])\.(?P<ny>{_YEAR})?(?!\d))
-    |(?P<dmy>\b(?P<dd>{_DAY})(?:st|nd|rd|th|er|\.)?[ ](?:of[ ]|de[ ])?(?P<dm>{_MONTH})\b\.?,?
-        (?:[ ](?:of[ ]|de[ ]|del[ ])?(?P<dy>{_YEAR})\b)?)
-    |(?P<mdy>\b(?P<mm>{_MONTH})\b\.?[ ](?:the[ ])?(?P<md>{_DAY})(?:st|nd|rd|th)?\b(?![ ]?:)
-        (?:,?[ ](?P<my>{_YEAR})\b)?)
-    |(?P<month>\b(?:(?P<prep>{_PREPOSITION})[ ])?
-        (?P<om>{_MONTH})\b\.?(?:,?[ ](?:of[ ]|de[ ]|del[ ])?(?P<oy>{_YEAR})\b)?)
-    |(?P<us>\b(?P<ua>\d{{1,2}})/(?P<ub>\d{{1,2}})/(?P<uy>{_YEAR})\b)
-    |(?P<ago>\b(?P<an>{_COUNT})[ ](?P<au>{_UNIT})[ ](?:ago|fa|geleden|назад|temu|atrás|sedan|önce)\b
-        |\b(?:vor|il[ ]y[ ]a|hace|há|för)[ ](?P<gn>{_COUNT})[ ](?P<gu>{_UNIT})\b
-        |\b(?P<ru>{_UNIT})[ ](?:назад|temu)\b)
-    |(?P<past>\b(?:{_LAST})[ ](?P<pn>{_COUNT}\b)?[ ]?(?P<pu>{_UNIT})\b
-        |\b(?:(?P<qn>{_COUNT})[ ])?(?P<qu>{_UNIT})[ ](?:{_PASSED})\b)
-    |(?P<weekend>\b(?:{_LAST}|{_THIS})[ ](?:{_WEEKEND})\b|\b(?:{_WEEKEND})[ ](?:{_PASSED})\b)
-    |(?P<this>\b(?:{_THIS})[ ](?P<tu>{_UNIT})\b)
-    |(?P<weekday>\b(?:(?:{_LAST}|on|am|this)[ ])?(?P<wd>{_WEEKDAY})\b)
-    |(?P<near>\b(?:{_either(DAYS_BACK)}|last[ ]night)\b)
-    |(?P<year>\b(?:in|of|since|during|im[ ]jahr|en|em|nel|в|w|seit|depuis|desde)[ ](?P<yy>{_YEAR})\b)
+    (?:(?<![^\W\d_])|(?=\d))(?:  # not within a word
+    (?P<iso>\b(?P<iy>{_YEAR})[-/.](?P<im>{_NUMBER})(?:[-/.](?P<id>{_DAY}))?\b)
+    |(?P<cjk>(?:(?P<cy>{_YEAR})[ ]?[年년][ ]?)?(?<!\d)(?P<cm>{_NUMBER})[月월](?:[ ]?(?P<cd>{_DAY})[日号號일])?)
+    |(?P<dotted>\b(?P<nd>{_DAY})\.(?P<nm>{_NUMBER})\.(?P<ny>{_YEAR})?(?!\d))
+    |(?P<slashed>\b(?P<ua>\d{{1,2}})/(?P<ub>\d{{1,2}})/(?P<uy>{_YEAR})\b)
+    |(?P<dmy>\b(?P<dd>{_DAY})(?:st|nd|rd|th|\.)?[ ](?:of[ ])?(?P<dm>{_MONTH})\b\.?,?(?:[ ](?P<dy>{_YEAR})\b)?)
+    |(?P<mdy>\b(?P<mm>{_MONTH})\b\.?[ ](?:the[ ])?(?P<md>{_DAY})(?:st|nd|rd|th)?\b(?![ ]?:)(?:,?[ ](?P<my>{_YEAR})\b)?)
+    |(?P<month>\b(?:(?P<prep>{_PREPOSITION})[ ])?(?P<om>{_MONTH})\b\.?(?:,?[ ](?:of[ ])?(?P<oy>{_YEAR})\b)?)
+    |(?P<ago>\b(?P<an>{_COUNT})[ ](?P<au>{_UNIT})[ ]ago\b)
+    |(?P<past>\b(?:last|past|previous)[ ](?:(?P<pn>{_COUNT})[ ])?(?P<pu>{_UNIT})\b)
+    |(?P<weekend>\b(?:last|past|this)[ ]weekend\b)
+    |(?P<this>\bthis[ ](?P<tu>{_UNIT})\b)
+    |(?P<weekday>\b(?P<wd>{_either(_WEEKDAYS)})\b)
+    |(?P<near>\b(?:{_either(_DAYS_BACK)})\b)
+    |(?P<year>\b(?:in|of|since|during)[ ](?P<yy>{_YEAR})\b)
     )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_WORDLIKE: Final = frozenset(
-    ("may", "march", "mar", "mars", "mai", "maj", "jun", "jan", "dec", "sept", "maart", "set", "mei", "maja")
+_WORD: Final = re.compile(r"[a-z]+")
+_TELLING: Final = frozenset(
+    (
+        *_MONTHS,
+        *_WEEKDAYS,
+        *_UNITS,
+        *(f"{unit}s" for unit in _UNITS),
+        "today",
+        "tonight",
+        "yesterday",
+        "night",
+        "weekend",
+    )
 )
-"""Month names that mean something else as often: they need a preposition, a day or a year."""
+"""One of these, or a digit, stands in every date."""
 
 
 def dates_said(text: str, now: datetime | None) -> tuple[Said, ...]:
     """Return every date in a question, in order of appearance.
 
+    `the weekend before 10 April 2026` is counted from that day.
+
     Args:
         now: aware; what `yesterday` is counted from. Without it only absolute dates are understood.
     """
-    text = in_digits(" ".join(unicodedata.normalize("NFKC", text).split()))
-    if not _TELLING.isdisjoint(_WORD.findall(text.casefold())) or any(letter.isdigit() for letter in text):
-        return tuple(_said(text, now))
-    return () if now is None or text.isascii() else tuple(_eastern(text, now))
-
-
-_WORD: Final = re.compile(r"[^\W\d_]+")
-_TELLING: Final = frozenset(
-    part
-    for word in (*MONTHS, *WEEKDAYS, *DAYS_BACK, *UNITS, "weekend", "wochenende", "week-end", "semana", "settimana")
-    for part in _WORD.findall(word)
-) | {"night", "выходные", "выходных"}
-"""One of these, or a digit, stands in every date but those of Chinese, Japanese and Korean."""
+    text = " ".join(unicodedata.normalize("NFKC", text).split())
+    if _TELLING.isdisjoint(_WORD.findall(text.casefold())) and not any(letter.isdigit() for letter in text):
+        return ()
+    return tuple(_said(text, now))
 
 
 def _said(text: str, now: datetime | None) -> Iterator[Said]:
-    """Yield the dates of a text; `the weekend before 10 April 2026` is counted from that day."""
     matches = list(_PATTERN.finditer(text))
-    absolute = [said.span for match in matches if (said := _read(match, None)) is not None and said.span is not None]
-    if absolute:
-        now = datetime.fromtimestamp(absolute[0].start, UTC)
-    for match in matches:
-        found = _read(match, now)
-        if found is not None:
-            yield found
-    if now is not None and not text.isascii():
-        yield from _eastern(text, now)
+    read = [_absolute(match) for match in matches]
+    known = next((said.span for said in read if said is not None and said.span is not None), None)
+    if known is not None:
+        now = datetime.fromtimestamp(known.start, UTC)
+    for match, said in zip(matches, read, strict=True):
+        if said is None and now is not None:
+            said = _relative(match, now.astimezone(UTC))
+        if said is not None:
+            yield said
 
 
-def _eastern(text: str, now: datetime) -> Iterator[Said]:
-    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    for words, first, days in days_meant(text, today):
-        yield _days(words, first, days)
-
-
-def _read(match: re.Match[str], now: datetime | None) -> Said | None:
-    words = match.group().strip()
+def _absolute(match: re.Match[str]) -> Said | None:
     part = match.groupdict()
-    kind = match.lastgroup and next(
-        name
-        for name in ("iso", "cjk", "cjkyear", "numeric", "dmy", "mdy", "month", "us", "ago", "past", "weekend", "this",
-                     "weekday", "near", "year")
-        if part[name] is not None
-    )  # fmt: skip
-    match kind:
+    match _kind(part):
         case "iso":
-            return _date(words, part["iy"], int(part["im"]), part["id"])
+            return _date(part["iy"], int(part["im"]), part["id"])
         case "cjk":
-            return _date(words, part["cy"], int(part["cm"]), part["cd"])
-        case "cjkyear":
-            return _date(words, part["cyo"], None, None)
-        case "numeric":
-            return _date(words, part["ny"], int(part["nm"]), part["nd"])
+            return _date(part["cy"], int(part["cm"]), part["cd"])
+        case "dotted":
+            return _date(part["ny"], int(part["nm"]), part["nd"])
+        case "slashed":
+            first, second = int(part["ua"]), int(part["ub"])
+            month, day = (first, second) if first <= 12 else (second, first)
+            return _date(part["uy"], month, str(day)) if 1 <= month <= 12 else None
         case "dmy":
-            return _date(words, part["dy"], MONTHS[part["dm"].casefold()], part["dd"])
+            return _date(part["dy"], _MONTHS[part["dm"].casefold()], part["dd"])
         case "mdy":
-            return _date(words, part["my"], MONTHS[part["mm"].casefold()], part["md"])
+            return _date(part["my"], _MONTHS[part["mm"].casefold()], part["md"])
         case "month":
             name = part["om"].casefold()
             if name in _WORDLIKE and part["oy"] is None and part["prep"] is None:
                 return None
-            return _date(words, part["oy"], MONTHS[name], None)
-        case "us":
-            first, second = int(part["ua"]), int(part["ub"])
-            month, day = (first, second) if first <= 12 else (second, first)
-            return _date(words, part["uy"], month, str(day)) if 1 <= month <= 12 else None
+            return _date(part["oy"], _MONTHS[name], None)
         case "year":
-            return _date(words, part["yy"], None, None)
-    return None if now is None else _relative(kind or "", words, part, now.astimezone(UTC))
-
-
-def _relative(kind: str, words: str, part: dict[str, str | None], now: datetime) -> Said | None:
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    lowered = words.casefold()
-    if kind == "ago":
-        count = _count(part["an"] or part["gn"] or "")
-        unit = UNITS[(part["au"] or part["gu"] or part["ru"] or "").casefold()]
-        width = {1: 0, 7: 3, 30: 15, 365: 182}[unit]
-        middle = today - timedelta(days=min(count * unit, 36_500))
-        return _days(words, middle - timedelta(days=width), 2 * width + 1)
-    if kind == "past":
-        unit = UNITS[(part["pu"] or part["qu"] or "").casefold()]
-        written = part["pn"] or part["qn"]
-        count = _count(written) if written else 1
-        if written is None and unit == 30:
-            end = today.replace(day=1)
-            start = (end - timedelta(days=1)).replace(day=1)
-            return Said(words, Span(start.timestamp(), end.timestamp()))
-        if written is None and unit == 365:
-            return _date(words, str(today.year - 1), None, None)
-        if written is None and unit == 7:
-            return _days(words, today - timedelta(days=today.weekday() + 7), 7)
-        return _days(words, today - timedelta(days=min(count * unit, 36_500)), min(count * unit, 36_500) + 1)
-    if kind == "weekend":
-        return _days(words, today - timedelta(days=today.weekday() + 2), 2)
-    if kind == "this":
-        unit = UNITS[(part["tu"] or "").casefold()]
-        start = {7: today - timedelta(days=today.weekday()), 30: today.replace(day=1)}.get(
-            unit, today.replace(month=1, day=1)
-        )
-        return Said(words, Span(start.timestamp(), (today + timedelta(days=1)).timestamp()))
-    if kind == "weekday":
-        back = (today.weekday() - WEEKDAYS[(part["wd"] or "").casefold()]) % 7 or 7
-        return _days(words, today - timedelta(days=back), 1)
-    if kind == "near":
-        return _days(words, today - timedelta(days=DAYS_BACK.get(lowered, 1)), 1)
+            return _date(part["yy"], None, None)
     return None
 
 
+def _relative(match: re.Match[str], now: datetime) -> Said | None:
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    part = match.groupdict()
+    match _kind(part):
+        case "ago":
+            unit = _unit(part["au"])
+            width = {1: 0, 7: 3, 30: 15, 365: 182}[unit]
+            return _days(today - timedelta(days=min(_count(part["an"]) * unit, _CENTURY) + width), 2 * width + 1)
+        case "past" if part["pn"]:
+            days = min(_count(part["pn"]) * _unit(part["pu"]), _CENTURY)
+            return _days(today - timedelta(days=days), days + 1)
+        case "past":
+            return _last(_unit(part["pu"]), today)
+        case "this":
+            first = {7: today - timedelta(days=today.weekday()), 30: today.replace(day=1)}
+            start = first.get(_unit(part["tu"]), today.replace(month=1, day=1))
+            return _days(start, (today - start).days + 1)
+        case "weekend":
+            return _days(today - timedelta(days=today.weekday() + 2), 2)
+        case "weekday":
+            back = (today.weekday() - _WEEKDAYS[part["wd"].casefold()]) % 7 or 7
+            return _days(today - timedelta(days=back), 1)
+        case "near":
+            return _days(today - timedelta(days=_DAYS_BACK[part["near"].casefold().replace(" ", "_")]), 1)
+    return None
+
+
+def _kind(part: dict[str, str]) -> str:
+    return next((name for name, text in part.items() if len(name) > 2 and name != "prep" and text is not None), "")
+
+
+def _last(unit: int, today: datetime) -> Said | None:
+    """Return the day, week, month or year before this one."""
+    before = today.replace(day=1) - timedelta(days=1)
+    match unit:
+        case 7:
+            return _days(today - timedelta(days=today.weekday() + 7), 7)
+        case 30:
+            return _date(str(before.year), before.month, None)
+        case 365:
+            return _date(str(today.year - 1), None, None)
+    return _days(today - timedelta(days=1), 2)
+
+
+def _unit(word: str) -> int:
+    return _UNITS[word.casefold().removesuffix("s")]
+
+
 def _count(word: str) -> int:
-    word = word.casefold()
-    if word.isdigit():
-        return int(word)
-    return COUNTS.get(word.split()[0]) or int(NUMBERS.get(word, "1")) if word else 1
+    return int(word) if word.isdigit() else _COUNTS[word.casefold().replace(" ", "_")]
 
 
-def _date(words: str, year: str | None, month: int | None, day: str | None) -> Said | None:
+def _date(year: str | None, month: int | None, day: str | None) -> Said | None:
     if year is None:
-        return Said(words, None, month, int(day) if day else None)
+        return Said(None, month, int(day) if day else None)
     span = _span(int(year), month, int(day) if day else None)
-    return None if span is None else Said(words, span)
+    return None if span is None else Said(span)
 
 
 def _span(year: int, month: int | None, day: int | None) -> Span | None:
@@ -250,5 +238,5 @@ def _span(year: int, month: int | None, day: int | None) -> Span | None:
     return Span(start.timestamp(), end.timestamp())
 
 
-def _days(words: str, start: datetime, days: int) -> Said:
-    return Said(words, Span(start.timestamp(), (start + timedelta(days=days)).timestamp()))
+def _days(start: datetime, days: int) -> Said:
+    return Said(Span(start.timestamp(), (start + timedelta(days=days)).timestamp()))

@@ -12,7 +12,7 @@ from string import ascii_lowercase
 from typing import Final
 
 from honeybadger_host.search.language.analyzer import QueryTerm, document_terms, is_cjk
-from honeybadger_host.search.language.stopwords import STOP
+from honeybadger_host.search.language.lexicon import STOP
 
 SHORTEST: Final = 6
 """Letters; shorter words are one slip away from too many others (`model` from `mode`, `k8s` from `k9s`)."""

@@ -31,10 +31,10 @@ WRITTEN = {
     "english-operations": (0.95, 0.68),
     "french-friends": (0.7, 0.5),
     "german-family": (0.75, 0.5),
-    "japanese-friends": (0.9, 0.68),
+    "japanese-friends": (0.9, 0.63),
     "korean-friends": (0.85, 0.6),
     "russian-friends": (0.8, 0.62),
-    "spanish-assistant": (0.85, 0.68),
+    "spanish-assistant": (0.85, 0.63),
 }
 
 

@@ -138,7 +138,6 @@ def plain(documents: Sequence[Document], query: Query, long: int) -> dict[int, f
         if best or (is_turn and is_meant):  # without a known word, only whose turns are meant is told apart
             bonus += WEIGHTS["statement"] * (QUESTION_MARK not in each.terms)
             bonus += WEIGHTS["time"] * (query.asks_time and bool(time_terms().intersection(each.terms)))
-            bonus += WEIGHTS["number"] * (query.asks_number and "40" in each.terms)
         share = min(best, text[each.number] / p.gate) if best else 1.0
         if score := text[each.number] + share * bonus:
             scores[each.number] = score
