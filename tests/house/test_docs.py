@@ -115,3 +115,13 @@ def test_every_log_event_of_the_operating_page_is_one_the_code_writes() -> None:
     assert not {event for event in events if f'"{event}"' not in code}
     written = set(re.findall(r'log\.(?:info|warning|error)\(\s*"([a-z_]+\.[a-z_]+)"', code))
     assert written - {"request.answered"} <= events  # that one is shown whole, above the table
+
+
+def test_every_file_that_the_architecture_page_names_is_there() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    named = {name.rstrip("/") for name in re.findall(r"`?([\w/]+(?:/|\.py|\.md))`?", page) if "/" in name}
+    tops = ("", "docs", "honeybadger_host", "honeybadger_agent")
+    shown = {name for name in named if name.endswith((".py", ".md")) or name.split("/")[0].startswith("honeybadger_")}
+    assert {"spool/pipeline.py", "honeybadger_host/search"} <= shown
+    made = {"groups/main/MEMORY.md"}
+    assert [name for name in sorted(shown - made) if not any((ROOT / top / name).exists() for top in tops)] == []
