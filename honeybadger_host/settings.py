@@ -182,6 +182,7 @@ class Document(_Section):
         le=1_000_000,
         description="Characters of the summary; its oldest lines go first, the log has all.",
     )
+    in_context: bool = Field(True, description="false: its facts, summary and running tasks are not in a context.")
     finished_task_seconds: int = Field(86_400, ge=0, description="Seconds that a task stays after it ended.")
     write_out_seconds: float = Field(
         2.0, ge=0.1, le=3600, description="Seconds after the last turn until the document on disk has it, too."

@@ -15,8 +15,11 @@ Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d
 
 
 class Hit(Result):
-    id: str = Field(description="Of an entry its id; of a turn `session#number`; of a note `MEMORY.md#hash`.")
-    kind: Literal["entry", "turn", "note", "history"]
+    id: str = Field(
+        description="Of an entry its id; of a turn `session#number`; of a note `MEMORY.md#hash`, of a "
+        "session's document `main.json#hash`."
+    )
+    kind: Literal["entry", "turn", "note", "history", "session"]
     score: float | None = Field(description="Points, comparable within this answer; null without a query.")
     text: str = Field(description="What it says, its first 2,000 characters.")
     is_cut: bool = Field(default=False, description="Whether the text goes on.")
@@ -59,6 +62,7 @@ class SearchMemory(Request[SearchResult], audience="default"):
     limit: Annotated[int, Field(ge=1, le=100)] | None = Field(default=None, description="Most hits; default 8.")
     scope: SearchScope | None = Field(
         default=None,
-        description="`entries`, `turns` of every session, `notes` of MEMORY.md and HISTORY.md, or `all`; default all. "
+        description="`entries`, `turns` of every session, `notes` of MEMORY.md and HISTORY.md and the facts "
+        "and tasks of sessions, or `all`; default all. "
         "With `category` or `tags` only entries are looked at.",
     )

@@ -69,6 +69,7 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
         Recaller(rooms.index, settings.recall, history_budget),
         (lambda sender: NOBODY) if desk is None else desk.agents.identity_of,
         settings.context.budget_tokens,
+        settings.document.in_context,
     )
     return {
         "ping": host.ping((lambda sender: None) if desk is None else desk.agents.tools_of),

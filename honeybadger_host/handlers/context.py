@@ -21,13 +21,14 @@ from honeybadger_host.domain import (
     Asked,
     Identity,
 )
-from honeybadger_host.errors import FileProblem
+from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of
 from honeybadger_host.handlers.context_recall import Recaller
 from honeybadger_host.handlers.context_text import build_context
 from honeybadger_host.handlers.working_memory import InventoryOf
+from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
-from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.session_document_store import Sessions, session_file
 from honeybadger_host.memory.turn_log import Conversations, turns_file
 from honeybadger_host.text.neutralise import estimate_tokens
 
@@ -41,6 +42,7 @@ class ContextHandler:
     Args:
         identity_of: sender -> who it is, when it is an agent of this home.
         budget_tokens: of a whole context, when the request does not say.
+        shows_document: whether the session's document is a part.
     """
 
     files: GroupFiles
@@ -50,6 +52,7 @@ class ContextHandler:
     recaller: Recaller
     identity_of: Callable[[str], Identity]
     budget_tokens: int
+    shows_document: bool = True
 
     def answer(self, asked: Asked, now: datetime) -> Mapping[str, Any]:
         """Return a `ContextResult`. Raises Refusal, WorldFailed."""
@@ -74,6 +77,8 @@ class ContextHandler:
             turns_file=turns_file(group, session),
             message=payload.message,
             working=self.inventory(group, session, now),
+            session_file=session_file(group, session),
+            **self._session(group, session),
             recalled=recalled.recollections,
             not_recalled=recalled.why_none,
         )
@@ -117,6 +122,16 @@ class ContextHandler:
             why = f"there is no agent {payload.agent!r}: `honeybadger-host status` lists them"
             raise Refusal("not_found", why, field="payload.agent")
         return identity
+
+    def _session(self, group: str, session: str) -> dict[str, Any]:
+        """Return what the session's document adds to the parts."""
+        if not self.shows_document:
+            return {"no_session": "document.in_context is false"}
+        try:
+            return {"session": digest(self.documents.standing(group, session))}
+        except WorldFailed as error:
+            log.warning("session.passed_over", group=group, session=session, error=str(error))
+            return {"no_session": "it cannot be read: the host needs a plain file there"}
 
     def _read(self, file: str) -> Loaded:
         """Return a file's text; what cannot be served is part of the answer, not an error."""

@@ -1,8 +1,8 @@
 """The parts of a context, in the order of its text: what each says, and what of it stays when it must be cut (HB5).
 
 `Group: x`, `## Your Identity`, `## Global Context`, `## Group Context`, `## Remembered Facts`,
-`## Conversation Summary`, what was recalled, working memory, `## Recent Conversation`. To add a part, write a function
-that returns a `Part` and name it in `parts_of`.
+`## Conversation Summary`, what was recalled, `## This Session`, working memory, `## Recent Conversation`. To add a
+part, write a function that returns a `Part` and name it in `parts_of`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.context_text import NO_ROOM, Part
 from honeybadger_host.handlers.recollection import Recollection, fit
 from honeybadger_host.memory.budget import CutNotes, History, all_notes, cut_notes, first_lines, format_history
+from honeybadger_host.memory.compaction import Digest
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, cut_inventory
-from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.neutralise import estimate_tokens, list_line
 
 Loaded: TypeAlias = GroupText | FileProblem | None
 """What reading a file gave: its text, what is wrong with it, or that there is none."""
@@ -27,9 +28,19 @@ FACTS: Final = "## Remembered Facts"
 SUMMARY: Final = "## Conversation Summary"
 RECALLED: Final = "Recalled from long-term memory"
 WORKING: Final = "Working memory"
+SESSION: Final = "## This Session"
 CONVERSATION: Final = "## Recent Conversation"
-WEIGHTS: Final[Mapping[str, float]] = {FACTS: 0.45, CONVERSATION: 0.3, RECALLED: 0.15, SUMMARY: 0.1, WORKING: 0.1}
+WEIGHTS: Final[Mapping[str, float]] = {
+    FACTS: 0.45,
+    CONVERSATION: 0.3,
+    RECALLED: 0.15,
+    SUMMARY: 0.1,
+    SESSION: 0.1,
+    WORKING: 0.1,
+}
 """What each may fill of the room when not everything fits."""
+_SESSION_TOKENS: Final = 2000
+"""For a session's document, whatever room there is: a summary at its limit has as many."""
 _MOST_AUTHORS: Final = 5
 """Authors named in an explanation."""
 
@@ -44,6 +55,7 @@ class Parts:
         turns: what is replayed of the conversation, oldest first.
         turns_file: where the conversation is kept.
         message: what the user says now; None when nothing is asked yet.
+        session: what its document tells; None: nothing, and `no_session` says why, or there is no such part.
         working: None: there is no such part.
         recalled: long-term entries for this message, the most wanted first.
         not_recalled: why there are none.
@@ -61,6 +73,9 @@ class Parts:
     recalled: Sequence[Recollection] = ()
     not_recalled: str | None = None
     identity: Sequence[GroupText | FileProblem] = ()
+    session: Digest | None = None
+    session_file: str = ""
+    no_session: str = ""
 
 
 def parts_of(
@@ -81,6 +96,7 @@ def parts_of(
         _facts(f"{folder}/MEMORY.md", loaded.memory, budget_tokens),
         _summary(f"{folder}/summary.md", loaded.summary),
         _recalled(f"{folder}/memory", loaded.recalled, loaded.not_recalled, recall_budget_tokens),
+        *([] if loaded.session is None and not loaded.no_session else [_session(loaded)]),
         *([] if loaded.working is None else [_working(loaded.working)]),
         _conversation(loaded.turns_file, loaded.turns, history_budget_tokens),
     ]
@@ -194,6 +210,48 @@ def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | Non
         )
 
     return cut(budget_tokens or None)
+
+
+def _session(loaded: Parts) -> Part:
+    """Return what the session's document tells: running tasks, facts, the summary; its oldest messages go first."""
+    session = loaded.session
+    part = Part(SESSION, loaded.session_file, weight=WEIGHTS[SESSION], why=loaded.no_session)
+    if session is None:
+        return part
+    blocks = [
+        ("Running tasks:\n", session.tasks),
+        ("Facts:\n", session.facts),
+        ("Summary:\n", session.prose),
+        ("Earlier messages, the newest first:\n", session.said[::-1]),
+    ]
+    lines = [(heading, list_line(line)) for heading, said in blocks for line in said]
+    if not lines:
+        return replace(part, why="the session has no facts, summary or running tasks")
+
+    def cut(room: int, budget: str = "context.budget_tokens") -> Part:
+        kept: list[str] = []
+        heading_above, count, left = "", 0, room
+        for heading, line in lines:
+            text = line if heading == heading_above else heading + line
+            if (cost := estimate_tokens(text) + 1) > left:
+                break
+            left -= cost
+            kept.append(text)
+            heading_above, count = heading, count + 1
+        if count == len(lines):
+            return replace(part, text="".join(kept), state="whole", why=None, fit=cut)
+        if not kept:
+            return _without(part, f"{len(lines)} lines")
+        return replace(
+            part,
+            text="".join(kept),
+            state="cut",
+            left_out=f"the last {len(lines) - count} of {len(lines)} lines",
+            why=f"its share of {budget} is {room} tokens",
+            fit=cut,
+        )
+
+    return cut(_SESSION_TOKENS, "a context")
 
 
 def _working(inventory: Inventory) -> Part:

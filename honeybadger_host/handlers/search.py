@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.domain import Asked, QueryHandler
-from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.settings import Recall
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 LONGEST_TEXT: Final = 2000
 _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
-    "all": ("entry", "note", "history", "turn"),
+    "all": KINDS,
     "entries": ("entry",),
     "turns": ("turn",),
-    "notes": ("note", "history"),
+    "notes": ("note", "history", "session"),
 }
 DEFAULT_LIMIT: Final = 8
 TEXT: Final = frozenset(("terms", "around", "near", "session"))

@@ -22,7 +22,6 @@ from honeybadger_agent.wire import (
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.memory.compaction import compact
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
 from honeybadger_host.memory.session_document_store import Sessions, session_file
 from honeybadger_host.memory.turn_log import set_aside_file, turns_file
@@ -80,7 +79,7 @@ def compact_session(documents: Sessions) -> ChangeHandler[None]:
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         assert isinstance(asked.payload, CompactSession)  # noqa: S101  the table pairs type and payload
         document = documents.view(asked.group, asked.session).document
-        compacted = compact(document, now, documents.limits)
+        compacted = documents.compacted(asked.group, asked.session, document, now)
         result = {
             **_state(asked, compacted.document),
             "is_changed": compacted.is_changed,

@@ -50,6 +50,36 @@ class CompactionLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Digest:
+    """What a document tells beside its messages: a line of text each.
+
+    Args:
+        tasks: those that have not ended.
+        prose: of the summary, what somebody wrote; `said`: the messages it stands for, the oldest first.
+    """
+
+    tasks: tuple[str, ...]
+    facts: tuple[str, ...]
+    prose: tuple[str, ...]
+    said: tuple[str, ...]
+
+
+def digest(document: SessionDocument) -> Digest:
+    """Return what a document tells beside its messages."""
+    prose, left_out, lines = _parts(document.long_term_summary)
+    return Digest(
+        tuple(
+            f"{task.description} ({task.id}, {task.status}, {task.progress:.0%})"
+            for task in document.active_tasks
+            if task.status.strip().casefold() not in FINISHED
+        ),
+        document.facts,
+        tuple(line for line in prose.split("\n") if line.strip()),
+        (*([_left_out(left_out)] if left_out else []), *(line.removeprefix("- ") for line in lines)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Compacted:
     """What compaction made of a document.
 

@@ -23,7 +23,7 @@ import structlog
 from honeybadger_agent.mailbox import SESSION
 from honeybadger_host.domain import FileRemoved, FileWritten, Turn, TurnAdded, Whole
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.compaction import CompactionLimits, compact, with_left_out
+from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
 from honeybadger_host.memory.edited import Count, Edited, Time, read_json
 from honeybadger_host.memory.session_document import (
     SessionDocument,
@@ -161,6 +161,8 @@ class Sessions:
         self._write_out_seconds = write_out_seconds
         self._wall_seconds = wall_seconds
         self._clock = clock
+        self.compactions = 0
+        """Since the start."""
         self._lock = threading.Lock()
         self._generations: OrderedDict[tuple[str, str], Generation] = OrderedDict()
         self._working: dict[tuple[str, str], _Working] = {}
@@ -183,6 +185,10 @@ class Sessions:
         document = self._empty(group, session) if data is None else parse_document(data, session)
         base, behind = self._behind(group, session, document)
         return View(self._folded(base, behind), data, self._conversations.load(group, session).skipped)
+
+    def standing(self, group: str, session: str) -> SessionDocument:
+        """Return a document as it was written last: turns add nothing to its facts, tasks and summary."""
+        return self._generation(group, session).document
 
     def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> Sequence[Turn]:
         """Return those of a session's turns that contexts show. Raises WorldFailed."""
@@ -246,16 +252,23 @@ class Sessions:
         if working is None or not self.limits.are_passed(working.entries + len(changes), working.tokens + tokens):
             return ()
         document = with_turns(working.base, [*working.behind, *(added.turn for added in changes)])
+        compacted = self.compacted(change.group, change.session, document, now).document
+        return (self.write(change.group, change.session, compacted),)
+
+    def compacted(self, group: str, session: str, document: SessionDocument, now: datetime) -> Compacted:
+        """Return a document within its limits; when that changed it, it is counted and said."""
         compacted = compact(document, now, self.limits)
-        log.info(
-            "session.compacted",
-            group=change.group,
-            session=change.session,
-            summarised=compacted.summarised,
-            tokens_before=document.tokens,
-            tokens=compacted.document.tokens,
-        )
-        return (self.write(change.group, change.session, compacted.document),)
+        if compacted.is_changed:
+            self.compactions += 1
+            log.info(
+                "session.compacted",
+                group=group,
+                session=session,
+                summarised=compacted.summarised,
+                tokens_before=document.tokens,
+                tokens=compacted.document.tokens,
+            )
+        return compacted
 
     def remove(
         self, group: str, session: str, sender: str, now: datetime, *, begins_again: bool

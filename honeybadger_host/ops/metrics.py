@@ -51,6 +51,7 @@ class Numbers:
     vanished: int
     limited: Mapping[LimitName, int]
     replies_trimmed: int
+    compactions: int
     journal_seq: int
     projected_seq: int
     files_behind: int
@@ -72,6 +73,7 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[Numbers], int]], ...]] = (
     ("commits", "Batches committed to the journal.", lambda n: n.commits),
     ("vanished_requests", "Requests their sender removed before they were read.", lambda n: n.vanished),
     ("trimmed_replies", "Replies removed because their sender let too many lie.", lambda n: n.replies_trimmed),
+    ("session_compactions", "Session documents brought within their limits.", lambda n: n.compactions),
     ("sweeps", "Looks into all boxes.", lambda n: n.sweeps),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", lambda n: n.watcher_rebuilds),
 )

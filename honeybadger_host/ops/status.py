@@ -156,6 +156,7 @@ def _numbers(host: Host, watcher: Watcher) -> Numbers:
         vanished=counters.vanished,
         limited=dict(host.door.limiter.hits),
         replies_trimmed=host.replies.trimmed,
+        compactions=host.sessions.compactions,
         journal_seq=host.journal.committed_seq,
         projected_seq=host.journal.projected_seq,
         files_behind=len(host.projections.behind),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-Kind: TypeAlias = Literal["entry", "note", "history", "turn"]
-KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn")
+Kind: TypeAlias = Literal["entry", "note", "history", "turn", "session"]
+KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn", "session")
 
 
 @dataclass(frozen=True, slots=True)

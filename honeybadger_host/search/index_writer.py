@@ -111,7 +111,7 @@ class IndexWriter:
                 continue
             indexed = partial(self._indexed, before, there)
             is_whole = True
-            if source.kind == "entry":
+            if source.kind in ("entry", "session"):
                 read = reader.read_entry(source, before, indexed, changes)
             elif source.kind == "turn":
                 read, is_whole = reader.read_turns(source, before, partial(self._said, before), changes)

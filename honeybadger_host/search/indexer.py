@@ -44,6 +44,7 @@ _LONGEST_PIECE: Final = 1 << 20
 """Bytes of one note; what is longer is searched in pieces of this size."""
 _HASHED_AT_ONCE: Final = 1 << 20
 _LARGEST_ENTRY_BYTES: Final = 1 << 20
+_LARGEST_DOCUMENT_BYTES: Final = 16 << 20
 _TURNS_READ: Final = 1 << 18
 """Bytes of a log read at once, about a thousand turns: 50 ms."""
 _LONGEST_LINE: Final = 8 << 20
@@ -229,7 +230,7 @@ class Reader:
         there: Callable[[], Mapping[tuple[str, bytes], int]],
         changes: Changes,
     ) -> int:
-        """Read an entry; return how many bytes.
+        """Read an entry, or a session's document, in one piece; return how many bytes.
 
         Args:
             there: as of `read_notes`.
@@ -237,8 +238,10 @@ class Reader:
         problem, data = "", b""
         signature: Signature | None = None
         pieces: Sequence[Piece] = ()
+        is_entry = source.kind == "entry"
+        most = _LARGEST_ENTRY_BYTES if is_entry else _LARGEST_DOCUMENT_BYTES
         try:
-            found = read_source(self.home, source.file, most_bytes=_LARGEST_ENTRY_BYTES)
+            found = read_source(self.home, source.file, most_bytes=most)
             if found is not None:
                 data, signature = found
                 pieces = pieces_of(source, data, signature)
@@ -254,9 +257,9 @@ class Reader:
             digest = digest_of(piece)
             if left.pop((piece.key, digest), None) is None:
                 self._add(number, source, piece, digest, changes)
-                changes.entries += 1
+                changes.entries += is_entry
         changes.removed.extend(left.values())
-        changes.entries -= len(left)
+        changes.entries -= len(left) * is_entry
         return len(data)
 
     def read_turns(

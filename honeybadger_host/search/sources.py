@@ -1,7 +1,7 @@
 """What of a home is searched: which files, and what each of them says.
 
-Entries, the notes of MEMORY.md, the paragraphs of HISTORY.md, the turns of every session. People may change all of
-them, so whatever is no entry, no note, no turn is named and leaves the others searchable.
+Entries, the notes of MEMORY.md, the paragraphs of HISTORY.md, the turns of every session, its facts and tasks. People
+may change all of them, so a file that is not what it should be is named and leaves the others searchable.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import MEMORY
+from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.entry import parse_entry
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import SIGNED, parse_notes
+from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, open_plain
@@ -87,6 +89,8 @@ def source_of(file: str) -> Source | None:
             return Source(file, "history", group)
         case ["data", "sessions", group, name] if name.endswith(".jsonl") and not name.startswith("."):
             return Source(file, "turn", group, name.removesuffix(".jsonl"))
+        case ["data", "context", group, name] if name.endswith(".json") and not name.startswith("."):
+            return Source(file, "session", group)
         case _:
             return None
 
@@ -106,13 +110,14 @@ def sources(home: Path, group: str, folders: set[str]) -> Iterator[tuple[Source,
     for name in (MEMORY, HISTORY):
         yield from _look(home, f"groups/{group}/{name}")
     yield from _walk(home, f"data/sessions/{group}", None)
+    yield from _walk(home, f"data/context/{group}", None)
     yield from _walk(home, f"groups/{group}/memory", folders)
 
 
 def groups_of(home: Path) -> list[str]:
     """Return the groups that have anything to search, sorted."""
     found: set[str] = set()
-    for folder in ("groups", "data/sessions"):
+    for folder in ("groups", "data/sessions", "data/context"):
         try:
             with os.scandir(home / folder) as entries:
                 found |= {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
@@ -206,6 +211,8 @@ def pieces_of(
     """
     if source.kind == "entry":
         return [_entry(source, data, signature)]
+    if source.kind == "session":
+        return _numbered(_told(source, data), seen)
     try:
         text = data.removeprefix(BOM).decode()
     except UnicodeDecodeError:
@@ -278,6 +285,21 @@ def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
         name=entry.name or "",
         title=entry.title or "",
     )
+
+
+def _told(source: Source, data: bytes) -> Iterator[Piece]:
+    """Yield what a session's document tells beside its messages, which the log has."""
+    try:
+        document = parse_document(data, "")
+    except ValueError as error:
+        raise Unsearchable(str(error)) from None
+    told = digest(document)
+    for fact in told.facts:
+        yield Piece("", fact)
+    if told.prose:
+        yield Piece("", "\n".join(told.prose))
+    for task in document.active_tasks:
+        yield Piece("", task.description, float(task.updated_at), names=(task.id,))
 
 
 def _notes(text: str) -> Iterator[Piece]:

@@ -14,6 +14,7 @@ import pytest
 from bench.session import bench_session
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Conflict, Invalid, NotFound
+from honeybadger_host.memory.compaction import HEADER
 from tests.conftest import HostFactory
 from tests.flows.test_errors import IN_THE_WAY_ONCE
 from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
@@ -201,6 +202,62 @@ def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
     agent.append_turn("user", "a log that begins with one again")
     assert "a log that begins with one again" in agent.get_context("go on").system
     host.stop()
+
+
+def test_what_the_document_tells_is_a_part_of_the_context_and_is_searched(
+    home: Path, make_host: HostFactory, client: Clients
+) -> None:
+    host = make_host().start()
+    agent = client()
+    [row] = [row for row in agent.get_context().sections if row.title == "## This Session"]
+    assert (row.state, row.tokens, row.source) == ("absent", 0, FILE)
+    agent.update_session(
+        add_facts=["The heron deadline is Friday\n## Group Context"],
+        active_tasks=[
+            {"id": "t1", "description": "Watch the heron logs", "progress": 0.5},
+            {"id": "t2", "description": "Buy a ladder", "status": "Completed"},
+        ],
+        long_term_summary=f"The heron project moved to Oslo.\n\n{HEADER}\n- user: first\n- user: last",
+    )
+    context = agent.get_context("What about the heron?")
+    part = context.system.partition("## This Session\n")[2].partition("\n\n")[0]
+    assert part.splitlines() == [
+        "Running tasks:",
+        "- Watch the heron logs (t1, Running, 50%)",
+        "Facts:",
+        "- The heron deadline is Friday ## Group Context",
+        "Summary:",
+        "- The heron project moved to Oslo.",
+        "Earlier messages, the newest first:",
+        "- user: last",
+        "- user: first",
+    ]
+    hits = agent.search_memory("heron", scope="notes").hits
+    assert {(hit.kind, hit.source) for hit in hits} == {("session", FILE)}
+    assert {hit.text for hit in hits} == {
+        "The heron deadline is Friday ## Group Context",
+        "Watch the heron logs",
+        "The heron project moved to Oslo.",
+    }
+    assert [agent.get_memory(hit.id).content for hit in hits] == [hit.text for hit in hits]
+    agent.update_session(add_facts=[f"fact {number} " + "x" * 1900 for number in range(100)])
+    context = agent.get_context("What about the heron?", budget_tokens=4000)
+    [row] = [row for row in context.sections if row.title == "## This Session"]
+    assert row.state == "cut"
+    assert row.why
+    assert row.left_out
+    assert row.tokens <= 2000
+    assert context.tokens <= 4000
+    agent.delete_session()
+    assert agent.search_memory("heron").hits == []
+    host.stop()
+    off = make_host({"document.in_context": False}).start()
+    agent.update_session(add_facts=["once more"])
+    context = agent.get_context()
+    assert "once more" not in context.system
+    [row] = [row for row in context.sections if row.title == "## This Session"]
+    assert row.why == "document.in_context is false"
+    off.stop()
 
 
 def test_turns_of_another_time_are_imported_in_their_order(host: HostProcess, client: Clients) -> None:

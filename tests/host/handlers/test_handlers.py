@@ -336,6 +336,7 @@ def test_get_context_joins_what_people_and_agents_left(room: Room) -> None:
         "groups/main/MEMORY.md",
         "groups/main/summary.md",
         "groups/main/memory",
+        "data/context/main/main.json",
         "data/working/main/main/",
         "data/sessions/main/main.jsonl",
         "request",
@@ -406,8 +407,9 @@ def test_after_fifty_long_messages_and_one_more_the_debug_log_shows_the_cut_to_a
     assert 7_400 < built["history_tokens"] <= 8_000
     assert built["tokens"] == result["tokens"]
     assert "[user]: and one more\n" in result["system"]
-    assert "message 1 " not in result["system"]
-    assert "message 49 " in result["system"]
+    conversation = result["system"].partition("## Recent Conversation\n")[2]
+    assert "message 1 " not in conversation
+    assert "message 49 " in conversation
     assert all("long" not in str(value) for value in built.values())  # no text of anybody's in the log
 
 
