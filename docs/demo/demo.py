@@ -145,9 +145,9 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
         "the history was cut, and says so": history.state == "cut" and bool(history.why),
         "the context is within its budget": context.tokens <= context.budget_tokens,
         "the same question gives the same context, byte for byte": again == context,
-        "the agent saved what the person wished": any("prefers dark mode for all UIs" in line for line in new_lines),
-        "and said so": "prefers dark mode for all UIs" in answered,
-        "in a new session it recalled it": "prefers dark mode for all UIs" in recalled,
+        "the agent saved what the person wished": any("I prefer dark mode for all UIs" in line for line in new_lines),
+        "and said so": "I prefer dark mode for all UIs" in answered,
+        "in a new session it recalled it": "I prefer dark mode for all UIs" in recalled,
         "the daemon stopped in order": daemon.exit_code == 0,
     }
 

@@ -1,4 +1,4 @@
-"""The offline model: no network, the same answer to the same question. It saves and it searches, and says what it is.
+"""The offline model: no network, the same answer to the same question. It saves, it searches, and says what it is.
 
 It is what a host has before a model is configured: enough to show the loop from a message to memory and back.
 """
@@ -6,8 +6,7 @@ It is what a host has before a model is configured: enough to show the loop from
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 
 import orjson
@@ -18,6 +17,58 @@ from honeybadger_agent.turn.prose import WEAK
 NAME: Final = "offline"
 _MOST_HITS: Final = 3
 _MAX_QUERY_CHARACTERS: Final = 1000
+_SPACE: Final = r"\s{1,20}"  # bounded: a long run of it must not cost its square
+
+_POLITE: Final = (
+    "please|pls|hey|hi|hello|ok|okay|and|also|can you|could you|would you|will you|"
+    "i want you to|i would like you to|i'd like you to|i need you to|you should|you must"
+)
+_REMEMBER: Final = (
+    "remember|don't forget|do not forget|never forget|keep in mind|bear in mind|please note|"
+    "(?:note|take note|make a note|write down|save|memorise|memorize)(?=:| that| this| down| of)"
+)
+_FORGET: Final = "forget|delete|remove|stop remembering|don't remember|do not remember"
+_ASKING: Final = (
+    "what|who|whom|whose|when|where|which|why|how|if|whether|do|does|did|is|are|was|were|can|could|would|will|should|"
+    "have|has|any|tell me|show me|recall|search|find|look up|list"
+)
+"""How a question begins that has no question mark, and what follows `remember` where it asks instead of tells."""
+
+
+def _phrases(phrases: str) -> str:
+    return f"(?:{phrases})".replace(" ", _SPACE).replace("'", "['’]")
+
+
+def _wish(verbs: str) -> re.Pattern[str]:
+    """Return the pattern of a sentence that asks for something; `what` is the rest of the text."""
+    start = rf"(?:^|[.!?;:,]{_SPACE}|\n)(?:{_phrases(_POLITE)}[,!]?{_SPACE})*"
+    link = rf"(?:{_SPACE}(?:that|this|down|of|about)\b)*\s{{0,20}}[:,]?\s{{0,20}}"
+    return re.compile(rf"{start}{_phrases(verbs)}\b{link}(?P<what>.*)", re.IGNORECASE | re.DOTALL)
+
+
+_WANTS_KEPT: Final = _wish(_REMEMBER)
+_WANTS_FORGOTTEN: Final = _wish(_FORGET)
+_KEEP_BEFORE: Final = re.compile(
+    rf"(?P<what>\S.*?)[.!,;]{_SPACE}(?:please{_SPACE})?(?:remember|note|save|don['’]t{_SPACE}forget){_SPACE}"
+    r"(?:that|this|it)(?:,?\s{1,20}please)?[.!]{0,3}",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUESTION: Final = re.compile(rf"{_phrases(_ASKING)}\b", re.IGNORECASE)
+_SPEAKER: Final = re.compile(r"\[([^\[\]\n]{1,80})\]: ")
+_HIT: Final = re.compile(r"\[(?P<id>[^\]]*)\] \((?P<about>[^)]*)\) (?P<text>.*)")
+
+_SAVED: Final = "I saved this: "
+_FOUND: Final = "This is what I remember:"
+_NOTHING: Final = "I remember nothing about that."
+_WHAT_I_AM: Final = (
+    "I am the offline model: I save what you ask me to remember (“remember that …”), answer questions by quoting what "
+    "was saved and said, and can do no more. For a model that thinks, configure one: `[model]` in "
+    "config/honeybadger.toml."
+)
+_HOW_TO_FORGET: Final = (
+    "I do not delete anything by myself. An entry goes with `honeybadger-agent forget ID`, a note when you delete its "
+    "lines in MEMORY.md; what was said stays in the log."
+)
 
 
 class OfflineModel:
@@ -32,7 +83,7 @@ class OfflineModel:
         tools: Sequence[ToolSpec],
         on_text: Callable[[str], Awaitable[None]],
     ) -> ModelSaid:
-        said = reply(system, messages, {tool.name for tool in tools})
+        said = reply(messages, {tool.name for tool in tools})
         for line in said.text.splitlines(keepends=True):
             await on_text(line)
         return said
@@ -41,26 +92,45 @@ class OfflineModel:
         """Nothing is held."""
 
 
-def reply(system: str, messages: Sequence[Message], tools: set[str]) -> ModelSaid:
+def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
     """Return what the offline model answers: first a call of a tool where one helps, then a text about its result."""
     asked = next((message.text for message in reversed(messages) if isinstance(message, UserSaid)), "")
     asked = asked.encode("utf-8", "replace").decode()  # half of a pair, which no JSON takes
     speaker, asked = _split_speaker(asked)
-    words = _GERMAN if _is_german(asked) else _ENGLISH
+    forget = None if is_question(asked) else _WANTS_FORGOTTEN.search(asked)
     if messages and isinstance(messages[-1], ToolsAnswered):
-        return ModelSaid(_about(messages[-1].answers, asked, system, words))
-    fact = fact_in(asked)
-    if fact is not None:
+        return ModelSaid(_about(messages[-1].answers, asked, is_to_forget=forget is not None))
+    if (fact := fact_in(asked)) is not None:
         saver = next((name for name in ("update_memory", "save_memory") if name in tools), None)
-        return ModelSaid(words.no_saving) if saver is None else _calling((saver, {"content": as_note(fact, speaker)}))
-    if not is_question(asked):
-        return ModelSaid(_beyond(system, words))
+        if saver is None:
+            return ModelSaid("I may not save anything here: this agent has neither update_memory nor save_memory.")
+        return _calling(saver, {"content": f'{speaker} said: "{fact}"'})
+    if forget is None and not is_question(asked):
+        return ModelSaid(_WHAT_I_AM)
     if "search_memory" not in tools:
-        return ModelSaid(words.no_searching)
-    query = asked.strip()[:_MAX_QUERY_CHARACTERS]
-    return _calling(
-        *(("search_memory", {"query": query, "scope": scope, "limit": 8}) for scope in ("notes", "entries", "turns"))
-    )
+        return ModelSaid("I may not search here: this agent has no search_memory.")
+    query = (asked if forget is None else forget["what"]).strip()[:_MAX_QUERY_CHARACTERS]
+    wanted = {"query": query, "limit": 8} if any(map(str.isalnum, query)) else {"limit": _MOST_HITS}
+    return _calling("search_memory", *({**wanted, "scope": scope} for scope in ("notes", "entries", "turns")))
+
+
+def fact_in(text: str) -> str | None:
+    """Return what the text asks to remember, word for word; None: it asks for nothing to be remembered."""
+    if found := _KEEP_BEFORE.fullmatch(text.strip()):
+        return found["what"].strip()
+    if not (found := _WANTS_KEPT.search(text)):
+        return None
+    words, said = found["what"].strip(), text[found.start() : found.start("what")].lower()
+    tells = "that" in said or ":" in said
+    if not words.strip(".!?:,; ") or (not tells and (words.endswith("?") or _QUESTION.match(words))):
+        return None
+    return words
+
+
+def is_question(text: str) -> bool:
+    """Return whether the text asks for something that may be in memory."""
+    stripped = text.strip()
+    return any(map(str.isalnum, stripped)) and (stripped.endswith(("?", "？")) or bool(_QUESTION.match(stripped)))
 
 
 def _split_speaker(text: str) -> tuple[str, str]:
@@ -69,276 +139,25 @@ def _split_speaker(text: str) -> tuple[str, str]:
     return (found[1], text[found.end() :]) if found else ("User", text)
 
 
-_SPEAKER: Final = re.compile(r"\[([^\[\]\n]{1,80})\]: ")
+def _calling(name: str, *arguments: dict[str, object]) -> ModelSaid:
+    calls = enumerate(arguments, 1)
+    return ModelSaid("", tuple(ToolCall(f"{NAME}-{number}", name, orjson.dumps(one).decode()) for number, one in calls))
 
 
-def _calling(*calls: tuple[str, Mapping[str, object]]) -> ModelSaid:
-    return ModelSaid(
-        "",
-        tuple(
-            ToolCall(f"{NAME}-{number}", name, orjson.dumps(arguments).decode())
-            for number, (name, arguments) in enumerate(calls, 1)
-        ),
-    )
-
-
-# ------------------------------------------------------------------------------------------------- what is to be kept
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """What a user wants remembered.
-
-    Args:
-        words: the user's own.
-        is_english: else it is not put into the third person.
-    """
-
-    words: str
-    is_english: bool
-
-
-_POLITE: Final = (
-    r"(?:(?:please|pls|hey|ok|okay|and|also|bitte|und)[,!]?_+|(?:can|could|would|will) you (?:please )?|"
-    r"(?:kannst|könntest) du (?:bitte )?)*"
-)
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    """Return a pattern in which `_` is white space, of a bounded length: a long run of it must not cost its square."""
-    return re.compile(text.replace("_+", r"\s{1,20}").replace("_*", r"\s{0,20}"), re.IGNORECASE | re.DOTALL)
-
-
-_ENGLISH_ASKING: Final = _pattern(
-    rf"(?:^|[.!?;:,]_+|\n[ \t]{{0,20}}){_POLITE}"
-    r"(?:(?:remember|(?:don['’]?t|do not|never) forget|keep in mind)(?:_+(?:that|this)\b)?(?:_*[:,]_*|_+)|"
-    r"(?:note|(?:make a|take a|take) note|write down|save|memori[sz]e)(?:_+(?:that|down|this)\b(?:_*[:,])?|_*:)_*)"
-    r"(?P<fact>\S.*)"
-)
-_GERMAN_ASKING: Final = _pattern(
-    rf"(?:^|[.!?;:,]_+|\n[ \t]{{0,20}}){_POLITE}"
-    r"(?:merken? (?:dir|sie sich)|merk dir|dir (?:bitte )?merken|vergiss nicht|vergessen sie nicht|notiere?(?: dir)?|"
-    r"denke? daran|behalte?|erinnere? dich(?: daran)?)(?:,?_+bitte)?(?:_+das:)?_*[:,]?_+(?P<fact>\S.*)"
-)
-_ASKED_AFTER: Final = _pattern(
-    r"(?P<fact>\S.*?)[.!,;]_+(?:please |bitte )?(?:remember|don['’]?t forget|save|note|merke? dir|vergiss) "
-    r"(?:that|this|it|das|es)(?: bitte| nicht|,? please)?[.!]{0,3}"
-)
-_ASKING_WORD: Final = re.compile(
-    r"(?:what|who|whom|whose|when|where|which|why|how|if|whether|was|wer|wann|wo|welche[rsnm]?|warum|wie|ob)\b",
-    re.IGNORECASE,
-)
-
-
-def fact_in(text: str) -> Fact | None:
-    """Return what the text asks to remember; None: it asks for nothing to be remembered.
-
-    `remember that …`, `don't forget: …`, `note that …`, `merk dir, dass …`, `… . Please remember that.`
-    """
-    if found := _ASKED_AFTER.fullmatch(text.strip()):
-        return Fact(found["fact"].strip(), is_english=not _is_german(text))
-    for pattern, is_english in ((_ENGLISH_ASKING, True), (_GERMAN_ASKING, False)):
-        for found in pattern.finditer(text):
-            words = found["fact"].strip()
-            explicit = re.search(r"\b(?:that|dass)\b|:", text[found.start() : found.start("fact")] + words[:5])
-            is_a_question = words.endswith("?") and not explicit
-            if not words.strip(".!?:,; ") or is_a_question or _ASKING_WORD.match(words):
-                continue
-            return Fact(words.rstrip("?").rstrip(), is_english)
-    return None
-
-
-_PERSONS: Final = re.compile(
-    r"\b(?:i|i['’](?:m|ve|d|ll)|me|mine|myself|my|we|we['’]\w+|us|our|ours|you|you['’]\w+|your|yours|yourself)\b",
-    re.IGNORECASE,
-)
-
-
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_VERBS: Final = {
-    "am": "is",
-    "have": "has",
-    "don't": "doesn't",
-    "haven't": "hasn't",
-    "study": "studies",
-    "go": "goes",
-    **{verb: verb for verb in _words_of("can can't cannot will won't must should would could may might was had")},
-    **{
-        verb: verb + "s"
-        for verb in _words_of(
-            "prefer like love want need use live work drink eat speak own play enjoy dislike read write drive run wear "
-            "sleep travel hate take make think feel keep call"
-        )
-    },
-}
-_ADVERBS: Final = _words_of("always never usually often really also only generally strongly")
-_SHORT: Final = {"i'm": "is", "i've": "has"}
-
-
-def as_note(fact: Fact, speaker: str = "User") -> str:
-    """Return the fact as a note that is understood without the conversation.
-
-    In the third person where that is safe, as `User prefers dark mode`; else in the user's own words, said to be that.
-    """
-    words = fact.words.strip()
-    if not fact.is_english:
-        words = re.sub(r"^dass\s+", "", words, flags=re.IGNORECASE)
-        return f'{"Der Nutzer" if speaker == "User" else speaker} sagte: "{words}"'
-    words = re.sub(r"^(?:that|this)\b[:,]?\s+", "", words, flags=re.IGNORECASE) or words
-    if not _PERSONS.search(words) and not words.lower().startswith("to "):
-        return words[0].upper() + words[1:]
-    return _third_person(words, speaker) or f'{speaker} said: "{words}"'
-
-
-def _third_person(words: str, speaker: str) -> str | None:
-    first, _, rest = words.partition(" ")
-    first = first.lower().replace("’", "'")
-    if first == "my" and rest and not _PERSONS.search(rest):
-        return f"{speaker}'s {rest}"
-    if first in _SHORT:
-        said = [_SHORT[first]]
-    elif first == "i":
-        said = []
-        while rest and (word := rest.partition(" ")[0]).lower() in _ADVERBS:
-            said.append(word)
-            rest = rest.partition(" ")[2]
-        verb, _, rest = rest.partition(" ")
-        if (known := _VERBS.get(verb.lower().replace("’", "'"))) is None:
-            return None
-        said.append(known)
-    else:
-        return None
-    rest = re.sub(r"\bmy\b", "their", rest)
-    if not rest.strip(" .!") or _PERSONS.search(rest):
-        return None
-    return " ".join([speaker, *said, rest])
-
-
-# ------------------------------------------------------------------------------------------------------ what is asked
-
-_QUESTION: Final = re.compile(
-    r"(?:what|who|whom|whose|when|where|which|why|how|do|does|did|is|are|was|were|can|could|would|will|should|have|has|"
-    r"tell me|show me|recall|search|find|was|wer|wen|wem|wann|wo|wohin|woher|welche[rsnm]?|warum|wieso|wie|kennst|"
-    r"weißt|hast|habe|ist|sind|kann|kannst|mag|suche?|finde|sag mir|erzähl)\b",
-    re.IGNORECASE,
-)
-
-
-def is_question(text: str) -> bool:
-    """Return whether the text asks for something that may be in memory."""
-    stripped = text.strip()
-    if not any(letter.isalnum() for letter in stripped):
-        return False
-    return stripped.endswith(("?", "？")) or _QUESTION.match(stripped) is not None
-
-
-_GERMAN_WORDS: Final = _words_of(
-    "ich mir mich dir dich du dass nicht bitte und wie wer wo wann warum welche welcher welches ist der das ein eine "
-    "einen mein meine meinen mag habe hast merk merke vergiss hallo danke für auf mit von"
-)
-_ENGLISH_WORDS: Final = _words_of(
-    "i me my you your that not please and how who where when why which is the a an do does did what have has remember "
-    "hello thanks for on with of to in it"
-)
-
-
-def _is_german(text: str) -> bool:
-    words = re.findall(r"\w+", text.lower())
-    german = sum(word in _GERMAN_WORDS for word in words) + sum(letter in "äöüß" for letter in text.lower())
-    return german > sum(word in _ENGLISH_WORDS for word in words)
-
-
-# ----------------------------------------------------------------------------------------------------- what is answered
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What is said, in one language."""
-
-    saved: str
-    not_saved: str
-    found: str
-    nothing: str
-    not_searched: str
-    no_saving: str
-    no_searching: str
-    what_i_am: str
-    beyond: str
-
-
-_ENGLISH: Final = _Words(
-    saved="I saved this: {}",
-    not_saved="I could not save this: {}",
-    found="This is what I remember:",
-    nothing="I remember nothing about that.",
-    not_searched="I could not search: {}",
-    no_saving="I may not save anything here: this agent has neither update_memory nor save_memory.",
-    no_searching="I may not search here: this agent has no search_memory.",
-    what_i_am=(
-        "I am the offline model: I save what you ask me to remember (“remember that …”), answer questions by quoting "
-        "what was saved and said, and can do no more. For a model that thinks, configure a model: `[model]` in "
-        "config/honeybadger.toml."
-    ),
-    beyond="That is more than I can do; I only save (“remember that …”) and search.",
-)
-_GERMAN: Final = _Words(
-    saved="Das habe ich mir gemerkt: {}",
-    not_saved="Das konnte ich nicht speichern: {}",
-    found="Daran erinnere ich mich:",
-    nothing="Dazu weiß ich nichts.",
-    not_searched="Ich konnte nicht suchen: {}",
-    no_saving="Ich darf hier nichts speichern: dieser Agent hat weder update_memory noch save_memory.",
-    no_searching="Ich darf hier nicht suchen: dieser Agent hat kein search_memory.",
-    what_i_am=(
-        "Ich bin das Offline-Modell (offline model): Ich speichere, was ich mir merken soll („merk dir, dass …“), "
-        "beantworte Fragen mit Zitaten aus dem, was gespeichert und gesagt wurde, und kann nicht mehr. Für ein Modell, "
-        "das denkt, ein Modell einstellen: `[model]` in config/honeybadger.toml."
-    ),
-    beyond="Das kann ich nicht; ich speichere nur („merk dir, dass …“) und suche.",
-)
-_OWN_WORDS: Final = tuple(
-    start.partition("{}")[0].strip()
-    for words in (_ENGLISH, _GERMAN)
-    for start in (words.saved, words.found, words.nothing, words.what_i_am, words.beyond)
-)
-
-
-def _beyond(system: str, words: _Words) -> str:
-    """Return what the model is, once in a conversation; later in short."""
-    return words.beyond if words.what_i_am in system else words.what_i_am
-
-
-def _about(answers: Sequence[ToolAnswer], asked: str, system: str, words: _Words) -> str:
-    if not answers:
-        return _beyond(system, words)
-    if not any(answer.call.name == "search_memory" for answer in answers):
-        answer = answers[0]
-        if not answer.ok:
-            return words.not_saved.format(answer.content)
-        content = _content_of(answer.call)
-        is_as_said = content != "" and "Made harmless" not in answer.content  # else it may hold a credential
-        return words.saved.format(content if is_as_said else answer.summary)
-    hits = list(_quotes(answers, asked))
-    if hits:
-        return "\n".join([words.found, *hits])
+def _about(answers: Sequence[ToolAnswer], asked: str, *, is_to_forget: bool) -> str:
+    first = answers[0]
+    if first.call.name != "search_memory":
+        if not first.ok:
+            return f"I could not save this: {first.content}"
+        content = str(orjson.loads(first.call.arguments)["content"])
+        is_as_said = "Made harmless" not in first.content  # else it may hold a credential
+        return _SAVED + (content if is_as_said else first.summary)
     if all(not answer.ok for answer in answers):
-        return words.not_searched.format(answers[0].content)
-    return f"{words.nothing} {_beyond(system, words)}"
-
-
-def _content_of(call: ToolCall) -> str:
-    try:
-        arguments = orjson.loads(call.arguments)
-    except ValueError:
-        return ""
-    content = arguments.get("content") if isinstance(arguments, dict) else None
-    return content if isinstance(content, str) else ""
-
-
-_HIT: Final = re.compile(r"\[(?P<id>[^\]]*)\] \((?P<about>[^)]*)\) (?P<text>.*)")
+        return f"I could not search: {first.content}"
+    hits = list(_quotes(answers, asked))
+    if is_to_forget:
+        return "\n".join([_HOW_TO_FORGET, *(["This is what matches:"] if hits else []), *hits])
+    return "\n".join([_FOUND, *hits]) if hits else f"{_NOTHING} {_WHAT_I_AM}"
 
 
 def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
@@ -357,11 +176,8 @@ def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
             if (hit := _HIT.fullmatch(line)) is None or hit["about"].endswith(WEAK):
                 continue
             text = hit["text"].strip().removeprefix("- ")  # a note of one line is a list item
-            if is_said and (_same(text, asked) or text.startswith(_OWN_WORDS) or is_question(text)):
+            is_own = text.startswith((_SAVED, _FOUND, _NOTHING, _WHAT_I_AM[:20], _HOW_TO_FORGET[:20]))
+            if is_said and (is_own or is_question(text) or text.split() == asked.split()):
                 continue
             count += 1
             yield f"- {text} [{hit['id']}] ({hit['about']})"
-
-
-def _same(text: str, other: str) -> bool:
-    return " ".join(text.split()).casefold() == " ".join(other.split()).casefold()

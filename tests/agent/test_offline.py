@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from honeybadger_agent import Client
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.models.model import Message, ModelSaid, ToolAnswer, ToolCall, ToolsAnswered, UserSaid
-from honeybadger_agent.models.offline import OfflineModel, as_note, fact_in, is_question, reply
+from honeybadger_agent.models.offline import OfflineModel, fact_in, is_question, reply
 from honeybadger_agent.tools import parsed
 from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, arguments_of, run_turn
 from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
@@ -58,21 +58,27 @@ async def test_what_it_is_asked_to_remember_is_in_memory_md_and_another_session_
     host: HostProcess, home: Path
 ) -> None:
     saved = await say(home, "Remember that I prefer dark mode for all UIs")
-    assert saved.text == "I saved this: User prefers dark mode for all UIs"
+    assert saved.text == 'I saved this: User said: "I prefer dark mode for all UIs"'
     assert [answer.call.name for answer in saved.answers] == ["update_memory"]
-    assert "User prefers dark mode for all UIs" in RawSender(home).memory_text()
+    assert '- User said: "I prefer dark mode for all UIs"\n' in RawSender(home).memory_text()
     for question in ("What do I prefer for UIs?", "Which theme do I like for UIs?"):
         found = await say(home, question, session=f"s{len(question)}")
-        assert found.text.startswith("This is what I remember:\n- User prefers dark mode for all UIs [MEMORY.md#")
+        assert found.text.startswith(
+            'This is what I remember:\n- User said: "I prefer dark mode for all UIs" [MEMORY.md#'
+        )
         assert found.steps == 2
 
 
-async def test_in_german_too(host: HostProcess, home: Path) -> None:
-    saved = await say(home, "Merk dir bitte, dass ich morgens grünen Tee trinke")
-    assert saved.text == 'Das habe ich mir gemerkt: Der Nutzer sagte: "ich morgens grünen Tee trinke"'
-    found = await say(home, "Was trinke ich morgens?", session="new")
-    assert found.text.startswith("Daran erinnere ich mich:\n- ")
-    assert "grünen Tee" in found.text
+async def test_it_does_not_delete_but_shows_what_matches_and_how_it_goes(host: HostProcess, home: Path) -> None:
+    await say(home, "I want you to remember that the spare key lies under the stone")
+    before = RawSender(home).memory_text()
+    for wish in ("Forget that the spare key lies under the stone", "Please forget that."):
+        said = await say(home, wish)
+        assert said.text.startswith(
+            "I do not delete anything by myself. An entry goes with `honeybadger-agent forget ID`"
+        )
+        assert '- User said: "the spare key lies under the stone" [MEMORY.md#' in said.text
+    assert RawSender(home).memory_text() == before
 
 
 async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itself(
@@ -81,9 +87,7 @@ async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itse
     question = "Where does the gardener keep the ladder?"
     nothing = await say(home, question)
     assert nothing.text.startswith("I remember nothing about that. I am the offline model: ")
-    assert (await say(home, question)).text == (
-        "I remember nothing about that. That is more than I can do; I only save (“remember that …”) and search."
-    )
+    assert (await say(home, question)).text == nothing.text
     client = Client(home, "main", "researcher", timeout_seconds=20)
     await client.append_turn("user", "The gardener keeps the ladder behind the shed")
     said = await say(home, question)
@@ -98,7 +102,7 @@ async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itse
     ("question", "begins", "fact"),
     [
         ("What is the name of the cat?", "I remember nothing about that.", "The cat is called Mia"),
-        ("Wie heißt die Frau von Otto?", "Dazu weiß ich nichts.", "Otto ist mit Mia verheiratet"),
+        ("Wie heißt die Frau von Otto?", "I remember nothing about that.", "Otto ist mit Mia verheiratet"),
     ],
 )
 async def test_what_shares_but_a_common_word_with_the_question_is_not_quoted(
@@ -142,30 +146,28 @@ async def test_a_credential_is_not_repeated(host: HostProcess, home: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "note"),
+    ("text", "fact"),
     [
-        ("Remember that I prefer dark mode for all UIs", "User prefers dark mode for all UIs"),
-        ("please remember: I'm allergic to nuts.", "User is allergic to nuts."),
-        ("Don’t forget that my birthday is in May", "User's birthday is in May"),
-        ("Can you please remember that I never drink coffee?", "User never drinks coffee"),
-        ("Remember I don't eat meat", "User doesn't eat meat"),
-        ("Note that the meeting is at noon", "The meeting is at noon"),
-        ("Hello! Remember that I live in my van", "User lives in their van"),
-        ("I am tired. Please remember that.", "User is tired"),
-        # where the third person is not safe, the words are the user's
-        ("remember that you owe me a beer", 'User said: "you owe me a beer"'),
-        ("Remember that I think my boss likes me", 'User said: "I think my boss likes me"'),
-        ("Remember to call Bob", 'User said: "to call Bob"'),
-        ("Remember that I flew to Oslo", 'User said: "I flew to Oslo"'),
-        ("Merk dir, dass ich Tee mag", 'Der Nutzer sagte: "ich Tee mag"'),
-        ("Kannst du dir bitte merken, dass Anna im Mai kommt?", 'Der Nutzer sagte: "Anna im Mai kommt"'),
-        ("Bitte vergiss nicht: Schlüssel bei Otto", 'Der Nutzer sagte: "Schlüssel bei Otto"'),
+        ("Remember that I prefer dark mode for all UIs", "I prefer dark mode for all UIs"),
+        ("please remember: I'm allergic to nuts.", "I'm allergic to nuts."),
+        ("Don’t forget that my birthday is in May", "my birthday is in May"),
+        ("Can you please remember that I never drink coffee?", "I never drink coffee?"),
+        ("I want you to remember that Anna comes in May", "Anna comes in May"),
+        ("I'd like you to remember my shoe size is 42", "my shoe size is 42"),
+        ("I want you to note that the key is with Otto", "the key is with Otto"),
+        ("Please note the meeting is at noon", "the meeting is at noon"),
+        ("please note: the door sticks", "the door sticks"),
+        ("Keep in mind that the shop closes at six", "the shop closes at six"),
+        ("Make a note of the code on the fridge", "the code on the fridge"),
+        ("Remember I don't eat meat", "I don't eat meat"),
+        ("Hello! Remember that I live in my van", "I live in my van"),
+        ("I am tired. Please remember that.", "I am tired"),
+        ("Remember to call Bob", "to call Bob"),
+        ("Remember that what we said holds", "what we said holds"),
     ],
 )
-def test_what_is_to_be_remembered_is_understood_without_the_conversation(text: str, note: str) -> None:
-    fact = fact_in(text)
-    assert fact is not None
-    assert as_note(fact) == note
+def test_what_people_ask_to_remember_is_kept_word_for_word(text: str, fact: str) -> None:
+    assert fact_in(text) == fact
 
 
 @pytest.mark.parametrize(
@@ -179,47 +181,46 @@ def test_what_is_to_be_remembered_is_understood_without_the_conversation(text: s
         "I will never forget that day",
         "Save",
         "note",
-        "Erinnerst du dich an Anna?",
+        "Forget that I like tea",
+        "don't remember that",
+        "I forget that all the time",
         "Hello",
         "",
     ],
 )
-def test_what_is_no_wish_to_remember_is_not_kept(text: str) -> None:
+def test_what_is_not_a_wish_to_remember_is_not_kept(text: str) -> None:
     assert fact_in(text) is None
 
 
 @pytest.mark.parametrize("text", ["What do I like?", "Tell me about tea", "Wie heißt Anna?", "tea?", "does Ann ski"])
 def test_questions_are_searched_for(text: str) -> None:
-    said = reply("", [UserSaid(text)], ALL)
+    said = reply([UserSaid(text)], ALL)
     assert {call.name for call in said.calls} == {"search_memory"}
 
 
 # ----------------------------------------------------------------------------------------------- what it says of itself
 
 
-def test_it_says_what_it_is_once_in_a_conversation() -> None:
-    first = reply("", [UserSaid("I like tea")], ALL).text
-    assert first.startswith("I am the offline model")
-    assert "configure a model" in first
-    again = reply(f"## Recent Conversation\n[ada]: {first}", [UserSaid("So?! Do it.")], ALL).text
-    assert "offline model" not in again
-    assert reply("", [UserSaid("Guten Tag, ich mag Tee")], ALL).text.startswith("Ich bin das Offline-Modell")
+def test_it_says_what_it_is() -> None:
+    said = reply([UserSaid("I like tea")], ALL).text
+    assert said.startswith("I am the offline model")
+    assert "For a model that thinks, configure one" in said
 
 
 def test_it_uses_only_tools_it_has() -> None:
     keep, ask = UserSaid("Remember that I like tea"), UserSaid("What do I like?")
-    assert [call.name for call in reply("", [keep], {"save_memory"}).calls] == ["save_memory"]
-    assert "may not save" in reply("", [keep], {"search_memory"}).text
-    assert "may not search" in reply("", [ask], {"update_memory"}).text
+    assert [call.name for call in reply([keep], {"save_memory"}).calls] == ["save_memory"]
+    assert "may not save" in reply([keep], {"search_memory"}).text
+    assert "may not search" in reply([ask], {"update_memory"}).text
 
 
 def test_a_search_that_fails_is_said() -> None:
     asked = UserSaid("What do I like?")
-    called = reply("", [asked], ALL)
+    called = reply([asked], ALL)
     failed = ToolsAnswered(
         tuple(ToolAnswer(call, ok=False, content="no_reply: no reply after 10 s", summary="") for call in called.calls)
     )
-    assert reply("", [asked, called, failed], ALL).text == "I could not search: no_reply: no reply after 10 s"
+    assert reply([asked, called, failed], ALL).text == "I could not search: no_reply: no reply after 10 s"
 
 
 def after(message: UserSaid, said: ModelSaid, contents: list[str], *, ok: bool) -> list[Message]:
@@ -227,9 +228,7 @@ def after(message: UserSaid, said: ModelSaid, contents: list[str], *, ok: bool) 
     return [message, said, ToolsAnswered(tuple(answers))]
 
 
-wishes = st.sampled_from(
-    ["Remember that ", "don't forget ", "merk dir, dass ", "note: ", "What ", "tell me ", "", "\n"]
-)
+wishes = st.sampled_from(["Remember that ", "don't forget ", "forget that ", "note: ", "What ", "tell me ", "", "\n"])
 
 
 @given(wishes, st.text(), st.sets(st.sampled_from(sorted(ALL))), st.lists(st.text(), min_size=1), st.booleans())
@@ -237,13 +236,13 @@ def test_any_text_gets_an_answer_with_calls_the_host_can_read(
     wish: str, text: str, tools: set[str], contents: list[str], ok: bool
 ) -> None:
     message = UserSaid(wish + text)
-    said = reply("", [message], tools)
-    assert said == reply("", [message], tools)
+    said = reply([message], tools)
+    assert said == reply([message], tools)
     for call in said.calls:
         assert call.name in tools
         parsed(REQUEST_TYPES[call.name], arguments_of(call))
     if said.calls:
-        last = reply("", after(message, said, contents, ok=ok), tools)
+        last = reply(after(message, said, contents, ok=ok), tools)
         assert last.calls == ()
         assert last.text
     else:
@@ -252,7 +251,7 @@ def test_any_text_gets_an_answer_with_calls_the_host_can_read(
 
 @given(st.text(st.characters(codec=None)))
 def test_half_a_character_is_no_problem_either(text: str) -> None:
-    for call in reply("", [UserSaid(f"Remember that {text}")], ALL).calls:
+    for call in reply([UserSaid(f"Remember that {text}")], ALL).calls:
         assert orjson.loads(call.arguments)["content"]
 
 
@@ -263,13 +262,13 @@ def test_half_a_character_is_no_problem_either(text: str) -> None:
         "remember " + " " * 100_000,
         "a. " * 40_000,
         "please " * 15_000,
-        "merk dir " + " \n" * 50_000,
+        "forget that " + " \n" * 50_000,
     ],
 )
 def test_no_text_costs_more_than_its_length(text: str) -> None:
     """A pattern that went back and forth over these would take hours."""
     began = time.process_time()
-    reply("", [UserSaid(f"x{text}x")], ALL)
+    reply([UserSaid(f"x{text}x")], ALL)
     assert time.process_time() - began < 5
 
 
@@ -278,7 +277,5 @@ def test_a_question_needs_a_word() -> None:
 
 
 def test_what_somebody_else_asks_to_remember_is_a_note_about_them() -> None:
-    said = reply("", [UserSaid("[Ann]: Remember that I prefer tea")], {"update_memory"})
-    assert orjson.loads(said.calls[0].arguments) == {"content": "Ann prefers tea"}
-    said = reply("", [UserSaid("[Ann]: merk dir, dass ich Tee mag")], {"update_memory"})
-    assert orjson.loads(said.calls[0].arguments) == {"content": 'Ann sagte: "ich Tee mag"'}
+    said = reply([UserSaid("[Ann]: Remember that I prefer tea")], {"update_memory"})
+    assert orjson.loads(said.calls[0].arguments) == {"content": 'Ann said: "I prefer tea"'}
