@@ -9,19 +9,20 @@ import asyncio
 import contextlib
 import difflib
 import io
+import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.chat_answer import Showing, interrupted
-from honeybadger_agent.cli.chat_history import history_path, keep_typed, load_history
-from honeybadger_agent.cli.chat_input import Piped, Typing, open_typing, quiet_keys
+from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
+from honeybadger_agent.cli.chat_input import Piped, Typing, history_path, open_typing
 from honeybadger_agent.cli.chat_waiting import NO_HOST, PING_SECONDS, Message, answer_to
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
 from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
-from honeybadger_agent.client import Client
+from honeybadger_agent.client import Client, SyncClient
 from honeybadger_agent.errors import (
     AgentError,
     Internal,
@@ -36,7 +37,7 @@ from honeybadger_agent.tools import made
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.wire import ChatResult
 
-T = TypeVar("T")
+_MOST_TYPED: Final = 1 << 16
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class Chat:
         is_for_people: whether a terminal looks on; else only answers are printed.
         notes: keeps the ids of notes that got no reply, so that saying them again is saving them once.
         unanswered: messages whose answer nobody waited for, or that failed in passing, oldest first.
+        typed_ahead: lines that were typed while an answer came.
         exit_code: of the first thing that failed.
     """
 
@@ -60,6 +62,7 @@ class Chat:
     is_for_people: bool
     notes: Memory
     unanswered: dict[str, Message] = field(default_factory=dict)
+    typed_ahead: list[str] = field(default_factory=list)
     exit_code: int = 0
     is_over: bool = False
     is_history_told: bool = False
@@ -72,7 +75,7 @@ class Chat:
             self._greet()
         while not self.is_over:
             try:
-                typed = self.typing.next(f"{self.speaker or 'you'}> " if self.is_for_people else "")
+                typed = self.typed_ahead.pop(0) if self.typed_ahead else self._typed()
                 if typed.strip():
                     self._take(typed.strip())
             except EOFError:
@@ -87,6 +90,9 @@ class Chat:
             if self.client.mailbox.is_waiting(request_id, TURNS):
                 self._note(f"Not answered yet: honeybadger-agent answer {request_id}")
         return self.exit_code
+
+    def _typed(self) -> str:
+        return self.typing.next(f"{self.speaker or 'you'}> " if self.is_for_people else "")
 
     def _greet(self) -> None:
         self.screen.line(f"group {self._group} · session {self.client.session} · /help", "dim")
@@ -128,18 +134,18 @@ class Chat:
         showing = Showing(self.screen, is_looked_on=self.is_for_people)
         self.unanswered[message.request_id] = message
         try:
-            waiting = answer_to(
-                message, self.client, showing, self._note, timeout_seconds=self.timeout_seconds, is_new=is_new
-            )
-            result = asyncio.run(waiting)
-        except KeyboardInterrupt:
-            showing.give_up()
-            self._stop_waiting(message)
-            if not self.is_for_people:
-                raise
-            return None
+            try:
+                result = asyncio.run(self._answer_or_stop(message, showing, is_new=is_new))
+            except (KeyboardInterrupt, asyncio.CancelledError):
+                showing.end_text()
+                stopped = self._stopped(message)
+                if not self.is_for_people:
+                    raise
+                if stopped is None:
+                    return None
+                result = stopped
         except AgentError as error:
-            showing.give_up()
+            showing.end_text()
             if not isinstance(error, ReplyTimeout | Unavailable | RateLimited | NoMailbox):
                 del self.unanswered[message.request_id]
             self._complain(error, message)
@@ -148,20 +154,46 @@ class Chat:
         showing.finish(result)
         return result
 
-    def _stop_waiting(self, message: Message) -> None:
-        """Take a message back that nobody has begun to answer; say what becomes of it."""
-        is_withdrawn = False
-        with contextlib.suppress(AgentError):  # then it stands where it stood
-            is_withdrawn = asyncio.run(self.client.withdraw(message.request_id))
-        if is_withdrawn:
-            del self.unanswered[message.request_id]
+    async def _answer_or_stop(self, message: Message, showing: Showing, *, is_new: bool) -> ChatResult:
+        """Wait for an answer; a person may type meanwhile: `/stop` ends it, other lines are for later."""
+        seconds = self.timeout_seconds
+        waiting = asyncio.ensure_future(
+            answer_to(message, self.client, showing, self._note, timeout_seconds=seconds, is_new=is_new)
+        )
         if not self.is_for_people:
-            complain(interrupted(message.request_id, is_withdrawn=is_withdrawn))
-        elif is_withdrawn:
-            self.screen.line("Taken back: nobody had begun to answer it, and nothing was said.")
-        else:
-            self.screen.line("Not waiting any more; the answer goes on being written. /answer waits for it again.")
-            self.screen.line(f"(Later: honeybadger-agent answer {message.request_id})", "dim")
+            return await waiting
+        loop, keyboard = asyncio.get_running_loop(), sys.stdin.fileno()
+
+        def read() -> None:
+            typed = os.read(keyboard, _MOST_TYPED).decode(errors="replace")
+            for line in typed.splitlines():
+                if line.strip() == "/stop":
+                    waiting.cancel()
+                else:
+                    self.typed_ahead.append(line)
+            if not typed:  # Ctrl-D
+                loop.remove_reader(keyboard)
+
+        loop.add_reader(keyboard, read)
+        try:
+            return await waiting
+        finally:
+            loop.remove_reader(keyboard)
+
+    def _stopped(self, message: Message) -> ChatResult | None:
+        """Take a message back that nobody has begun to answer, or end its answer and return what there is of it.
+
+        Raises AgentError: nobody says what became of it.
+        """
+        try:
+            result = stopped_answer(SyncClient(box=self.client.mailbox.root), message.request_id)
+        except KeyboardInterrupt:
+            self._note(f"Not waiting any more. Later: honeybadger-agent answer {message.request_id}")
+            return None
+        if result is None:
+            del self.unanswered[message.request_id]
+            self._note(f"{TAKEN_BACK[0].upper()}{TAKEN_BACK[1:]}.")
+        return result
 
     # ------------------------------------------------------------------------------------------------ what is said back
 
@@ -210,7 +242,7 @@ class Chat:
         if not self.is_for_people or (neutralised and "secrets" in neutralised):
             return
         try:
-            keep_typed(history_path(), typed)
+            self.typing.keep(typed)
         except OSError as error:
             if not self.is_history_told:
                 self.screen.line(f"(What you type is not kept: {history_path()}: {error.strerror})", "dim")
@@ -268,14 +300,18 @@ class Chat:
             if self.unanswered:
                 self._told(f"{len(self.unanswered)} more: /answer")
 
+    def stop(self, _: str) -> None:
+        stopped = asyncio.run(self.client.stop_turn())
+        self._told("It had ended by itself." if stopped.state == "finished" else "Stopped.")
+
     def help(self, _: str) -> None:
         width = max(len(command.usage) for command in _COMMANDS.values())
         for command in _COMMANDS.values():
             self.screen.line(f"{command.usage:{width}}  {command.what}")
         if self.is_for_people:
             self.screen.line(
-                "Ctrl-C stops waiting for an answer, and takes a message back that nobody has begun to answer. "
-                "Ctrl-D leaves, Alt-Enter begins a new line."
+                "Ctrl-C and /stop end an answer and keep what was said; a message that nobody has begun to answer is "
+                "taken back. Ctrl-D leaves, Alt-Enter begins a new line."
             )
 
     def quit(self, _: str) -> None:
@@ -304,6 +340,7 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         Command("/context [MESSAGE]", "explain what the agent would be told", Chat.context),
         Command("/agent [NAME]", "who answers; without a name the host chooses", Chat.choose_agent),
         Command("/session NAME", "change the conversation", Chat.choose_session),
+        Command("/stop", "end the answer that is being written in this session", Chat.stop),
         Command("/answer", "wait again for an answer that was not waited for", Chat.answer),
         Command("/help", "this", Chat.help),
         Command("/quit", "leave", Chat.quit),
@@ -327,6 +364,5 @@ def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seco
 
     if not is_for_people:
         return chat(Piped())
-    commands = {name: command.what for name, command in _COMMANDS.items()}
-    with quiet_keys() as keys:
-        return chat(open_typing(screen, commands, load_history(history_path()), keys))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the terminal is given back in order
+    return chat(open_typing(screen, {name: command.what for name, command in _COMMANDS.items()}))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from dataclasses import dataclass, field
 from typing import Final
 
 from honeybadger_agent.cli.explaining import kinds_of
-from honeybadger_agent.cli.markup import Markup
-from honeybadger_agent.cli.terminal import Screen, painted, shown
-from honeybadger_agent.cli.wrapping import Wrap
-from honeybadger_agent.wire import ChatResult, StreamLine
+from honeybadger_agent.cli.terminal import Screen, TextOnScreen, open_text, shown
+from honeybadger_agent.client import SyncClient
+from honeybadger_agent.errors import NotFound
+from honeybadger_agent.wire import ChatResult, StopTurn, StreamLine
 
+TAKEN_BACK: Final = "taken back: nobody had begun to answer it, and nothing was said"
+_STOP_SECONDS: Final = 5.0
+"""How long a host may take to end an answer; it takes milliseconds."""
 _EMPTY_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
@@ -22,10 +26,11 @@ class Showing:
 
     Args:
         is_looked_on: by a person; else only the answer is written, when it is whole.
-        is_framed: the agent's name stands before it, the model and what it took below it.
+        is_framed: the agent's name stands above it, the model and what it took below it.
         steps: what was written so far in each asking of the model.
         tools: how many tools were shown.
         heard: when the last line came, or the message was sent (monotonic).
+        text: where the text of the answer goes that is not over.
     """
 
     screen: Screen
@@ -36,8 +41,7 @@ class Showing:
     steps: dict[int, str] = field(default_factory=dict)
     tools: int = 0
     heard: float = field(default_factory=time.monotonic)
-    markup: Markup | None = None
-    wrap: Wrap = field(default_factory=lambda: Wrap(None))
+    text: TextOnScreen | None = None
 
     def line(self, line: StreamLine) -> None:
         """Show what a line of the stream says."""
@@ -49,7 +53,7 @@ class Showing:
             case "began":
                 self.agent = line.agent or self.agent
                 if (line.attempt or 1) > 1:
-                    self._end_text()
+                    self.end_text()
                     self.screen.line("(The host was started again; so is the answer.)", "dim")
                     self.steps, self.tools = {}, 0
             case "text":
@@ -57,18 +61,19 @@ class Showing:
             case "tool_ended":
                 self._tool(line.tool or "a tool", line.summary or "", ok=line.ok is not False)
             case "tool_began":
-                self._end_text()
+                self.end_text()
 
     def finish(self, result: ChatResult) -> None:
         """Show what of the answer was not shown yet, and what it took."""
         if not self.is_looked_on:
-            self.screen.write((shown(result.content) if self.screen.out.isatty() else result.content) + "\n")
+            self.screen.out.write((shown(result.content) if self.screen.out.isatty() else result.content) + "\n")
+            self.screen.out.flush()
             return
         self.agent = result.agent
         for run in result.tools[self.tools :]:
             self._tool(run.name, run.summary, ok=run.ok)
-        self._rest_of(result)
-        self._end_text()
+        self._write(self._rest_of(result))
+        self.end_text()
         if result.stopped_by is not None:
             self.screen.line(f"Stopped: {result.stopped_by}.", "warning")
         if result.neutralised:
@@ -76,77 +81,55 @@ class Showing:
         if self.is_framed:
             self.screen.line(f"  {footer_of(result)}", "dim")
 
-    def give_up(self) -> None:
-        """End what was begun: there will be no more of it."""
-        self._end_text()
-        self.screen.fresh_line()
+    def end_text(self) -> None:
+        """End what was begun: something else comes, or nothing more."""
+        if self.text is not None:
+            self.text.end()
+            self.text = None
 
     def _text(self, step: int, text: str) -> None:
         before = self.steps.get(step)
         if before is None:
-            self._end_text()
+            self.end_text()
         self.steps[step] = (before or "") + text
-        if self.markup is None:
-            text = _from_first_words(text if before and before.strip() else self.steps[step])
-            if not text.strip():
-                return
-            self._begin_text()
-        self._write(text)
-
-    def _begin_text(self) -> None:
-        self.screen.fresh_line()
-        name = f"{shown(self.agent)}> " if self.is_framed else ""
-        self.markup, self.wrap = Markup(), Wrap(self.screen.columns, len(name))
-        self.screen.write(painted(name, "who") if self.screen.is_styled else name)
+        self._write(text if before and before.strip() else self.steps[step])
 
     def _write(self, text: str) -> None:
-        assert self.markup is not None  # noqa: S101  text has begun
-        out = ""
-        for character in shown(text):
-            styled = self.markup.feed(character)  # also without styles: it knows what is code
-            piece = styled if self.screen.is_styled else character
-            out += self.wrap.feed(piece, is_verbatim=self.markup.is_verbatim)
-        self.screen.write(out)
-
-    def _end_text(self) -> None:
-        if self.markup is not None:
-            rest = self.markup.end() if self.screen.is_styled else ""
-            self.screen.write(self.wrap.feed(rest, is_verbatim=self.markup.is_verbatim) + self.wrap.end())
-            self.markup = None
-        self.screen.fresh_line()
+        if self.text is None:
+            text = _EMPTY_LINES.sub("", text)  # that models begin with
+            if not text.strip():
+                return
+            if self.is_framed:
+                self.screen.line(f"{self.agent}>", "who")
+            self.text = open_text(self.screen)
+        self.text.feed(text)
 
     def _tool(self, name: str, summary: str, *, ok: bool) -> None:
         self.tools += 1
-        self._end_text()
-        self.screen.paragraph(f"  {'·' if ok else '!'} {name}: {summary}", "dim" if ok else "warning", indent=4)
+        self.end_text()
+        self.screen.line(f"  {'·' if ok else '!'} {name}: {summary}", "dim" if ok else "warning")
 
-    def _rest_of(self, result: ChatResult) -> None:
-        """Show the end of the answer: the stream is some words behind, and may have been gone before it was read."""
+    def _rest_of(self, result: ChatResult) -> str:
+        """Return the end of the answer: the stream is some words behind, and may have been gone before it was read."""
         last = self.steps.get(result.steps, "")
         whole = "\n\n".join(text for text in self.steps.values() if text.strip())
-        if last.strip() and result.content.startswith(last):
-            rest = result.content[len(last) :]
-        elif whole and result.content.startswith(whole):
-            rest = result.content[len(whole) :]
-        else:
-            self._end_text()
-            rest = _from_first_words(result.content)
-        if rest and self.markup is None:
-            self._begin_text()
-        if rest:
-            self._write(rest)
+        for begun in (last, whole):
+            if begun.strip() and result.content.startswith(begun):
+                return result.content[len(begun) :]
+        self.end_text()
+        return result.content
 
 
-def _from_first_words(text: str) -> str:
-    """Return `text` without the empty lines that models begin with."""
-    return _EMPTY_LINES.sub("", text)
+def stopped_answer(client: SyncClient, request_id: str) -> ChatResult | None:
+    """Take a message back, or end its answer; return what was said until then, None: nobody had begun.
 
-
-def interrupted(request_id: str, *, is_withdrawn: bool) -> str:
-    """Return what becomes of a message after Ctrl-C, for a command that ends with it."""
-    if is_withdrawn:
-        return "taken back: nobody had begun to answer it, and nothing was said"
-    return f"not waiting any more; the answer goes on being written: honeybadger-agent answer {request_id}"
+    Raises: `ReplyTimeout`: no host answers, the next one stops it; and as `SyncClient.answer`.
+    """
+    if client.withdraw(request_id):
+        return None
+    with contextlib.suppress(NotFound):  # it ended by itself
+        client(StopTurn(turn=request_id), timeout_seconds=_STOP_SECONDS)
+    return client.answer(request_id, timeout_seconds=_STOP_SECONDS)
 
 
 def footer_of(result: ChatResult) -> str:

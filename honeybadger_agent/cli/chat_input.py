@@ -1,16 +1,15 @@
-"""Where the lines of a chat come from: prompt_toolkit on a terminal, readline where that is missing, or a pipe."""
+"""Where the lines of a chat come from: prompt_toolkit on a terminal, `input` where that is missing, or a pipe."""
 
 from __future__ import annotations
 
 import contextlib
-import signal
+import os
 import sys
-import termios
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from honeybadger_agent.cli.terminal import Screen, painted, shown
+from honeybadger_agent.cli.terminal import Screen, shown
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent, Completer
@@ -25,61 +24,49 @@ class Typing(Protocol):
         """Return what was typed, perhaps many lines. Raises EOFError: no more; KeyboardInterrupt: not this one."""
         ...
 
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """How a terminal treats what is typed: as it was before the chat, and as it is between two prompts."""
-
-    before: list[Any]
-    between: list[Any]
-
-    def use(self, mode: list[Any]) -> None:
-        """Switch; what was typed and not read yet stays."""
-        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, mode)
+    def keep(self, typed: str) -> None:
+        """Keep what was typed for the next chat. Raises OSError."""
+        ...
 
 
-@contextlib.contextmanager
-def quiet_keys() -> Iterator[Keys]:
-    """Keep what is typed while an answer comes for the next prompt, out of the middle of the text; Ctrl-C works."""
-    fd = sys.stdin.fileno()
-    keys = Keys(termios.tcgetattr(fd), termios.tcgetattr(fd))
-    keys.between[3] &= ~(termios.ECHO | termios.ICANON)
-    ended = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    keys.use(keys.between)
-    try:
-        yield keys
-    finally:
-        keys.use(keys.before)
-        signal.signal(signal.SIGTERM, ended)
+def history_path() -> Path:
+    """Return the file that keeps what was typed: below `XDG_STATE_HOME`, else `~/.local/state`."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if os.path.isabs(state) else Path("~/.local/state").expanduser()
+    return base / "honeybadger" / "chat_history"
 
 
-def open_typing(screen: Screen, commands: Mapping[str, str], history: Sequence[str], keys: Keys) -> Typing:
-    """Return prompt_toolkit's editor, or readline's after a line that says what the extra would give.
+def open_typing(screen: Screen, commands: Mapping[str, str]) -> Typing:
+    """Return prompt_toolkit's editor, or `input` after a line that says what the extra would give.
 
     Args:
         commands: name -> what it does, for completion.
-        history: what was typed before, oldest first.
     """
     try:
-        return _editor(screen, commands, history)
+        return _editor(screen, commands)
     except ImportError:
         screen.line(
             "(pip install 'honeybadger-agent[chat]', or with the host 'honeybadger-host[chat]', gives editing of "
-            "several lines, completion and suggestions.)",
+            "several lines, completion, history, and rendered answers.)",
             "dim",
         )
-        return _Readline(screen, commands, history, keys)
+        return _Input()
 
 
-def _editor(screen: Screen, commands: Mapping[str, str], history: Sequence[str]) -> Typing:
+def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
     from prompt_toolkit import PromptSession  # 0.1 s, and a library that only this needs
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
     from prompt_toolkit.formatted_text import FormattedText
-    from prompt_toolkit.history import InMemoryHistory
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
     from prompt_toolkit.output import ColorDepth
 
+    path = history_path()
+    kept = FileHistory(path)
+    typed: list[str] = []
+    with contextlib.suppress(OSError):  # whoever keeps something hears of it
+        typed = list(reversed(list(kept.load_history_strings())))
     session: PromptSession[str] = PromptSession(
-        history=InMemoryHistory(history),
+        history=InMemoryHistory(typed),
         auto_suggest=AutoSuggestFromHistory(),
         completer=_completer(commands),
         complete_while_typing=True,
@@ -91,6 +78,11 @@ def _editor(screen: Screen, commands: Mapping[str, str], history: Sequence[str])
     class Editor:
         def next(self, prompt: str) -> str:
             return session.prompt(FormattedText([("bold" if screen.is_styled else "", shown(prompt))]))
+
+        def keep(self, typed: str) -> None:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            kept.store_string(typed)
 
     return Editor()
 
@@ -121,40 +113,14 @@ def _key_bindings() -> KeyBindings:
     return keys
 
 
-class _Readline:
-    """The line editor of Python, where it was built with one."""
-
-    def __init__(self, screen: Screen, commands: Mapping[str, str], history: Sequence[str], keys: Keys) -> None:
-        self._screen, self._keys = screen, keys
-        try:
-            import readline
-        except ImportError:
-            return
-        readline.set_auto_history(True)
-        for text in history:
-            readline.add_history(text)
-        readline.set_completer(_completes(commands))
-        readline.set_completer_delims("")
-        readline.parse_and_bind("tab: complete")
+class _Input:
+    """The line editor of the terminal itself."""
 
     def next(self, prompt: str) -> str:
-        prompt = shown(prompt)
-        if self._screen.is_styled:
-            begin, end = painted("\0", "bold").split("\0")
-            prompt = f"\x01{begin}\x02{prompt}\x01{end}\x02"  # readline does not count what is between those
-        self._keys.use(self._keys.before)  # it shows what is typed only where the terminal would
-        try:
-            return input(prompt)
-        finally:
-            self._keys.use(self._keys.between)
+        return input(shown(prompt))
 
-
-def _completes(commands: Mapping[str, str]) -> Callable[[str, int], str | None]:
-    def complete(typed: str, number: int) -> str | None:
-        names = [name for name in commands if name.startswith(typed)] if typed.startswith("/") else []
-        return names[number] if number < len(names) else None
-
-    return complete
+    def keep(self, typed: str) -> None:
+        """Keep nothing: there is nothing that would bring it back."""
 
 
 class Piped:
@@ -166,3 +132,6 @@ class Piped:
         if not line:
             raise EOFError
         return line.decode().rstrip("\r\n")
+
+    def keep(self, typed: str) -> None:
+        """Keep nothing: nobody typed it."""

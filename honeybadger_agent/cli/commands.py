@@ -5,7 +5,6 @@ Apart from it, so that `--help` and a wrong argument do not wait for the models 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import sys
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.cli.chat_answer import Showing, interrupted
+from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
 from honeybadger_agent.cli.terminal import Screen, complain, json_shown, shown, takes_styles
 from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
@@ -112,14 +111,7 @@ def _ask(options: Mapping[str, Any]) -> None:
             on_line=on_line,
         )
 
-    try:
-        _print_answer(options, chat)
-    except KeyboardInterrupt:
-        is_withdrawn = False
-        with contextlib.suppress(AgentError):  # then it stands where it stood
-            is_withdrawn = client.withdraw(request_id)
-        complain(interrupted(request_id, is_withdrawn=is_withdrawn))
-        raise
+    _print_answer(options, chat, on_interrupt=functools.partial(stopped_answer, client, request_id))
 
 
 def _answer(options: Mapping[str, Any]) -> None:
@@ -129,7 +121,7 @@ def _answer(options: Mapping[str, Any]) -> None:
             options, lambda on_line: client.answer(request_id, timeout_seconds=_patience(options), on_line=on_line)
         )
     except KeyboardInterrupt:
-        complain(interrupted(request_id, is_withdrawn=False))
+        complain(f"not waiting any more; the answer goes on being written: honeybadger-agent answer {request_id}")
         raise
 
 
@@ -255,24 +247,44 @@ class _ToolsSeen:
             print(shown(f"  {name}: {summary}"), file=sys.stderr)
 
 
-def _print_answer(options: Mapping[str, Any], wait: Callable[[OnLine], ChatResult]) -> None:
+def _print_answer(
+    options: Mapping[str, Any],
+    wait: Callable[[OnLine], ChatResult],
+    on_interrupt: Callable[[], ChatResult | None] | None = None,
+) -> None:
     """Print an answer: on a terminal as it comes, with the tools that run; else it alone, when it is whole.
 
     Args:
         wait: passes on what is written of it and returns it.
+        on_interrupt: ends it after Ctrl-C, and returns what there is of it.
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and not options["json"]:
         sys.stdout.reconfigure(errors="backslashreplace")
     if sys.stdout.isatty() and not options["json"]:
         showing = Showing(Screen(sys.stdout, is_styled=takes_styles(sys.stdout)), is_looked_on=True, is_framed=False)
-        try:
-            showing.finish(wait(showing.line))
-        except BaseException:
-            showing.give_up()  # what is said now begins a line of its own
-            raise
-        return
-    seen = _ToolsSeen()
-    result = wait(seen.line)
+        on_line, begun, finish = showing.line, showing.end_text, showing.finish
+    else:
+        seen = _ToolsSeen()
+        on_line, begun, finish = seen.line, sys.stdout.flush, functools.partial(_print_whole, options, seen)
+    try:
+        finish(wait(on_line))
+    except KeyboardInterrupt:
+        begun()
+        if on_interrupt is not None:
+            try:
+                if (result := on_interrupt()) is None:
+                    complain(TAKEN_BACK)
+                else:
+                    finish(result)
+            except AgentError as error:
+                complain(f"the host does not say what became of the answer: {error}")
+        raise
+    except BaseException:
+        begun()  # what is said now begins a line of its own
+        raise
+
+
+def _print_whole(options: Mapping[str, Any], seen: _ToolsSeen, result: ChatResult) -> None:
     seen.rest(result)
     if options["json"]:
         _print_json(result.model_dump())

@@ -1,4 +1,4 @@
-"""What may reach a terminal: text without anything it would obey, and the few styles that are ours."""
+"""What may reach a terminal: text without anything it would obey, and a few styles that are ours."""
 
 from __future__ import annotations
 
@@ -8,25 +8,18 @@ import sys
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
-from honeybadger_agent.cli.wrapping import Wrap
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.markdown import Markdown
 
 _OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's categories of what moves a cursor, hides, turns or ends a line."""
 _HARMLESS: Final = "\n\t\u00ad\u200c\u200d"
 """Joiners belong to scripts and emoji, a soft hyphen is not seen."""
-
-RESET: Final = "\x1b[0m"
-STYLES: Final[Mapping[str, str]] = {
-    "dim": "\x1b[2m",
-    "bold": "\x1b[1m",
-    "who": "\x1b[1;36m",
-    "code": "\x1b[33m",
-    "mark": "\x1b[36m",
-    "warning": "\x1b[33m",
-    "error": "\x1b[31m",
-}
+_STYLES: Final[Mapping[str, str]] = {"dim": "2", "who": "1;36", "warning": "33", "error": "31"}
+_REFRESHES_PER_SECOND: Final = 8
 
 
 def shown(text: str) -> str:
@@ -52,11 +45,6 @@ def complain(message: str) -> None:
     sys.stderr.flush()
 
 
-def painted(text: str, style: str) -> str:
-    """Return `text` in one of `STYLES`."""
-    return f"{STYLES[style]}{text}{RESET}" if text else ""
-
-
 def takes_styles(out: TextIO) -> bool:
     """Return whether colours are wanted there: on a terminal that is not dumb, unless `NO_COLOR` says no."""
     return out.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
@@ -70,35 +58,109 @@ class Screen:
     is_styled: bool
     is_line_begun: bool = False
 
-    @property
-    def columns(self) -> int | None:
-        """How wide it is now; None where that is not known."""
-        try:
-            return os.get_terminal_size(self.out.fileno()).columns or None
-        except (OSError, ValueError):
-            return None
-
     def write(self, text: str) -> None:
-        """Write text that is `shown` already, perhaps with our styles in it, and show it now."""
+        """Write anything and show it now; it is made harmless here."""
         if text:
-            self.out.write(text)
+            self.out.write(shown(text))
             self.out.flush()
             self.is_line_begun = not text.endswith("\n")
 
     def line(self, text: str, style: str | None = None) -> None:
-        """Write anything as lines of their own; it is made harmless here."""
+        """Write anything as lines of their own."""
         self.fresh_line()
         safe = shown(text)
-        self.write((painted(safe, style) if style is not None and self.is_styled else safe) + "\n")
-
-    def paragraph(self, text: str, style: str, *, indent: int) -> None:
-        """Write anything as one line, broken between words where it is too long."""
-        columns = self.columns
-        wrap = Wrap(None if columns is None else max(columns - indent, 1))
-        broken = wrap.feed(shown(text)) + wrap.end()
-        self.line(broken.replace("\n", "\n" + " " * indent), style)
+        if style is not None and self.is_styled:
+            safe = f"\x1b[{_STYLES[style]}m{safe}\x1b[0m"
+        self.out.write(f"{safe}\n")
+        self.out.flush()
 
     def fresh_line(self) -> None:
         """End the line when one has begun."""
         if self.is_line_begun:
             self.write("\n")
+
+
+class TextOnScreen(Protocol):
+    """One text, shown while it comes."""
+
+    def feed(self, text: str) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def open_text(screen: Screen) -> TextOnScreen:
+    """Return where a text is shown: as it is, or rendered by `rich` where that is installed and styles are wanted."""
+    if screen.is_styled:
+        try:
+            return _Rendered()
+        except ImportError:
+            pass
+    return _Plain(screen)
+
+
+@dataclass(slots=True)
+class _Plain:
+    screen: Screen
+
+    def feed(self, text: str) -> None:
+        self.screen.write(text)
+
+    def end(self) -> None:
+        self.screen.fresh_line()
+
+
+class _Rendered:
+    """The last lines of a text while it comes, and all of it as Markdown when it is over."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._text = ""
+        self._is_over = False
+        self._live = Live(
+            console=Console(highlight=False, markup=False, emoji=False),
+            get_renderable=self._now,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start()
+
+    def feed(self, text: str) -> None:
+        self._text += shown(text)
+
+    def end(self) -> None:
+        self._is_over = True
+        self._live.stop()
+
+    def _now(self) -> RenderableType:
+        return markdown(self._text) if self._is_over else _Tail(self._text)
+
+
+@dataclass(slots=True)
+class _Tail:
+    """What fits on the screen of a plain text, its end."""
+
+    text: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> list[RenderableType]:
+        from rich.text import Text
+
+        lines = Text(self.text).wrap(console, options.max_width)
+        return [Text("\n").join(lines[-max(1, console.height - 1) :])]
+
+
+def markdown(text: str) -> Markdown:
+    """Return a harmless text to be rendered; nothing of it is hidden, and no character comes out of an entity."""
+    from markdown_it import MarkdownIt
+    from rich.markdown import Markdown
+
+    made = Markdown(text, hyperlinks=False, code_theme="ansi_dark")
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    made.parsed = parser.disable(["html_block", "html_inline", "reference", "image", "entity"]).parse(text)
+    for block in made.parsed:
+        for part in block.children or ():
+            if part.type == "softbreak":  # a line of a chat is a line
+                part.type = "hardbreak"
+    return made
