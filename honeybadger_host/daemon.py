@@ -136,7 +136,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                 shares=shares,
                 max_request_bytes=settings.ipc.max_request_bytes,
             )
-            replies = ReplyRoom(spool, shares)
+            replies = ReplyRoom(spool, shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
             replies.mend(journal)
             ages = Ages.of(settings.ipc.receipt_days * _DAY_SECONDS, journal.kept_ages())
             _compare_clocks(journal)
@@ -402,11 +402,11 @@ async def _live(host: Host) -> None:
                         seq=host.journal.next_seq - 1,
                     )
                     async for number in received:
+                        host.door.stop_accepting()
                         log.info("host.stopping", signal=signal.Signals(number).name)
                         break
                     notify("STOPPING=1")
                     lanes, seconds = host.door.lanes, host.settings.life.grace_seconds
-                    lanes.stop()
                     with anyio.move_on_after(seconds * _GRACE_OF_TURNS) as grace:  # their tools need the road
                         await lanes.ended.wait()
                     if grace.cancelled_caught:

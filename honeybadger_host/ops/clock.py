@@ -47,12 +47,11 @@ class WallClock:
         """What the wall clock said at the last look: it may be set at any moment after."""
         return self._seen[0]
 
-    def is_steady_for(self, seconds: float) -> bool:
-        """Return whether what is stamped more than `seconds` ago is that old, as far as this process knows."""
-        return self._jumped_at is None or self._steady() - self._jumped_at >= seconds
-
     def was_watched_for(self, seconds: float) -> bool:
-        """Return whether this process has seen for `seconds` that nobody set the clock."""
+        """Return whether this process has seen for `seconds` that nobody set the clock.
+
+        Only then is a file that is stamped more than `seconds` ago that old.
+        """
         since = self._begun_at if self._jumped_at is None else self._jumped_at
         return self._steady() - since >= seconds
 

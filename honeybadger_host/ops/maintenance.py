@@ -171,11 +171,8 @@ async def _remove_expired(host: Host) -> None:
         await anyio.sleep(HOUSEKEEPING_SECONDS)
         host.conversations.evict()
         if jump := wall.look():
-            log.warning("clock.jumped", seconds=round(jump), now_what="no reply is removed for its age for a while")
-        expired = 0
-        ttl_seconds = host.settings.ipc.reply_ttl_seconds
-        if wall.is_steady_for(ttl_seconds):
-            expired = await anyio.to_thread.run_sync(host.replies.expire, ttl_seconds, wall.seen)
+            log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
+        expired = await anyio.to_thread.run_sync(host.replies.expire, wall.was_watched_for, wall.seen)
         await anyio.to_thread.run_sync(host.spool.retry_stuck)
         now = time.monotonic()
         over = host.ages.pass_time(now - then, host.journal.committed_seq)

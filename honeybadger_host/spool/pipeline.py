@@ -157,6 +157,7 @@ class Door:
         self._query_slots = anyio.CapacityLimiter(limits.queries_at_once)
         self._queries: Counter[str] = Counter()
         self._full_since: float | None = None
+        self._is_accepting = True
         self._stopping = threading.Event()
         self.ended = anyio.Event()
         """Set when everything that was taken is answered, after `stop`."""
@@ -180,6 +181,11 @@ class Door:
         self.hint(box_path)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.wake)
+
+    def stop_accepting(self) -> None:
+        """Take nothing more but the requests of groups whose turn is under way: its tools need them. Then `stop`."""
+        self._is_accepting = False
+        self.lanes.stop()
 
     def stop(self) -> None:
         """Take nothing more; `run` returns when what was taken is written and answered."""
@@ -257,10 +263,10 @@ class Door:
             for one in box.both if box in hinted else (box,):
                 if not self._spool.scan(one, now):
                     self._hinted[box.path] = None
-        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES}
-        taken = self._spool.take(
-            self._limits.batch_requests, except_groups={*busy, *self.lanes.busy}, most_turns=self.lanes.room
-        )
+        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES} | {*self.lanes.busy}
+        if not self._is_accepting:
+            busy |= self._spool.queues - {*self.lanes.groups}
+        taken = self._spool.take(self._limits.batch_requests, except_groups=busy, most_turns=self.lanes.room)
         has_more = not self._spool.few_were_first and self._spool.go_on(now)  # those few do not wait for others' names
         come_back, self._come_back = self._come_back, []
         if not taken and not come_back:

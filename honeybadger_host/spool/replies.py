@@ -10,8 +10,7 @@ import contextlib
 import math
 import os
 import stat
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import structlog
@@ -44,10 +43,12 @@ class ReplyRoom:
 
     Args:
         shares: what a sender may leave lying.
+        ttl_seconds: after which a reply that nobody took goes.
     """
 
-    def __init__(self, spool: Spool, shares: Shares) -> None:
+    def __init__(self, spool: Spool, shares: Shares, *, ttl_seconds: float) -> None:
         self._spool = spool
+        self._ttl_seconds = ttl_seconds
         self._most = shares.kept_replies or math.inf
         self._most_bytes = shares.kept_reply_bytes or math.inf
         self.trimmed = 0
@@ -79,16 +80,18 @@ class ReplyRoom:
             log.warning("replies.mended", given_again=given_again, removed=removed)
         return Mended(given_again, removed)
 
-    def expire(self, reply_ttl_seconds: float, now: float | None = None) -> int:
+    def expire(self, was_watched_for: Callable[[float], bool], now: float) -> int:
         """Remove replies nobody took and temporary files nobody finished; return how many.
 
         Args:
-            now: by a wall clock that is known to be steady; default: whatever it says.
+            was_watched_for: whether nobody has set the clock for so many seconds; before that no file of that age goes.
+            now: by the wall clock.
         """
-        now = time.time() if now is None else now
         count = 0
         for box in list(self._spool.boxes.values()):
-            for name, seconds in ((REPLIES, reply_ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
+            for name, seconds in ((REPLIES, self._ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
+                if not was_watched_for(seconds):
+                    continue
                 replies, their_bytes = box.replies, box.reply_bytes
                 removed, kept, kept_bytes = _remove_older(box.path, name, now, seconds)
                 count += removed

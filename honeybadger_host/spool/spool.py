@@ -97,6 +97,11 @@ class Spool:
         queued = sum(len(queue) for queue in list(self._queues.values()))
         return queued + sum(box.pending - len(box.queued) for box in list(self._long))
 
+    @property
+    def queues(self) -> set[str]:
+        """The names of all queues; see `Box.queue`."""
+        return {*self._queues}
+
     def distrust(self) -> None:
         """Forget which folders did not change: a file system may be wrong about its time stamps."""
         for unchanged, _ in self._listings.values():

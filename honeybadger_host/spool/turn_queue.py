@@ -102,9 +102,14 @@ class Lanes:
         return 0 if self._is_stopping else max(0, self._at_once - len(self._running))
 
     @property
+    def groups(self) -> list[str]:
+        """The groups with a turn under way. Any thread."""
+        return list(self._running)
+
+    @property
     def busy(self) -> list[str]:
         """The queues whose next turn waits for the one before. Any thread."""
-        return [turns_queue(group) for group in list(self._running)]
+        return [turns_queue(group) for group in self.groups]
 
     @property
     def running(self) -> int:

@@ -69,6 +69,22 @@ def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
     host.stop()
 
 
+def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_before_the_start(
+    shim: Path, home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    clock = SetClock.of(shim, home)
+    clock.set(YEAR)
+    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 1}
+    host = make_host(settings, env=clock.env, launcher=hastened(housekeeping_HOUSEKEEPING_SECONDS=0.02)).start()
+    temporary = stranger.root / "tmp" / "slow.tmp"
+    temporary.write_bytes(request("slow", content="slow."))
+    _ask(stranger, "a")
+    wait_for(lambda: stranger.peek("a") is None)  # so old replies, and whatever else is too old, were removed
+    temporary.rename(stranger.requests / "slow.json")
+    assert stranger.reply("slow")["ok"] is True
+    host.stop()
+
+
 def test_working_memory_is_there_again_when_a_clock_set_forward_is_set_right(
     shim: Path, home: Path, make_host: HostFactory, client: Callable[..., SyncClient]
 ) -> None:

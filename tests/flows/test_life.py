@@ -190,6 +190,34 @@ def test_a_stop_while_watches_are_added_is_in_order(make_host: HostFactory, home
     assert not host.events("watcher.failed")
 
 
+LOOKS_SLOWLY = """
+import os, time
+from honeybadger_host.spool.spool import Spool
+discover = Spool.discover
+requests = os.environ["REQUESTS_OF_TEST"]
+def slow(self):
+    discover(self)
+    while os.path.exists(requests + "/../hold") and not os.listdir(requests):
+        open(requests + "/../held", "w").close()
+        time.sleep(0.005)
+Spool.discover = slow
+"""
+
+
+def test_a_request_that_comes_after_the_host_said_it_stops_waits_for_the_next_start(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host(env={"REQUESTS_OF_TEST": str(stranger.requests)}, launcher=patched(LOOKS_SLOWLY)).start()
+    (stranger.root / "hold").touch()
+    wait_for((stranger.root / "held").exists)  # a look into the boxes is under way
+    host.send_signal(signal.SIGTERM)
+    host.wait_for_event("host.stopping")
+    stranger.note("late", "too late")
+    assert host.wait() == 0
+    assert os.listdir(stranger.requests) == ["late.json"]
+    assert stranger.memory_text() == ""
+
+
 def test_nothing_is_accepted_while_stopping(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(launcher=patched(SLOW.replace("SECONDS", "0.7"))).start()
     stranger.drop("slow", request("slow", "read_group_files"))

@@ -16,6 +16,23 @@ def _age(path: Path, seconds: float) -> None:
     os.utime(path, (then, then), follow_symlinks=False)
 
 
+def _expire(place: Place, watched_seconds: float = 10**6) -> int:
+    return place.replies.expire(lambda seconds: seconds <= watched_seconds, time.time())
+
+
+def test_nothing_goes_for_its_age_before_the_clock_was_watched_for_that_long(place: Place) -> None:
+    """A clock that was set forward makes a file that is being written look old."""
+    root = place.sender("main", "alice")
+    for folder in ("replies", "tmp"):
+        (root / folder / "old").write_text("x")
+        _age(root / folder / "old", 10**6)
+    place.sweep()
+    assert _expire(place, 3599) == 0
+    assert _expire(place, 86_399) == 1
+    assert os.listdir(root / "tmp") == ["old"]
+    assert _expire(place, 86_400) == 1
+
+
 def test_old_replies_and_very_old_temporary_files_expire_and_nothing_else(place: Place, tmp_path: Path) -> None:
     root = place.sender("main", "alice", "waiting.json")
     precious = tmp_path / "precious"
@@ -30,11 +47,11 @@ def test_old_replies_and_very_old_temporary_files_expire_and_nothing_else(place:
     _age(root / "requests" / "waiting.json", 10**6)
     _age(precious, 10**6)
     place.sweep()
-    assert place.replies.expire(3600) == 1
+    assert _expire(place) == 1
     assert sorted(os.listdir(root / "replies")) == ["folder", "link", "young"]
     assert "old" in os.listdir(root / "tmp")
     _age(root / "tmp" / "old", 90_000)
-    assert place.replies.expire(3600) == 1
+    assert _expire(place) == 1
     assert sorted(os.listdir(root / "tmp")) == ["folder", "link", "young"]
     assert precious.exists()
     assert os.listdir(root / "requests") == ["waiting.json"]
@@ -48,13 +65,13 @@ def test_the_stream_of_a_turn_stays_as_long_as_the_turn_and_goes_like_a_reply_wh
         (root / "replies" / name).write_text("x")
         _age(root / "replies" / name, 4000)
     place.sweep()
-    assert place.replies.expire(3600) == 7
+    assert _expire(place) == 7
     assert os.listdir(root / "replies") == ["a1.stream"]
     for number in range(6):
         (root / "replies" / f"b{number}.json").write_text("x")
     box = place.spool.boxes[str(root)]
     box.replies = 7
-    room = ReplyRoom(place.spool, Shares(kept_replies=4))
+    room = ReplyRoom(place.spool, Shares(kept_replies=4), ttl_seconds=3600)
     assert room.trim() > 0
     assert "a1.stream" in os.listdir(root / "replies")
 
@@ -69,5 +86,5 @@ def test_expiry_does_not_follow_a_folder_that_became_a_link(place: Place, tmp_pa
     for folder in ("replies", "tmp"):
         (root / folder).rmdir()
         (root / folder).symlink_to(elsewhere)
-    assert place.replies.expire(1) == 0
+    assert _expire(place) == 0
     assert (elsewhere / "old").exists()
