@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import json
 import os
 import shutil
 import signal
@@ -10,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +29,7 @@ QUICK: Final[Mapping[str, object]] = {"ipc.sweep_seconds": 0.05, "ipc.unfinished
 """Settings that make a test wait less and change nothing else."""
 PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
 """The command as it is installed, with warnings as errors."""
+_LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
 
 T = TypeVar("T")
 
@@ -78,6 +83,104 @@ class Notifications:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+class Child:
+    """A process that was forked by a `Forge`; as `subprocess.Popen` where that is used."""
+
+    def __init__(self, forge: Forge, pid: int, stderr: Path) -> None:
+        self._forge = forge
+        self.pid = pid
+        self.stderr = stderr
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while it runs."""
+        if self._code is None:
+            self._code = self._forge.ask({"poll": self.pid})["code"]
+        return self._code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)  # the forge reaps it only when asked: the number is still its own
+
+    def wait(self, timeout: float = 60.0) -> int:
+        """Return the exit code once it has ended."""
+        deadline = time.monotonic() + timeout
+        pause = 0.001
+        while (code := self.poll()) is None:
+            assert time.monotonic() < deadline, f"process {self.pid} does not end:\n{self.tail()}"
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+        return code
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+        self.wait()
+
+    def tail(self) -> str:
+        """Return the end of what it printed."""
+        return self.stderr.read_text(errors="replace")[-3000:] if self.stderr.is_file() else ""
+
+
+class Forge:
+    """A process that has imported the host and forks hosts, and other commands of it; any thread may use it.
+
+    Args:
+        env: of that process, on top of a frozen environment.
+    """
+
+    def __init__(self, **env: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", str(_LAUNCH), "--nursery"],
+            env=frozen_environment(**env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it, and what it started."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(20)
+
+    def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            answer = json.loads(self._process.stdout.readline())
+        assert isinstance(answer, dict)
+        return answer
+
+    def fork(
+        self, arguments: Sequence[str], env: Mapping[str, str], *, stdout: Path, stderr: Path, uid: int | None = None
+    ) -> Child:
+        """Start `launch.py` with these arguments; its output is appended to the files."""
+        command = {"start": [*arguments], "env": frozen_environment(**env), "cwd": os.getcwd(), "uid": uid}
+        return Child(self, self.ask({**command, "stdout": str(stdout), "stderr": str(stderr)})["pid"], stderr)
+
+
+@functools.cache
+def _forge() -> Forge:
+    """Return the forge of this test process."""
+    forge = Forge()
+    atexit.register(forge.close)
+    return forge
+
+
 class HostProcess:
     """A host on a home folder, from `start` to `stop` or `kill`; may be started again.
 
@@ -105,7 +208,7 @@ class HostProcess:
         self.uid = uid
         self.stderr = home.parent / f"{home.name}.stderr"
         self.notifications = Notifications(abstract=abstract_socket)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Child | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -116,7 +219,7 @@ class HostProcess:
         self.close()
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> subprocess.Popen[bytes] | Child:
         assert self._process is not None, "the host was not started"
         return self._process
 
@@ -132,13 +235,21 @@ class HostProcess:
         """Start the process and do not wait."""
         assert not self.is_running, "the host runs already"
         self.notifications.received.clear()
-        command = [*self.launcher, "run", "--home", str(self.home)]
+        command = ["run", "--home", str(self.home)]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
-        environment = frozen_environment(NOTIFY_SOCKET=self.notifications.address, **self.env)
+        env = {"NOTIFY_SOCKET": self.notifications.address, **self.env}
+        if self.launcher is PLAIN and "LD_PRELOAD" not in env:
+            self._process = _forge().fork(command, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
+            return self
         with self.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, user=self.uid
+                [*self.launcher, *command],
+                env=frozen_environment(**env),
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                user=self.uid,
             )
         return self
 
@@ -211,13 +322,13 @@ def run_cli(
     *arguments: object, home: Path | None = None, env: Mapping[str, str] | None = None, uid: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run one `honeybadger-host` command to its end."""
-    command = [*PLAIN, *map(str, arguments)]
+    command = [*map(str, arguments)]
     if home is not None:
         command += ["--home", str(home)]
-    environment = frozen_environment(**(env or {}))
-    return subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, user=uid
-    )
+    with tempfile.TemporaryDirectory(prefix="hb-") as folder:
+        stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
+        code = _forge().fork(command, env or {}, stdout=stdout, stderr=stderr, uid=uid).wait()
+        return subprocess.CompletedProcess(command, code, stdout.read_text(), stderr.read_text())
 
 
 def request(request_id: str, type_name: str = "update_memory", /, **members: Any) -> bytes:

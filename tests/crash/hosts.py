@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal
 
 from tests.crash.story import Editor, Story, read
-from tests.hosting import frozen_environment
+from tests.hosting import Child, Forge
 
-LAUNCH: Final = Path(__file__).with_name("launch.py")
-SHIM: Final = Path(__file__).with_name("faults.c")
 _LONGEST_SECONDS: Final = 30.0
+SHIM: Final = Path(__file__).with_name("faults.c")
 
 QUICK: Final[Mapping[str, object]] = {
     "ipc.sweep_seconds": 0.01,
@@ -80,77 +76,11 @@ class Point:
         return f"{self.name}, passage {self.passage}"
 
 
-class Child:
-    """A host that the nursery started."""
-
-    def __init__(self, nursery: Nursery, pid: int, stderr: Path) -> None:
-        self._nursery = nursery
-        self.pid = pid
-        self.stderr = stderr
-        self._code: int | None = None
-
-    def poll(self) -> int | None:
-        """Return the exit code, negative for a signal; None while it runs."""
-        if self._code is None:
-            self._code = self._nursery.ask({"poll": self.pid})["code"]
-        return self._code
-
-    def signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)  # the nursery reaps it only when asked: the number is still its own
-
-    def wait(self, timeout: float = _LONGEST_SECONDS) -> int:
-        """Return the exit code once it has ended."""
-        deadline = time.monotonic() + timeout
-        while (code := self.poll()) is None:
-            assert time.monotonic() < deadline, f"host {self.pid} does not end:\n{self.tail()}"
-            time.sleep(0.001)
-        return code
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        self.wait()
-
-    def tail(self) -> str:
-        """Return the end of what it printed."""
-        return read(self.stderr).decode(errors="replace")[-3000:]
-
-
-class Nursery:
+class Nursery(Forge):
     """A process with the shim loaded, from which hosts are forked; any thread may use it."""
 
     def __init__(self, shim: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(LAUNCH), "--nursery"],
-            env=frozen_environment(LD_PRELOAD=str(shim)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait(10)
-
-    def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with self._lock:
-            self._process.stdin.write(json.dumps(command) + "\n")
-            self._process.stdin.flush()
-            answer = json.loads(self._process.stdout.readline())
-        assert isinstance(answer, dict)
-        return answer
+        super().__init__(LD_PRELOAD=str(shim))
 
     def start(
         self,
@@ -185,8 +115,7 @@ class Nursery:
         arguments = [*faults, "run", "--home", str(home)]
         for name, value in {**QUICK, **(settings or {})}.items():
             arguments += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
-        answer = self.ask({"start": arguments, "env": variables, "stderr": str(stderr)})
-        return Child(self, answer["pid"], stderr)
+        return self.fork(arguments, variables, stdout=stderr, stderr=stderr)
 
 
 def struck_file(home: Path) -> Path:
@@ -228,7 +157,7 @@ def attend(story: Story, host: Child, editor: Editor | None = None) -> int:
                 is_stopping = True
                 if editor is not None:
                     editor.finish()
-                host.signal(signal.SIGTERM)
+                host.send_signal(signal.SIGTERM)
         assert time.monotonic() < deadline, f"the host does not get on with it:\n{host.tail()}"
         time.sleep(0.001)
 

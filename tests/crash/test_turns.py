@@ -13,8 +13,8 @@ from typing import Final
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Child, Kill, Nursery, is_up
-from tests.hosting import RawSender
+from tests.crash.hosts import Kill, Nursery, is_up
+from tests.hosting import Child, RawSender
 
 STRIDE: Final = 1 if IS_LONG else 17
 WHAT: Final = ("tea", "coffee")
@@ -39,7 +39,7 @@ def attend(sender: RawSender, host: Child) -> bool:
         is_answered = sender.peek("a1") is not None and not list(sender.turns.iterdir())
         if is_answered and not is_stopping and is_up(host, sender.home):
             is_stopping = True
-            host.signal(signal.SIGTERM)
+            host.send_signal(signal.SIGTERM)
         assert time.monotonic() < deadline, host.tail()
         time.sleep(0.001)
     assert code in (0, -signal.SIGKILL), host.tail()
