@@ -18,7 +18,7 @@ from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.tools import made
 
 _MILLION = 1_000_000
-_SETTINGS = ("log.level=warning", "life.status_seconds=1")
+_SETTINGS = ("log.level=warning",)
 _LONGEST_SECONDS = 3600
 _IDLE_SECONDS = 120.0
 """Two rounds of what the host compares every minute."""

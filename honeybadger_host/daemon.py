@@ -33,7 +33,7 @@ from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.memory.working_memory_store import Shelves
-from honeybadger_host.models import Models
+from honeybadger_host.models import Models, missing_extra
 from honeybadger_host.observe import STATUS_FILE, Counters
 from honeybadger_host.ops.clock import Ages
 from honeybadger_host.ops.host import Host
@@ -401,6 +401,7 @@ async def _live(host: Host) -> None:
                         mode="closed" if host.settings.ipc.closed else "open",
                         seq=host.journal.next_seq - 1,
                     )
+                    _name_missing_extras(host)
                     async for number in received:
                         host.door.stop_accepting()
                         log.info("host.stopping", signal=signal.Signals(number).name)
@@ -423,6 +424,14 @@ async def _live(host: Host) -> None:
                     with anyio.move_on_after(_CLOSING_SECONDS, shield=True):
                         await host.models.aclose()
                     tasks.cancel_scope.cancel()
+
+
+def _name_missing_extras(host: Host) -> None:
+    """Say which models cannot answer for want of a library: otherwise the first message says so."""
+    wanted = {host.settings.model.name, *(agent.model or "" for agent in host.agents.current.values())}
+    for name in sorted(wanted):
+        if (missing := missing_extra(name)) is not None:
+            log.warning("model.missing", model=name, now_what=missing)
 
 
 async def _sweep(host: Host, watcher: Watcher) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -11,6 +13,15 @@ from honeybadger_agent.models.model import Model, ModelFailed
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import Model as Settings
 from honeybadger_host.settings import model_key
+
+_OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
+
+
+def missing_extra(name: str) -> str | None:
+    """Return what a model needs that is not installed, and how to install it."""
+    if name.partition(":")[0] in _OF_THE_EXTRA and find_spec("pydantic_ai") is None:
+        return f"{name} needs pydantic-ai, which is not installed: pip install 'honeybadger-host[llm]'"
+    return None
 
 
 class Models:

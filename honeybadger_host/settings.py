@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -33,9 +33,12 @@ _NOT_SETTINGS: Final = (
 """Variables of the clients, the home folder itself, and keys, that share the prefix."""
 
 REMOVED: Final = {
+    "life.status_seconds": "data/status.json is written every second",
     "recall.reading_process": "the host itself reads the files that wait for the index",
 }
 """Settings of earlier versions, and what is so without them."""
+
+
 
 
 class _Section(BaseModel):
@@ -319,15 +322,12 @@ class Life(_Section):
     """Start and stop."""
 
     grace_seconds: float = Field(10, ge=0, le=600, description="Seconds that open work gets at SIGTERM.")
-    status_seconds: float = Field(2, ge=0.1, le=60, description="Seconds between two writes of data/status.json.")
 
 
 class Metrics(_Section):
     """Numbers for Prometheus, without text and without names. They need the extra honeybadger-host[metrics]."""
 
-    textfile: str = Field(
-        "", description="File (*.prom) to replace every life.status_seconds, for node_exporter; empty: none."
-    )
+    textfile: str = Field("", description="File (*.prom) to replace every second, for node_exporter; empty: none.")
     http_port: int = Field(0, ge=0, le=65_535, description="Port on 127.0.0.1 that serves /metrics; 0: none.")
 
 
@@ -425,6 +425,11 @@ def environment_home() -> Path | None:
     """Return the home folder the environment names, or None."""
     value = os.environ.get("HONEYBADGER_HOME")
     return Path(value) if value else None
+
+
+def wants_colour(out: TextIO) -> bool:
+    """Return whether colours are wanted there: on a terminal that is not dumb, unless `NO_COLOR` says no."""
+    return out.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def user_folders() -> tuple[Path, Path]:

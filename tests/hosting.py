@@ -83,6 +83,19 @@ class Notifications:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def arguments_of(settings: Mapping[str, object]) -> tuple[list[str], list[str]]:
+    """Return the arguments of `launch.py` and those of the command: a name in capitals is a constant of a module."""
+    constants: list[str] = []
+    flags: list[str] = []
+    for name, value in settings.items():
+        given = f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+        if name.rpartition(".")[2].isupper():
+            constants += ["--constant", given]
+        else:
+            flags += ["--set", given]
+    return constants, flags
+
+
 class Child:
     """A process that was forked by a `Forge`; as `subprocess.Popen` where that is used."""
 
@@ -185,7 +198,7 @@ class HostProcess:
     """A host on a home folder, from `start` to `stop` or `kill`; may be started again.
 
     Args:
-        settings: passed as `--set`, on top of `QUICK`.
+        settings: passed as `--set`, on top of `QUICK`; see `arguments_of`.
         env: added to a frozen environment.
         launcher: command before `run`; see `patched`.
         uid: run as this user (needs root).
@@ -235,16 +248,20 @@ class HostProcess:
         """Start the process and do not wait."""
         assert not self.is_running, "the host runs already"
         self.notifications.received.clear()
-        command = ["run", "--home", str(self.home)]
-        for name, value in self.settings.items():
-            command += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+        constants, flags = arguments_of(self.settings)
+        command = ["run", "--home", str(self.home), *flags]
         env = {"NOTIFY_SOCKET": self.notifications.address, **self.env}
         if self.launcher is PLAIN and "LD_PRELOAD" not in env:
-            self._process = _forge().fork(command, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
+            arguments = [*constants, *command]
+            self._process = _forge().fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
             return self
+        launcher = self.launcher
+        if constants:
+            assert launcher is PLAIN, "a launcher of its own changes the constants itself"
+            launcher = [sys.executable, "-W", "error", str(_LAUNCH), *constants]
         with self.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [*self.launcher, *command],
+                [*launcher, *command],
                 env=frozen_environment(**env),
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,

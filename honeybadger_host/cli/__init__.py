@@ -12,8 +12,8 @@ import typer
 
 from honeybadger_host import __version__
 from honeybadger_host.cli import copies, dead, memory, senders, service
-from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json
-from honeybadger_host.cli.status import print_status
+from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, patience, print_json
+from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
 
 app = typer.Typer(
@@ -147,11 +147,13 @@ def doctor(home: Home = None, as_json: AsJson = False) -> None:
     from honeybadger_host.ops.doctor import Finding, examine
 
     findings: list[Finding] = []
-    for finding in examine(home_of(home)):
-        findings.append(finding)
-        if not as_json:
-            advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
-            print(f"{finding.level:8}  {finding.check}: {finding.message}{advice}", flush=True)
+    checking = ["the home"]
+    with patience(lambda: f"checking {checking[-1]}") as hush:
+        for finding in examine(home_of(home), checking.append):
+            findings.append(finding)
+            if not as_json:
+                hush()
+                print_finding(finding)
     if as_json:
         print_json(
             [{"check": f.check, "level": f.level, "message": f.message, "now_what": f.now_what} for f in findings]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from honeybadger_host.cli.options import Home, home_of
-
-if TYPE_CHECKING:
-    pass
+from honeybadger_host.cli.options import Home, home_of, patience
+from honeybadger_host.cli.status import print_finding
+from honeybadger_host.text.wording import count_of
 
 app = typer.Typer()
 
@@ -28,14 +27,15 @@ def backup(
     from honeybadger_host.ops.backup import back_up
 
     folder = home_of(home)
-    packed = back_up(folder, file.absolute(), now=datetime.now(UTC))
+    with patience(lambda: f"packing {folder}"):
+        packed = back_up(folder, file.absolute(), now=datetime.now(UTC))
     for line in packed.left_out[:_MOST_LINES]:
         print(f"left out: {line}", file=sys.stderr)
     if len(packed.left_out) > _MOST_LINES:
         print(f"left out: {len(packed.left_out) - _MOST_LINES} more", file=sys.stderr)
     journal = packed.manifest.journal
     print(
-        f"{file}: {len(packed.manifest.files)} files, "
+        f"{file}: {count_of(len(packed.manifest.files), 'file')}, "
         f"{'no journal yet' if journal is None else f'journal at {journal.seq}'}, {file.stat().st_size} bytes"
     )
 
@@ -52,16 +52,18 @@ def restore(
     from honeybadger_host.settings import environment_home
 
     folder = (home or environment_home() or Path()).absolute()  # never one that was only found: it is replaced
-    restored = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
+    with patience(lambda: f"restoring {folder}"):
+        restored = restore_(file.absolute(), folder, now=datetime.now(UTC), is_forced=force)
     if restored.aside is not None:
         print(f"what was there is in {restored.aside}")
     if restored.foreign_uids:
         print(f"files of uid {', '.join(map(str, restored.foreign_uids))} are yours now; as root they would not be")
     manifest = restored.manifest
-    print(f"{folder}: {len(manifest.files)} files as of {manifest.made_at}, by version {manifest.version}")
-    problems = [finding for finding in examine(folder) if finding.level == "problem"]
+    print(f"{folder}: {count_of(len(manifest.files), 'file')} as of {manifest.made_at}, by version {manifest.version}")
+    with patience(lambda: f"checking {folder}"):
+        problems = [finding for finding in examine(folder) if finding.level == "problem"]
     for finding in problems:
-        print(f"{finding.level:8}  {finding.check}: {finding.message}\n{'':10}-> {finding.now_what}")
+        print_finding(finding)
     if problems:
         raise SystemExit(1)
     print(f"next: honeybadger-host run --home {folder}")

@@ -10,37 +10,52 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    pass
+    from honeybadger_host.ops.systemd import Plan
 
 app = typer.Typer(help="The host as a systemd service.", no_args_is_help=True)
 
 
-@app.command("install")
-def service_install(
-    home: Annotated[
-        Path | None, typer.Option(help="Home folder; default /var/lib/honeybadger, or ~/.local/share/honeybadger.")
-    ] = None,
-    user: Annotated[bool, typer.Option("--user", help="A service of your own, without root.")] = False,
-    closed: Annotated[bool, typer.Option("--closed", help="For closed mode with senders of other users.")] = False,
-    command: Annotated[Path | None, typer.Option(help="The program to start; default: this one.")] = None,
-    root: Annotated[Path, typer.Option(help="Write below this folder and run nothing, as for an image.")] = Path("/"),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written and run.")] = False,
-) -> None:
-    """Write the systemd unit and what it needs, then start it, where systemd runs. What was there is kept as *.old."""
+InHome = Annotated[
+    Path | None,
+    typer.Option("--home", help="Home folder; default /var/lib/honeybadger, or ~/.local/share/honeybadger."),
+]
+OfUser = Annotated[bool, typer.Option("--user", help="A service of your own, without root.")]
+Closed = Annotated[bool, typer.Option("--closed", help="For closed mode with senders of other users.")]
+Program = Annotated[Path | None, typer.Option("--command", help="The program to start; default: this one.")]
+Below = Annotated[Path, typer.Option("--root", help="Work below this folder and run nothing, as for an image.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done.")]
+
+
+def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | None) -> Plan:
     from honeybadger_host.ops import systemd
     from honeybadger_host.settings import environment_home, user_folders
 
-    if user and closed:
+    if is_user and is_closed:
         raise typer.BadParameter("a service of your own cannot serve other users' boxes: leave out --user or --closed")
     user_home, config_home = user_folders()
-    folder = home or environment_home() or (systemd.default_user_home(user_home) if user else systemd.SYSTEM_HOME)
+    folder = home or environment_home() or (systemd.default_user_home(user_home) if is_user else systemd.SYSTEM_HOME)
     program = systemd.find_program() if command is None else command.absolute()
-    if user:
-        plan = systemd.plan_user(folder.absolute(), program, user_home, config_home)
-    else:
-        plan = systemd.plan_system(folder.absolute(), program, is_closed=closed)
-        if command is None:
-            systemd.check_visible(Path(sys.base_prefix))
+    if is_user:
+        return systemd.plan_user(folder.absolute(), program, user_home, config_home)
+    plan = systemd.plan_system(folder.absolute(), program, is_closed=is_closed)
+    if command is None:
+        systemd.check_visible(Path(sys.base_prefix))
+    return plan
+
+
+@app.command("install")
+def service_install(
+    home: InHome = None,
+    user: OfUser = False,
+    closed: Closed = False,
+    command: Program = None,
+    root: Below = Path("/"),
+    dry_run: DryRun = False,
+) -> None:
+    """Write the systemd unit and what it needs, then start it, where systemd runs. What was there is kept as *.old."""
+    from honeybadger_host.ops import systemd
+
+    plan = _plan(home, user, closed, command)
     if dry_run:
         print(systemd.show(plan), end="")
         return
@@ -54,3 +69,30 @@ def service_install(
         for line in plan.commands:
             print(f"  {shlex.join(line)}")
     print(plan.hint)
+
+
+@app.command("uninstall")
+def service_uninstall(user: OfUser = False, root: Below = Path("/"), dry_run: DryRun = False) -> None:
+    """Stop the service and remove what `service install` wrote. The home folder stays, and so does its user."""
+    from honeybadger_host.ops import systemd
+    from honeybadger_host.settings import user_folders
+
+    user_home, config_home = user_folders()
+    files = systemd.installed(user_home, config_home, is_user=user)
+    systemctl = ["systemctl", *(["--user"] if user else [])]
+    is_live = systemd.is_booted() and root == Path("/")
+    stop, reload = [*systemctl, "disable", "--now", systemd.UNIT], [*systemctl, "daemon-reload"]
+    if dry_run:
+        for line in (stop, ["rm", "-f", *map(str, files)], reload):
+            print(f"$ {shlex.join(line)}")
+        return
+    if is_live and any(path.exists() for path in files):
+        systemd.run([stop])
+    removed = systemd.remove(files, root)
+    for path in removed:
+        print(f"removed {path}")
+    if not removed:
+        print("there is nothing to remove")
+    if is_live and removed:
+        systemd.run([reload])
+    print("the home folder, with everything that was remembered, stays where it is")

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from honeybadger_host.cli.options import moment
+from honeybadger_host.cli.options import moment, paint
+from honeybadger_host.text.wording import count_of, in_words
 
-if TYPE_CHECKING:
-    pass
+if TYPE_CHECKING:  # it takes long to import
+    from honeybadger_host.ops.doctor import Finding
+
+_OLD_SECONDS: Final = 5.0
+_COLOURS: Final = {"ok": "green", "warning": "yellow", "problem": "red"}
+
+
+def print_finding(finding: Finding) -> None:
+    """Print a line of the doctor's, and what to do below it."""
+    level = paint(f"{finding.level:8}", _COLOURS[finding.level])
+    advice = f"\n{'':10}-> {finding.now_what}" if finding.now_what else ""
+    print(f"{level}  {finding.check}: {finding.message}{advice}", flush=True)
 
 
 def print_status(folder: Path, status_: dict[str, Any]) -> None:
@@ -17,20 +28,25 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     if not status_:
         print(f"a host serves {folder}; it has not written its status yet")
         return
-    age = time.time() - status_["written_at"]
+    written_at = status_["written_at"]
+    as_of = f"as of {moment(int(written_at * 1000))}"
+    if (age := time.time() - written_at) > _OLD_SECONDS:
+        as_of = paint(f"{as_of}, {in_words(age)} ago: it hangs, or cannot write", "red")
     print(
         f"running   pid {status_['pid']}, version {status_['version']}, {status_['mode']} mode, "
-        f"up {status_['uptime_seconds']:.0f} s" + (f"  (as of {age:.0f} s ago!)" if age > 30 else "")
+        f"up {in_words(status_['uptime_seconds'])}, {as_of}"
     )
-    print(f"boxes     {status_['boxes']}, {status_['pending']} requests wait, {status_['stuck']} cannot be removed")
+    pending, stuck = count_of(status_["pending"], "request waits", "requests wait"), status_["stuck"]
+    cannot = paint(f", {stuck} cannot be removed", "yellow") if stuck else ""
+    print(f"boxes     {status_['boxes']}, {pending}{cannot}")
     for near in status_["limits"]["near"]:
-        print(f"          near a limit: {near}")
+        print(paint(f"          near a limit: {near}", "yellow"))
     for reached in status_["limits"]["reached_lately"]:
-        print(f"          over a limit within 10 minutes: {reached}")
+        print(paint(f"          over a limit within 10 minutes: {reached}", "yellow"))
     for large in status_.get("large_memories", ()):
-        print(f"          large: groups/{large}")
+        print(paint(f"          large: groups/{large}", "yellow"))
     for refused in status_["boxes_refused"]:
-        print(f"          not served: {refused}")
+        print(paint(f"          not served: {refused}", "yellow"))
     requests, latency = status_["requests"], status_["latency"]
     outcomes = ", ".join(f"{name} {count}" for name, count in sorted(requests["by_outcome"].items()))
     print(
@@ -41,24 +57,23 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     young = journal["seq"] - journal["projected_seq"]  # written, too; a start would look whether they are still there
     print(f"journal   at {journal['seq']}" + (f", the last {young} not settled yet" if young else ", all settled"))
     for file in status_["files_behind"]:
-        print(f"          cannot be written now: {file}")
+        print(paint(f"          cannot be written now: {file}", "yellow"))
     if "turns" in status_:  # else the host is older than this command
         turns, agents = status_["turns"], status_["agents"]
-        print(f"agents    {len(agents['known'])}, {turns['running']} turns run, {turns['waiting']} wait")
+        run = count_of(turns["running"], "turn runs", "turns run")
+        print(f"agents    {len(agents['known'])}, {run}, {turns['waiting']} wait")
         for file, why in agents["refused"].items():
-            print(f"          as it was before: {file}: {why}")
+            print(paint(f"          as it was before: {file}: {why}", "yellow"))
     index = status_["index"]
-    waits = f", {index['waiting']} files are still to be read" if index["waiting"] else ""
+    waits = f", {count_of(index['waiting'], 'file is', 'files are')} still to be read" if index["waiting"] else ""
     if index["without_vector"]:
-        waits += f", {index['without_vector']} documents have no vector yet"
-    print(f"search    {index['documents']} documents{waits}")
+        waits += f", {count_of(index['without_vector'], 'document has', 'documents have')} no vector yet"
+    print(f"search    {count_of(index['documents'], 'document')}{waits}")
     watcher = status_["watcher"]
     if not watcher["is_alive"] or watcher["folders_without_events"]:
-        print(
-            f"watcher   {'alive' if watcher['is_alive'] else 'off'}, {watcher['folders_without_events']} folders found "
-            f"by the sweep only"
-        )
+        folders = count_of(watcher["folders_without_events"], "folder")
+        print(f"watcher   {'alive' if watcher['is_alive'] else 'off'}, {folders} found by the sweep only")
     if status_["last_error"]:
-        print(f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}")
+        print(paint(f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}", "yellow"))
     if status_["resident_bytes"]:
         print(f"memory    {status_['resident_bytes'] >> 20} MiB")

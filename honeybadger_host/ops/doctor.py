@@ -22,16 +22,20 @@ from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
 from honeybadger_host.domain import GROUP_FILES
-from honeybadger_host.errors import FileProblem, HostError, SettingsError, WorldFailed
+from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.memory.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.models import missing_extra
 from honeybadger_host.observe import STATUS_FILE
 from honeybadger_host.ops import systemd
+from honeybadger_host.ops.model_server import own_server, why_silent
 from honeybadger_host.settings import Settings, load_settings, model_key, user_folders
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import printable
 from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, check_home, is_served, read_holder
+from honeybadger_host.storage.journal_reader import check_journal
+from honeybadger_host.text.wording import count_of, in_words
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -40,8 +44,8 @@ _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
 """Folders of a home that may be file systems of their own."""
 _FEWEST_OPEN_FILES: Final = 1024
 """A slice opens 256 folders, a query some more."""
-_STATUS_SECONDS: Final = 120.0
-"""Twice the longest `life.status_seconds`."""
+_STATUS_SECONDS: Final = 30.0
+"""A host that wrote no status for so long hangs, or cannot write."""
 _MOST_NAMED: Final = 20
 _VOLATILE: Final = {"tmpfs", "ramfs"}
 
@@ -60,12 +64,16 @@ class Finding:
     now_what: str = ""
 
 
-def examine(home: Path) -> Iterator[Finding]:
+def examine(home: Path, begins: Callable[[str], None] = lambda name: None) -> Iterator[Finding]:
     """Run every check and yield what it finds at once: with a million entries one of them takes minutes.
 
     A check that fails itself is a finding, too.
+
+    Args:
+        begins: called with the name of each check.
     """
     for check in CHECKS:
+        begins(check.__name__.replace("_", " "))
         try:
             yield from check(home)
         except OSError as error:
@@ -112,7 +120,8 @@ def settings(home: Path) -> Iterator[Finding]:
             yield Finding("senders", "problem", str(error), "correct it")
             return
         level: Level = "ok" if senders else "warning"
-        yield Finding("senders", level, f"closed mode serves {len(senders)} senders", "" if senders else "sender add")
+        advice = "" if senders else "honeybadger-host sender add <group> <sender>"
+        yield Finding("senders", level, f"closed mode serves {count_of(len(senders), 'sender')}", advice)
 
 
 def lock(home: Path) -> Iterator[Finding]:
@@ -132,16 +141,24 @@ def journal(home: Path) -> Iterator[Finding]:
             yield Finding("journal", "problem", f"{path} is missing", "restore it from a backup before the next start")
         return
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as connection:
-            verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            count = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
-    except sqlite3.Error as error:
-        yield Finding("journal", "problem", f"{path}: {error}", "restore it from a backup")
+        checked = check_journal(path)
+    except JournalError as error:
+        yield Finding("journal", "problem", str(error), "restore it from a backup")
         return
-    if verdict == "ok":
-        yield Finding("journal", "ok", f"{count} changes, {path.stat().st_size} bytes")
+    if checked.verdict != "ok":
+        yield Finding("journal", "problem", f"{path} is damaged: {checked.verdict}", "restore it from a backup")
+        return
+    yield Finding("journal", "ok", f"{count_of(checked.changes, 'change')}, {path.stat().st_size} bytes")
+    behind = checked.last_at / 1000 - time.time()
+    if behind > CLOCK_GRACE_SECONDS:
+        yield Finding(
+            "clock",
+            "warning",
+            f"{in_words(behind)} behind the journal's last change: until it has caught up, changes get the same stamp",
+            "set it (timedatectl); nothing is lost either way",
+        )
     else:
-        yield Finding("journal", "problem", f"{path} is damaged: {verdict}", "restore it from a backup")
+        yield Finding("clock", "ok", "not behind the journal")
 
 
 def disk(home: Path) -> Iterator[Finding]:
@@ -184,29 +201,6 @@ def file_system(home: Path) -> Iterator[Finding]:
         yield Finding("file system", "warning", f"{kind}: everything is gone after a reboot", "use a disk")
     else:
         yield Finding("file system", "ok", kind)
-
-
-def clock(home: Path) -> Iterator[Finding]:
-    """The wall clock, by the newest stamp of the journal."""
-    path = home / JOURNAL_FILE
-    if not path.exists():
-        return
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as connection:
-            row = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
-    except sqlite3.Error:
-        return  # said above
-    behind = 0.0 if row is None else row[0] / 1000 - time.time()
-    if behind > CLOCK_GRACE_SECONDS:
-        shown = f"{behind / 86_400:.0f} days" if behind > 2 * 86_400 else f"{behind:.0f} s"
-        yield Finding(
-            "clock",
-            "warning",
-            f"{shown} behind the journal's last change: until it has caught up, changes get the same stamp",
-            "set it (timedatectl); nothing is lost either way",
-        )
-    else:
-        yield Finding("clock", "ok", "not behind the journal")
 
 
 def open_files(home: Path) -> Iterator[Finding]:
@@ -253,7 +247,7 @@ def running(home: Path) -> Iterator[Finding]:
         yield Finding(
             "running",
             "problem",
-            f"the host wrote its status {age:.0f} s ago",
+            f"the host wrote its status {in_words(age)} ago",
             "see its log: it hangs, is stopped, or cannot write",
         )
     for file in behind:
@@ -262,13 +256,17 @@ def running(home: Path) -> Iterator[Finding]:
         yield Finding("running", "problem", f"box {box}", "see box.refused in the log")
     if stuck:
         yield Finding(
-            "running", "warning", f"{stuck} requests are done and cannot be removed", "see box.unlink_failed in the log"
+            "running",
+            "warning",
+            f"{count_of(stuck, 'request is', 'requests are')} done and cannot be removed",
+            "see box.unlink_failed in the log",
         )
     if without:
         yield Finding(
             "running",
             "warning",
-            f"{without} folders have no file events ({'' if is_watching else 'no '}watcher): the sweep finds all",
+            f"{count_of(without, 'folder has', 'folders have')} no file events "
+            f"({'' if is_watching else 'no '}watcher): the sweep finds all",
             "see watch.failed in the log, and inotify here",
         )
 
@@ -336,7 +334,12 @@ def entries(home: Path) -> Iterator[Finding]:
             else:
                 good += 1
     if bad > _MOST_NAMED:
-        yield Finding("entries", "warning", f"{bad - _MOST_NAMED} more files are no entries", "mend these first")
+        yield Finding(
+            "entries",
+            "warning",
+            f"{count_of(bad - _MOST_NAMED, 'more file is', 'more files are')} not entries",
+            "mend these first",
+        )
     yield Finding("entries", "ok", f"{good} can be served")
 
 
@@ -377,7 +380,7 @@ def boxes(home: Path) -> Iterator[Finding]:
             for folder in (sender / "requests", sender / "replies"):
                 if folder.is_symlink():
                     yield Finding("boxes", "problem", f"{folder} is a link: the box is not served", "remove the link")
-    yield Finding("boxes", "ok", f"{count} boxes")
+    yield Finding("boxes", "ok", count_of(count, "box", "boxes"))
 
 
 def dead_letters(home: Path) -> Iterator[Finding]:
@@ -387,7 +390,7 @@ def dead_letters(home: Path) -> Iterator[Finding]:
         with contextlib.suppress(FileNotFoundError):
             size += path.stat().st_size
     if count:
-        message = f"{count} requests could not be served, {size >> 20} MiB are kept of them"
+        message = f"{count_of(count, 'request')} could not be served, {size >> 20} MiB are kept"
         yield Finding("dead letters", "warning", message, "honeybadger-host dead list")
     else:
         yield Finding("dead letters", "ok", "none")
@@ -455,7 +458,7 @@ def units(home: Path) -> Iterator[Finding]:
 
 
 def agents(home: Path) -> Iterator[Finding]:
-    """The files of agents, and whether their models can be asked: nobody is."""
+    """The files of agents, and whether their models can be asked: their own servers are, no provider is."""
     try:
         loaded = load_settings(home).settings
     except SettingsError:  # said above
@@ -470,7 +473,7 @@ def agents(home: Path) -> Iterator[Finding]:
             )
         elif agent.model is not None:
             models.setdefault(agent.model, f"agent {agent_id}")
-    yield Finding("agents", "ok", f"{loaded.turns.agent} answers; {len(files)} files in {AGENTS_FOLDER}/")
+    yield Finding("agents", "ok", f"{loaded.turns.agent} answers; {count_of(len(files), 'file')} in {AGENTS_FOLDER}/")
     for name, wanted_by in models.items():
         yield _model(home, name, wanted_by, loaded)
 
@@ -491,16 +494,21 @@ def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
                 return Finding("model", "ok", what)
             return Finding("model", "problem", f"{what}: there is no such file", "correct the name")
         case "openai" | "anthropic" | "ollama":
-            if find_spec("pydantic_ai") is None:
-                advice = "pip install 'honeybadger-host[llm]'"
-                return Finding("model", "problem", f"{what} needs pydantic-ai, which is not installed", advice)
+            if (missing := missing_extra(name)) is not None:
+                return Finding("model", "problem", f"{wanted_by}: {missing}", "install it, or choose another model")
             is_own = kind == loaded.model.name.partition(":")[0]
             key, key_name = model_key(kind, is_own=is_own)
-            if not key and kind != "ollama" and not (is_own and loaded.model.base_url):
+            server = own_server(name, loaded.model)
+            if not key and not server:
                 return Finding(
                     "model", "warning", f"{what} has no key in this environment", f"set {key_name} for the host"
                 )
-            return Finding("model", "ok", what)
+            if server and (why := why_silent(server)) is not None:
+                advice = "start it, or correct model.base_url"
+                return Finding("model", "problem", f"{what}: its server at {server} does not answer: {why}", advice)
+            return Finding(
+                "model", "ok", f"{what}, served at {server}" if server else f"{what}, which is not asked here"
+            )
 
 
 CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
@@ -511,7 +519,6 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     journal,
     disk,
     file_system,
-    clock,
     open_files,
     inotify,
     hard_links,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # needs an extra
 
 log = structlog.get_logger()
 
+STATUS_SECONDS = 1.0
+"""Between two writes of the status file: what `status` shows is at most two seconds old."""
 _NEAR: Final = 0.8
 """Of a share: who has used so much of it is named."""
 _MOST_SHOWN: Final = 20
@@ -45,7 +47,7 @@ async def report(host: Host, watcher: Watcher) -> None:
             except OSError as error:
                 if throttle.passes("metrics", error.errno) is not None:
                     log.warning("metrics.failed", error=str(error))
-        await anyio.sleep(host.settings.life.status_seconds)
+        await anyio.sleep(STATUS_SECONDS)
 
 
 def _status(host: Host, watcher: Watcher) -> dict[str, Any]:

@@ -23,6 +23,8 @@ SYSTEM_HOME: Final = Path("/var/lib/honeybadger")
 SYSTEM_COMMAND: Final = Path("/usr/local/bin/honeybadger-host")
 SYSTEM_UNIT: Final = Path("/etc/systemd/system") / UNIT
 _DROP_IN: Final = SYSTEM_UNIT.with_name(f"{UNIT}.d") / "closed.conf"
+_TMPFILES: Final = Path("/etc/tmpfiles.d/honeybadger.conf")
+_SYSUSERS: Final = Path("/etc/sysusers.d/honeybadger.conf")
 _HIDDEN: Final = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")  # noqa: S108  named, not used
 """What ProtectHome= and PrivateTmp= hide from the service."""
 _PLAIN: Final = re.compile(r"/[\w./@:+-]*", re.ASCII)
@@ -59,19 +61,18 @@ def plan_system(home: Path, command: Path, *, is_closed: bool = False) -> Plan:
         "WRITABLE": "StateDirectory=honeybadger\nStateDirectoryMode=0700" if is_state else f"ReadWritePaths={home}",
         "PASSABLE": "StateDirectoryMode=0711" if is_state else f"# {home} is 0711, see tmpfiles.d",
     }
-    tmpfiles, sysusers = Path("/etc/tmpfiles.d/honeybadger.conf"), Path("/etc/sysusers.d/honeybadger.conf")
     files = [
         (SYSTEM_UNIT, _render("system.service", values)),
-        (tmpfiles, _render("tmpfiles.conf", values)),
-        (sysusers, _render("sysusers.conf", values)),
+        (_TMPFILES, _render("tmpfiles.conf", values)),
+        (_SYSUSERS, _render("sysusers.conf", values)),
     ]
     if is_closed:
         files.append((_DROP_IN, _render("closed.conf", values)))
     return Plan(
         tuple(files),
         (
-            ("systemd-sysusers", str(sysusers)),
-            ("systemd-tmpfiles", "--create", str(tmpfiles)),
+            ("systemd-sysusers", str(_SYSUSERS)),
+            ("systemd-tmpfiles", "--create", str(_TMPFILES)),
             ("runuser", "-u", USER, "--", str(command), "init", str(home)),
             ("systemctl", "daemon-reload"),
             ("systemctl", "enable", UNIT),
@@ -144,6 +145,28 @@ def write(plan: Plan, root: Path = Path("/")) -> list[Path]:
             ) from None
         written.append(target)
     return written
+
+
+def installed(user_home: Path, config_home: Path, *, is_user: bool) -> list[Path]:
+    """Return the files that `service install` may have written."""
+    return [user_unit(config_home)] if is_user else [SYSTEM_UNIT, _DROP_IN, _TMPFILES, _SYSUSERS]
+
+
+def remove(files: Sequence[Path], root: Path = Path("/")) -> list[Path]:
+    """Remove files of a service below `root`; return those that were there. Raises HostError."""
+    removed: list[Path] = []
+    for path in files:
+        target = root / path.relative_to("/")
+        try:
+            target.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise HostError(f"cannot remove {target}: {error.strerror}; run it as root, or with --user") from None
+        removed.append(target)
+    with contextlib.suppress(OSError):  # it holds drop-ins of the operator's own, or is not there
+        (root / _DROP_IN.parent.relative_to("/")).rmdir()
+    return removed
 
 
 def run(commands: Sequence[Sequence[str]]) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.storage.journal_schema import (
@@ -64,6 +65,31 @@ def read_earlier(path: Path, row: Row, is_it: Callable[[bytes], bool]) -> bytes 
             return next((data for (data,) in earlier if is_it(data)), None)
     except sqlite3.Error as error:
         raise JournalError(f"cannot read {path}: {error}") from error
+
+
+class Checked(NamedTuple):
+    """What a check of a journal found.
+
+    Args:
+        verdict: "ok", or the first damage.
+        last_at: stamp of the newest change, milliseconds since the epoch; 0 when there is none.
+    """
+
+    verdict: str
+    changes: int
+    last_at: int
+
+
+def check_journal(path: Path) -> Checked:
+    """Look through a journal that a host may have open. Raises JournalError."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            changes = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
+            last = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+    return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]))
 
 
 def glance(path: Path) -> Glance:

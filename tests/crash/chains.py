@@ -13,7 +13,7 @@ from honeybadger_host.storage.home import make_home
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck, struck_file
 from tests.crash.story import Editor, Story, Verdict, read
 
-_QUICK_CHECKPOINTS: Final = ("--checkpoint-seconds", "0.003")
+_QUICK_CHECKPOINTS: Final = ("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.003")
 _KILLED: Final = -9
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tests.crash.story import Editor, Story, read
-from tests.hosting import Child, Forge
+from tests.hosting import Child, Forge, arguments_of
 
 _LONGEST_SECONDS: Final = 30.0
 SHIM: Final = Path(__file__).with_name("faults.c")
@@ -26,7 +26,7 @@ QUICK: Final[Mapping[str, object]] = {
     "ipc.watch": False,
     "ipc.batch_requests": 6,
     "memory.settle_seconds": 0,
-    "life.status_seconds": 60,
+    "ops.status.STATUS_SECONDS": 60,
 }
 """Three commits where there could be one, and everything settled at the next checkpoint."""
 
@@ -112,9 +112,8 @@ class Nursery(Forge):
             }
         if shadow is not None:
             variables["HB_SHADOW"] = str(shadow)
-        arguments = [*faults, "run", "--home", str(home)]
-        for name, value in {**QUICK, **(settings or {})}.items():
-            arguments += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
+        constants, flags = arguments_of({**QUICK, **(settings or {})})
+        arguments = [*constants, *faults, "run", "--home", str(home), *flags]
         return self.fork(arguments, variables, stdout=stderr, stderr=stderr)
 
 

@@ -3,8 +3,8 @@
     launch.py [FAULTS] run --home H --set …      `honeybadger-host run`, with faults
     launch.py --nursery                          answers commands on stdin: see `nurse`
 
-Faults: `--kill-at POINT:K`         SIGKILL at the K-th passage of a named point of the road
-        `--checkpoint-seconds S`    more checkpoints in less time
+Faults: `--constant NAME=V`         another value for a constant of a module, as ops.status.STATUS_SECONDS=0.1
+        `--kill-at POINT:K`         SIGKILL at the K-th passage of a named point of the road
         `--without-receipts`        forgets which requests are done: must double something
         `--without-sync`            never syncs: must lose something in a power cut
 """
@@ -15,6 +15,7 @@ import argparse
 import ctypes
 import functools
 import gc
+import importlib
 import json
 import os
 import signal
@@ -28,21 +29,20 @@ from typing import Any
 def main(argv: Sequence[str]) -> int:
     """Run one host to its end; return its exit code."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--constant", action="append", default=[])
     parser.add_argument("--kill-at", default="")
-    parser.add_argument("--checkpoint-seconds", type=float, default=0.0)
     parser.add_argument("--without-receipts", action="store_true")
     parser.add_argument("--without-sync", action="store_true")
     begin = argv.index("run") if "run" in argv else 0
     faults, rest = parser.parse_args(argv[:begin]), argv[begin:]
 
     from honeybadger_host import cli, daemon
-    from honeybadger_host.ops import maintenance
 
+    for constant in faults.constant:
+        change_constant(*constant.split("="))
     if faults.kill_at:
         point, _, passage = faults.kill_at.partition(":")
         setattr(daemon, "run", functools.partial(daemon.run, passed=_Killer(point, int(passage))))  # noqa: B010
-    if faults.checkpoint_seconds:
-        maintenance.CHECKPOINT_SECONDS = faults.checkpoint_seconds
     if faults.without_receipts:
         _forget_receipts()
     if faults.without_sync:
@@ -53,6 +53,13 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
+
+
+def change_constant(name: str, value: str) -> None:
+    """Give a constant of a module of the host another value; it must have one."""
+    module, _, constant = name.rpartition(".")
+    place = importlib.import_module(f"honeybadger_host.{module}")
+    setattr(place, constant, type(getattr(place, constant))(value))
 
 
 class _Killer:

@@ -98,7 +98,7 @@ def cut_under_load(nursery: Nursery, folder: Path, rng: random.Random, *, cuts: 
     make_home(home)
     story = Story(home)
     keep_all(home, shadow)
-    faults = ("--checkpoint-seconds", "0.02")
+    faults = ("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.02")
     for cut in range(cuts):
         is_dark = threading.Event()
         producers = [

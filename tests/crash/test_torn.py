@@ -319,7 +319,7 @@ def test_what_a_person_deletes_after_it_settled_does_not_rise_again(
 ) -> None:
     story = Story(home)
     story.drop_some(2)
-    with ended(nursery.start(home, faults=("--checkpoint-seconds", "0.01"))) as host:
+    with ended(nursery.start(home, faults=("--constant", "ops.maintenance.CHECKPOINT_SECONDS=0.01"))) as host:
         if is_killed:
             wait_for(lambda: not story.is_waiting(), what="all answered")
             wait_for(lambda: _is_projected(home, len(story.sent)), what="all settled")

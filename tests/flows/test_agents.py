@@ -31,7 +31,7 @@ def profile(home: Path, name: str, **texts: str) -> None:
 
 @pytest.fixture
 def host(make_host: HostFactory, home: Path) -> HostProcess:
-    return make_host(script(home, REMEMBER, HELLO) | {"life.status_seconds": 0.1}).start()
+    return make_host(script(home, REMEMBER, HELLO) | {"ops.status.STATUS_SECONDS": 0.1}).start()
 
 
 def status(host: HostProcess) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_what_is_wrong_with_a_file_is_said(home: Path, make_host: HostFactory, d
     folder = home / "config" / "agents"
     folder.mkdir(parents=True)
     (folder / "keeper.json").write_bytes(data)
-    host = make_host({"life.status_seconds": 0.1}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     wait_for((home / "data" / "status.json").exists)
     assert BROKEN[data] in status(host)["agents"]["refused"]["config/agents/keeper.json"]
     (line,) = [line for line in host.log_lines() if line["event"] == "agent.refused"]

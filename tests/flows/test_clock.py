@@ -17,7 +17,7 @@ from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_reader import read_log
 from tests.conftest import HostFactory
-from tests.flows.world import SetClock, hastened
+from tests.flows.world import SetClock
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 
 YEAR = 365 * 86_400
@@ -44,8 +44,8 @@ def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
     shim: Path, home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     clock = SetClock.of(shim, home)
-    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 3600}
-    host = make_host(settings, env=clock.env, launcher=hastened(ops__maintenance__HOUSEKEEPING_SECONDS=0.1)).start()
+    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 3600, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}
+    host = make_host(settings, env=clock.env).start()
     _ask(stranger, "a")
     for number, seconds in enumerate((YEAR, 0, -YEAR, 0), 1):
         clock.set(seconds)
@@ -74,8 +74,8 @@ def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_befor
 ) -> None:
     clock = SetClock.of(shim, home)
     clock.set(YEAR)
-    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 1}
-    host = make_host(settings, env=clock.env, launcher=hastened(housekeeping_HOUSEKEEPING_SECONDS=0.02)).start()
+    settings: dict[str, object] = {"ipc.reply_ttl_seconds": 1, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.02}
+    host = make_host(settings, env=clock.env).start()
     temporary = stranger.root / "tmp" / "slow.tmp"
     temporary.write_bytes(request("slow", content="slow."))
     _ask(stranger, "a")
@@ -89,7 +89,7 @@ def test_working_memory_is_there_again_when_a_clock_set_forward_is_set_right(
     shim: Path, home: Path, make_host: HostFactory, client: Callable[..., SyncClient]
 ) -> None:
     clock = SetClock.of(shim, home)
-    host = make_host(env=clock.env, launcher=hastened(ops__maintenance__HOUSEKEEPING_SECONDS=0.05)).start()
+    host = make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.05}, env=clock.env).start()
     bee = client()
     bee.save_to_working_memory("page", "x")
     clock.set(YEAR)
@@ -130,9 +130,7 @@ def test_replies_from_the_future_are_removed_in_their_time(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     """As of a clock that was wrong when they were written."""
-    host = make_host(
-        {"ipc.reply_ttl_seconds": 1.5}, launcher=hastened(ops__maintenance__HOUSEKEEPING_SECONDS=0.1)
-    ).start()
+    host = make_host({"ipc.reply_ttl_seconds": 1.5, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}).start()
     _ask(stranger, "a")
     future = time.time() + YEAR
     os.utime(stranger.replies / "a.json", (future, future))
@@ -144,7 +142,7 @@ def test_replies_from_the_future_are_removed_in_their_time(
 def test_receipts_go_after_their_days_of_service_over_restarts(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host(launcher=hastened(ops__maintenance__HOUSEKEEPING_SECONDS=0.05)).start()
+    host = make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.05}).start()
     _ask(stranger, "a")
     wait_for(lambda: _ages(home))
     for days, is_kept in ((6.99, True), (0.02, False)):

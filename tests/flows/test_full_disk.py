@@ -117,7 +117,7 @@ def test_notes_for_a_full_disk_of_their_own_are_kept_by_the_journal_and_written_
 ) -> None:
     with mounted(home / "groups", "size=64k") as groups:
         stranger.memory.parent.mkdir()
-        host = make_host({"life.status_seconds": 0.1}).start()
+        host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
         assert stranger.ask("before", request("before", content="before"))["ok"] is True
         fill(groups / "filler")
         text = "x" * 4096
@@ -187,7 +187,7 @@ def test_what_a_read_only_disk_does_not_take_is_not_acknowledged_and_served_when
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("write,create,rename,unlink,truncate", "", errno.EROFS)
-    host = make_host({"life.status_seconds": 0.1}, env=fault.env).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}, env=fault.env).start()
     assert stranger.ask("before", request("before", content="before"))["ok"] is True
     fault.begin()
     host.wait_for_event("status.failed")

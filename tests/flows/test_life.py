@@ -591,7 +591,7 @@ def test_a_new_home_is_made_served_and_looked_at_as_the_readme_says(tmp_path: Pa
     again = run_cli("init", home)
     assert (again.returncode, "is a home already" in again.stdout) == (0, True)
     assert "no host serves" in _run("status", home=home, code=7)
-    with HostProcess(home, {"life.status_seconds": 0.1}) as host:
+    with HostProcess(home, {"ops.status.STATUS_SECONDS": 0.1}) as host:
         host.start()
         SyncClient(home).update_memory("first")
         wait_for(lambda: _json("status", home=home).get("requests", {}).get("total") == 1)
@@ -600,7 +600,7 @@ def test_a_new_home_is_made_served_and_looked_at_as_the_readme_says(tmp_path: Pa
 
 def test_status_tells_what_the_host_does(make_host: HostFactory, client: MakeClient, stranger: RawSender) -> None:
     home = stranger.home
-    host = make_host({"life.status_seconds": 0.1}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     client().update_memory("one")
     client().ping()
     stranger.ask("bad", b"[]")
@@ -627,8 +627,8 @@ def test_doctor_finds_nothing_wrong_with_a_served_home(host: HostProcess, client
     findings = {row["check"]: row for row in _json("doctor", home=host.home)}
     assert not [row for row in findings.values() if row["level"] == "problem"]
     assert f"served by process {host.pid}" in findings["lock"]["message"]
-    assert findings["journal"]["message"].startswith("1 changes")
-    assert findings["boxes"]["message"] == "1 boxes"
+    assert findings["journal"]["message"].startswith("1 change,")
+    assert findings["boxes"]["message"] == "1 box"
     assert "dead letters: none" in _run("doctor", home=host.home)
 
 

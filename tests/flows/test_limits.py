@@ -134,7 +134,7 @@ def test_rubbish_over_the_rate_does_not_fill_the_dead_letters(make_host: HostFac
 def test_notes_and_entries_of_a_day_are_counted_over_a_restart_and_repeats_are_not(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
-    host = make_host({"limits.notes_per_day": 3, "life.status_seconds": 0.1}).start()
+    host = make_host({"limits.notes_per_day": 3, "ops.status.STATUS_SECONDS": 0.1}).start()
     agent = client()
     agent.call(made(wire.UpdateMemory, "a"), request_id="a")
     agent.append_turn("user", "a turn is no note")
@@ -196,7 +196,7 @@ def test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_c
     for number in range(30):
         stranger.note(f"{number:02}", f"note {number}")
     peer.note("99", "note of a peer")
-    host = make_host({"limits.pending_files": 20, "life.status_seconds": 0.1}).start()
+    host = make_host({"limits.pending_files": 20, "ops.status.STATUS_SECONDS": 0.1}).start()
     replies = [stranger.reply(f"{number:02}") for number in range(30)]
     assert [reply["ok"] for reply in replies] == [True] * 20 + [False] * 10
     for reply in replies[20:]:
@@ -286,7 +286,7 @@ def test_a_sender_that_collects_its_replies_never_loses_one(make_host: HostFacto
 def test_every_share_is_in_status_and_nobody_is_named_who_is_far_from_one(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    host = make_host({"life.status_seconds": 0.1, "limits.notes_per_day": 100}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "limits.notes_per_day": 100}).start()
     client().update_memory("x")
     wait_for(lambda: (host.home / "data" / "status.json").exists())
     limits = limits_in_status(host)

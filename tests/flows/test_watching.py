@@ -47,7 +47,7 @@ def _is_gone(folder: Path) -> bool:
 
 
 def test_events_answer_long_before_the_next_sweep(make_host: HostFactory, stranger: RawSender) -> None:
-    make_host({"ipc.sweep_seconds": 2, "life.status_seconds": 0.1}).start()
+    make_host({"ipc.sweep_seconds": 2, "ops.status.STATUS_SECONDS": 0.1}).start()
     _ask(stranger, 0)
     wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
     took = [_ask(stranger, number) for number in range(1, 9)]
@@ -55,7 +55,7 @@ def test_events_answer_long_before_the_next_sweep(make_host: HostFactory, strang
 
 
 def test_without_events_the_sweep_finds_everything(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host({"ipc.watch": False, "life.status_seconds": 0.1}).start()
+    host = make_host({"ipc.watch": False, "ops.status.STATUS_SECONDS": 0.1}).start()
     client("first").update_memory("one")
     client("second", "garden").update_memory("two")
     client("first").append_turn("user", "three")
@@ -94,7 +94,7 @@ threading.excepthook = lambda _: None
 def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({"life.status_seconds": 0.1}, launcher=patched(DYING)).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}, launcher=patched(DYING)).start()
     _ask(stranger, 0)
     wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
     numbers = itertools.count(1)
@@ -144,7 +144,7 @@ def test_a_folder_that_comes_with_files_in_it_is_served_whole(host: HostProcess,
 def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({"life.status_seconds": 0.1}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     honest = RawSender(stranger.home, "quiet", "honest").make()
     _ask(honest, 0)
     wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
@@ -193,7 +193,7 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
 def test_a_groups_files_may_be_removed_while_it_is_served(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
-    host = make_host({"life.status_seconds": 0.1, "memory.settle_seconds": 0}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "memory.settle_seconds": 0}).start()
     agent = client()
     agent.update_memory("before")
     agent.append_turn("user", "hello")

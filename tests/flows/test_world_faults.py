@@ -20,7 +20,7 @@ import pytest
 from honeybadger_host.errors import HostError, SettingsError, may_clear
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
-from tests.flows.world import hastened, is_idle, status_of, troubles
+from tests.flows.world import is_idle, status_of, troubles
 from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
 
 
@@ -72,7 +72,7 @@ def _limit_of_open_files(host: HostProcess, number: int) -> None:
 def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_it_may_open_more(
     spare: int, make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({"life.status_seconds": 0.1}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     _ask(stranger, "before")
     wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
     before, _ = resource.prlimit(host.pid, resource.RLIMIT_NOFILE)
@@ -103,8 +103,12 @@ def test_a_file_that_cannot_be_opened_to_be_synced_is_not_taken_for_durable(
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("open", "MEMORY.md", errno.EMFILE)
-    settings: dict[str, object] = {"life.status_seconds": 0.1, "memory.settle_seconds": 0}
-    host = make_host(settings, env=fault.env, launcher=hastened(ops__maintenance__CHECKPOINT_SECONDS=0.05)).start()
+    settings: dict[str, object] = {
+        "ops.status.STATUS_SECONDS": 0.1,
+        "ops.maintenance.CHECKPOINT_SECONDS": 0.05,
+        "memory.settle_seconds": 0,
+    }
+    host = make_host(settings, env=fault.env).start()
     _ask(stranger, "before")
     wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 1)
     fault.begin()
@@ -123,7 +127,7 @@ def test_a_request_that_cannot_be_removed_is_done_once_and_removed_when_that_is_
 ) -> None:
     fault = fault_of("unlink", "/requests/", errno.EPERM)
     host = make_host(
-        {"life.status_seconds": 0.1}, env=fault.env, launcher=hastened(ops__maintenance__HOUSEKEEPING_SECONDS=0.2)
+        {"ops.status.STATUS_SECONDS": 0.1, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.2}, env=fault.env
     ).start()
     fault.begin()
     stranger.note("a", "a.")
@@ -166,9 +170,7 @@ def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operat
     fault.begin()
     other = RawSender(stranger.home, "main", "other").make()
     began = time.monotonic()
-    host = make_host(
-        {"life.status_seconds": 0.1}, env=fault.env, launcher=hastened(spool__watcher__RETRY_SECONDS=1.0)
-    ).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "spool.watcher._RETRY_SECONDS": 1.0}, env=fault.env).start()
     _ask(stranger, "a")
     _ask(other, "b")
     failed = host.wait_for_event("watch.failed")

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.hosting import HostProcess, patched
+from tests.hosting import HostProcess
 
 CAN_MOUNT = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("mount") is not None
 needs_mount = pytest.mark.skipif(not CAN_MOUNT, reason="needs a small tmpfs of its own, and only root can mount one")
@@ -88,19 +88,6 @@ class SetClock:
         temporary = self.file.with_suffix(".new")
         temporary.write_text(str(seconds))
         temporary.rename(self.file)
-
-
-def hastened(**constants: float) -> list[str]:
-    """Return a launcher of a host that waits less: `hastened(ops__maintenance__HOUSEKEEPING_SECONDS=0.1)`.
-
-    It fails when there is no such constant.
-    """
-    lines = []
-    for name, value in constants.items():
-        package, module, constant = name.split("__")
-        lines.append(f"from honeybadger_host.{package} import {module}")
-        lines.append(f"{module}.{constant}\n{module}.{constant} = {value}")
-    return patched("\n".join(lines))
 
 
 @contextlib.contextmanager

@@ -46,6 +46,7 @@ FOR_TURNS = {
     "handlers.turn_output": {"models.model", "turn.thinking"},
     "agents": {"tools"},
     "models": {"models.model", "models"},
+    "ops.model_server": {"models", "models.settings"},
     "ops.doctor": {"models.model", "models"},
     "cli.memory": {"cli.explaining", "cli.terminal"},
     "cli.options": {"errors"},

@@ -76,7 +76,7 @@ def port() -> int:
 def measured(make_host: HostFactory, textfile: Path, port: int) -> HostProcess:
     """A running host that writes metrics often, to a file and by HTTP."""
     settings: dict[str, object] = {
-        "life.status_seconds": 0.1,
+        "ops.status.STATUS_SECONDS": 0.1,
         "metrics.textfile": textfile,
         "metrics.http_port": port,
     }
@@ -211,7 +211,7 @@ def test_a_folder_that_vanishes_is_reported_and_the_host_goes_on(
 ) -> None:
     (tmp_path / "run").mkdir()
     file = tmp_path / "run/honeybadger.prom"
-    host = make_host({"life.status_seconds": 0.1, "metrics.textfile": file}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "metrics.textfile": file}).start()
     wait_for(file.exists, what="the first numbers")
     shutil.rmtree(tmp_path / "run")
     assert "No such file" in host.wait_for_event("metrics.failed")["error"]
@@ -221,7 +221,7 @@ def test_a_folder_that_vanishes_is_reported_and_the_host_goes_on(
 
 
 def test_a_relative_text_file_lies_in_the_home(make_host: HostFactory, home: Path) -> None:
-    make_host({"life.status_seconds": 0.1, "metrics.textfile": "data/m.prom"}).start()
+    make_host({"ops.status.STATUS_SECONDS": 0.1, "metrics.textfile": "data/m.prom"}).start()
     wait_for((home / "data/m.prom").exists, what="the first numbers")
 
 

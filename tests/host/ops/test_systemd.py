@@ -349,3 +349,20 @@ def test_the_doctor_names_a_metrics_folder_that_is_missing(home: Path, tmp_path:
     said = run_cli("doctor", home=home, env={"HOME": str(tmp_path)})
     assert said.returncode == 1
     assert "problem   metrics: metrics.textfile: /nowhere is no folder that uid" in said.stdout
+
+
+def test_uninstall_removes_what_install_wrote_and_keeps_the_home_and_drop_ins(tmp_path: Path) -> None:
+    image, home = tmp_path / "image", tmp_path / "home"
+    home.mkdir()
+    arguments = ("service", "install", "--root", image, "--closed", "--command", "/usr/local/bin/honeybadger-host")
+    assert run_cli(*arguments).returncode == 0
+    own = image / "etc/systemd/system/honeybadger-host.service.d/own.conf"
+    own.write_text("[Service]\n")
+    dry = run_cli("service", "uninstall", "--root", image, "--dry-run")
+    assert dry.stdout.splitlines()[0] == "$ systemctl disable --now honeybadger-host.service"
+    assert len([path for path in image.rglob("*") if path.is_file()]) == 5
+    done = run_cli("service", "uninstall", "--root", image)
+    assert done.returncode == 0
+    assert done.stdout.count("removed ") == 4
+    assert [path for path in image.rglob("*") if path.is_file()] == [own]
+    assert "there is nothing to remove" in run_cli("service", "uninstall", "--root", image).stdout

@@ -393,7 +393,7 @@ def test_a_bug_that_shows_the_text_in_its_exception_shows_no_secret(
         "def fail(content, *rest): raise KeyError(content)\n"
         "notes.render_note = fail\n"
     )
-    host = make_host({"security.secrets": "off", "life.status_seconds": 0.1}, launcher=patched(fault)).start()
+    host = make_host({"security.secrets": "off", "ops.status.STATUS_SECONDS": 0.1}, launcher=patched(fault)).start()
     assert_refused(stranger.ask("x", request("x", content=f"the token is {TOKEN}")), "internal")
     status: dict[str, Any] = {}
     deadline = time.monotonic() + 10

@@ -1,0 +1,26 @@
+"""Numbers as people read them: counts with their noun, durations in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_UNITS: Final = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
+def count_of(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: `1 box`, `2 boxes`."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def in_words(seconds: float) -> str:
+    """Return a duration as its two largest units: `3 days 4 hours`, `2 minutes`, `0.4 seconds`."""
+    if 0 < seconds < 1:
+        return f"{seconds:.1f} seconds"
+    left, parts = round(seconds), list[str]()
+    for size, unit in _UNITS:
+        number, left = divmod(left, size)
+        if number:
+            parts.append(count_of(number, unit))
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0 seconds"

@@ -1,0 +1,148 @@
+"""What the doctor says of a home, and how a command looks on a terminal."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_host.ops.doctor import Finding, examine
+from honeybadger_host.storage.home import make_home
+from tests.hosting import PLAIN, HostProcess, RawSender, patched, run_cli, wait_for
+from tests.terminal import Terminal
+
+
+def _found(home: Path, check: str) -> Finding:
+    return next(finding for finding in examine(home) if finding.check == check)
+
+
+@pytest.mark.parametrize("name", ["a#b", "what?", "50%", "100%20", "a b", "ä"])
+def test_a_healthy_journal_is_healthy_whatever_the_path_of_its_home(name: str, tmp_path: Path) -> None:
+    home = tmp_path / name / "home"
+    make_home(home)
+    with HostProcess(home) as host:
+        host.start()
+        sender = RawSender(home).make()
+        sender.note("a", "a.")
+        assert sender.reply("a")["ok"] is True
+        host.stop()
+    before = sorted(path for path in tmp_path.rglob("*") if "-shm" not in path.name and "-wal" not in path.name)
+    journal = _found(home, "journal")
+    assert (journal.level, journal.message.partition(",")[0]) == ("ok", "1 change")
+    assert _found(home, "clock").level == "ok"
+    assert run_cli("log", "main", home=home).returncode == 0
+    assert run_cli("backup", tmp_path / "copy.tar.gz", home=home).returncode == 0
+    (tmp_path / "copy.tar.gz").unlink()
+    after = sorted(path for path in tmp_path.rglob("*") if "-shm" not in path.name and "-wal" not in path.name)
+    assert after == before
+
+
+def test_a_damaged_journal_is_a_problem(home: Path) -> None:
+    (home / "data" / "journal.db").write_bytes(b"not a database, whatever its name says" * 100)
+    found = _found(home, "journal")
+    assert (found.level, found.now_what) == ("problem", "restore it from a backup")
+
+
+class _Listing(BaseHTTPRequestHandler):
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status if self.path == "/v1/models" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def _served(status: int) -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), type("_Handler", (_Listing,), {"status": status})) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _use_model(home: Path, port: int) -> None:
+    text = f'[model]\nname = "openai:local"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
+    (home / "config" / "honeybadger.toml").write_text(text)
+
+
+@pytest.mark.parametrize(("status", "level"), [(200, "ok"), (401, "ok"), (503, "problem")])
+def test_a_models_own_server_is_asked_whether_it_answers(status: int, level: str, home: Path) -> None:
+    pytest.importorskip("pydantic_ai")
+    with _served(status) as port:
+        _use_model(home, port)
+        found = _found(home, "model")
+    assert found.level == level
+    assert f"http://127.0.0.1:{port}/v1" in found.message
+
+
+def test_a_model_whose_server_is_down_is_a_problem(home: Path) -> None:
+    pytest.importorskip("pydantic_ai")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        _use_model(home, taken.getsockname()[1])
+        found = _found(home, "model")
+    assert (found.level, found.now_what) == ("problem", "start it, or correct model.base_url")
+    assert "Connection refused" in found.message
+
+
+def test_run_says_at_the_start_that_the_library_of_its_model_is_missing(home: Path) -> None:
+    launcher = patched('import sys\nsys.modules["pydantic_ai"] = None')
+    with HostProcess(home, {"model.name": "ollama:llama3.2"}, launcher=launcher) as host:
+        host.start()
+        missing = host.wait_for_event("model.missing")
+        host.stop()
+    assert missing["model"] == "ollama:llama3.2"
+    assert "pip install 'honeybadger-host[llm]'" in missing["now_what"]
+
+
+def test_status_says_as_of_when_and_is_written_every_second(home: Path) -> None:
+    with HostProcess(home) as host:
+        host.start()
+        wait_for((home / "data" / "status.json").exists)
+        first = (home / "data" / "status.json").stat().st_mtime
+        wait_for(lambda: (home / "data" / "status.json").stat().st_mtime != first)
+        assert (home / "data" / "status.json").stat().st_mtime - first < 2
+        said = run_cli("status", home=home).stdout
+        host.stop()
+    assert ", up " in said
+    assert " second" in said
+    assert ", as of 2" in said
+
+
+def test_levels_are_coloured_on_a_terminal_unless_no_color_says_no(home: Path, tmp_path: Path) -> None:
+    for env, is_coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        with Terminal([*PLAIN, "doctor", "--home", str(home)], tmp_path, env) as terminal:
+            terminal.wait_for("dead letters: none")
+            assert (b"\x1b[32mok" in terminal.raw) is is_coloured
+    assert "\x1b" not in run_cli("doctor", home=home).stdout
+
+
+SLOW_CHECK = """
+import time
+from honeybadger_host.cli import options
+from honeybadger_host.ops import doctor
+options._SILENT_SECONDS = 0.1
+def many_entries(home):
+    time.sleep(2.5)
+    yield doctor.Finding("entries", "ok", "done")
+doctor.CHECKS = (many_entries,)
+"""
+
+
+def test_what_takes_long_is_said_on_a_terminal_and_taken_away_again(home: Path, tmp_path: Path) -> None:
+    with Terminal([*patched(SLOW_CHECK), "doctor", "--home", str(home)], tmp_path) as terminal:
+        terminal.wait_for("checking many entries (1 second)")
+        terminal.wait_for("entries: done")
+        assert "checking" not in terminal.text
