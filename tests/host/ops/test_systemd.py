@@ -233,7 +233,7 @@ def test_the_user_and_the_home_are_made_as_the_files_say(tmp_path: Path) -> None
 
 
 def install(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    return run_cli("service", "install", *arguments, env={"HOME": str(folder)})
+    return run_cli("service", "install", *arguments, env={"HOME": str(folder), "XDG_CONFIG_HOME": ""})
 
 
 def test_a_dry_run_prints_what_would_be_written_and_run_and_does_nothing(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_a_command_that_fails_is_told_and_those_behind_it_are_not_run(tmp_path: 
 
 
 def doctor(home: Path, folder: Path) -> str:
-    return run_cli("doctor", home=home, env={"HOME": str(folder)}).stdout
+    return run_cli("doctor", home=home, env={"HOME": str(folder), "XDG_CONFIG_HOME": ""}).stdout
 
 
 def test_the_doctor_knows_the_unit_that_serves_a_home_and_says_when_it_was_edited(home: Path, tmp_path: Path) -> None:
