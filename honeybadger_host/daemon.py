@@ -13,7 +13,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
 from honeybadger_host.spool.dead_letters import DeadRoom
 from honeybadger_host.spool.pipeline import Door, Limits
-from honeybadger_host.spool.rate_limits import REMEMBERED, Limiter, Shares, day_after, day_before
+from honeybadger_host.spool.rate_limits import Limiter, shares_of
 from honeybadger_host.spool.replies import ReplyRoom
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
@@ -128,7 +127,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
             whole_files = WholeFiles(home, [shelves, sessions])
             senders = SenderList(home) if settings.ipc.closed else None
             agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
-            shares = Shares(**settings.limits.model_dump())
+            shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
             spool = Spool(
                 home / "data" / "ipc",
                 senders=None if senders is None else senders.current,
@@ -185,11 +184,11 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
                     log_requests=settings.log.requests,
                 ),
                 counters,
-                _open_limiter(journal, shares),
+                Limiter(shares),
                 forbids=agents.forbids,
                 passed=passed,
             )
-            metrics = _open_metrics(home, settings)
+            metrics = _open_metrics(home, settings.metrics.textfile)
         except BaseException:
             journal.close()
             raise
@@ -257,17 +256,9 @@ def _open_sessions(
     )
 
 
-def _open_limiter(journal: Journal, shares: Shares) -> Limiter:
-    """Return what keeps senders within their shares; a restart gives nobody a second share of the day's notes."""
-    now = datetime.now(UTC)
-    begin, end = (int(at.timestamp() * 1000) for at in (day_before(now), day_after(now)))
-    return Limiter(shares, journal.count_between(begin, end, REMEMBERED) if shares.notes_per_day else {}, now)
-
-
-def _open_metrics(home: Path, settings: Settings) -> Metrics | None:
-    """Begin to serve metrics if they are asked for. Raises SettingsError."""
-    textfile, port = settings.metrics.textfile, settings.metrics.http_port
-    if not textfile and not port:
+def _open_metrics(home: Path, textfile: str) -> Metrics | None:
+    """Return what writes the metrics, if they are asked for. Raises SettingsError."""
+    if not textfile:
         return None
     try:
         from honeybadger_host.ops.metrics import Metrics
@@ -275,9 +266,9 @@ def _open_metrics(home: Path, settings: Settings) -> Metrics | None:
         if (error.name or "").partition(".")[0] != "prometheus_client":
             raise
         raise SettingsError(
-            "metrics.textfile and metrics.http_port need prometheus-client: pip install 'honeybadger-host[metrics]'"
+            "metrics.textfile needs prometheus-client: pip install 'honeybadger-host[metrics]'"
         ) from None
-    return Metrics(home, Path(textfile) if textfile else None, port)
+    return Metrics(home, Path(textfile))
 
 
 def _recover(journal: Journal, projections: Projections) -> None:

@@ -33,12 +33,17 @@ _NOT_SETTINGS: Final = (
 """Variables of the clients, the home folder itself, and keys, that share the prefix."""
 
 REMOVED: Final = {
-    "life.status_seconds": "data/status.json is written every second",
     "recall.reading_process": "the host itself reads the files that wait for the index",
+    "life.status_seconds": "data/status.json is written every second",
+    "metrics.http_port": "set metrics.textfile, which node_exporter's textfile collector reads",
+    "limits.group_requests_per_second": "limits.requests_per_second bounds each sender; groups are served in turn",
+    "limits.burst_seconds": "ten seconds of limits.requests_per_second may be used at once",
+    "limits.notes_per_day": "limits.requests_per_second and limits.pending_files bound a sender",
+    "limits.pending_bytes": "it is 1 GiB; limits.pending_files bounds a box",
+    "limits.kept_replies": "it is 100,000; ipc.reply_ttl_seconds removes replies earlier",
+    "limits.kept_reply_bytes": "it is 256 MiB; ipc.reply_ttl_seconds removes replies earlier",
 }
 """Settings of earlier versions, and what is so without them."""
-
-
 
 
 class _Section(BaseModel):
@@ -88,28 +93,8 @@ class Limits(_Section):
     """Shares of one sender in one group; over them it is answered with rate_limited. 0: no limit."""
 
     requests_per_second: float = Field(0, ge=0, description="Requests of a sender in a second, on average.")
-    group_requests_per_second: float = Field(
-        0, ge=0, description="Requests of all senders of a group together in a second, on average."
-    )
-    burst_seconds: float = Field(
-        10, ge=0, le=86_400, description="Seconds of either share that may be used at once after a pause."
-    )
-    notes_per_day: int = Field(
-        0, ge=0, description="Notes and entries a sender may save in a UTC day; what is asked again does not count."
-    )
     pending_files: int = Field(
         200_000, ge=0, description="Requests that may wait in a box; those behind them are refused."
-    )
-    pending_bytes: int = Field(
-        1_073_741_824, ge=0, description="Bytes of the requests that may wait in a box; those behind are refused."
-    )
-    kept_replies: int = Field(
-        100_000, ge=0, description="Replies that may lie in a box; the oldest quarter of more is removed."
-    )
-    kept_reply_bytes: int = Field(
-        268_435_456,
-        ge=0,
-        description="Bytes of the replies that may lie in a box; the oldest quarter of more is removed.",
     )
 
 
@@ -328,7 +313,6 @@ class Metrics(_Section):
     """Numbers for Prometheus, without text and without names. They need the extra honeybadger-host[metrics]."""
 
     textfile: str = Field("", description="File (*.prom) to replace every second, for node_exporter; empty: none.")
-    http_port: int = Field(0, ge=0, le=65_535, description="Port on 127.0.0.1 that serves /metrics; 0: none.")
 
 
 class Settings(BaseSettings):

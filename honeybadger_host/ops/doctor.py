@@ -399,14 +399,14 @@ def dead_letters(home: Path) -> Iterator[Finding]:
 def metrics(home: Path) -> Iterator[Finding]:
     with contextlib.suppress(SettingsError):  # said above
         asked = load_settings(home).settings.metrics
-        if not asked.textfile and not asked.http_port:
+        if not asked.textfile:
             return
         if find_spec("prometheus_client") is None:
             yield Finding(
                 "metrics",
                 "problem",
                 "metrics are asked for, and prometheus-client is not installed: the host does not start",
-                "pip install 'honeybadger-host[metrics]', or metrics.textfile = \"\" and metrics.http_port = 0",
+                "pip install 'honeybadger-host[metrics]', or metrics.textfile = \"\"",
             )
         folder = (home / asked.textfile).parent
         if asked.textfile and not os.access(folder, os.W_OK | os.X_OK):

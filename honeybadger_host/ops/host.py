@@ -56,8 +56,6 @@ class Host:
     started: float
 
     def close(self) -> None:
-        if self.metrics is not None:
-            self.metrics.close()
         self.index.close()
         self.journal.close()
         self.lock.release()

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: a text file, and HTTP on loopback; no text and no names (docs/decisions/012-metrics.md).
+"""Numbers for Prometheus: a text file, without text and without names (docs/decisions/012-metrics.md).
 
 Imported only by a host that was asked for metrics: prometheus-client is the extra `metrics`.
 """
@@ -6,16 +6,14 @@ Imported only by a host that was asked for metrics: prometheus-client is the ext
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, get_args
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from typing import Final, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import generate_latest, make_wsgi_app
+from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from honeybadger_host.errors import SettingsError
@@ -24,10 +22,8 @@ from honeybadger_host.spool.dead_letter_files import DeadCount
 from honeybadger_host.spool.rate_limits import LimitName
 from honeybadger_host.storage.files import replace
 
-LOOPBACK: Final = "127.0.0.1"
 _READABLE: Final = 0o644
 """The reader is another user, and there is nothing in it to hide."""
-_CLIENT_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,35 +93,26 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Numbers], float | None]], ...]] =
 
 
 class Metrics(Collector):
-    """Gives away the numbers it was handed last: a scrape never waits for the road, nor the road for a scrape."""
+    """Renders the numbers it is handed, and replaces the text file with them.
 
-    def __init__(self, home: Path, textfile: Path | None, http_port: int) -> None:
-        """Begin to serve.
+    Args:
+        textfile: relative to `home`.
+    Raises SettingsError: the file cannot be written.
+    """
 
-        Args:
-            textfile: relative to `home`; replaced with each `publish`.
-            http_port: 0: no HTTP.
-        Raises SettingsError: the file cannot be written, or the port is not free.
-        """
+    def __init__(self, home: Path, textfile: Path) -> None:
         self._numbers: Numbers | None = None
         self._dead = DeadCount(home)
         self._dead_letters = 0
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
-        self._textfile = None if textfile is None else _checked(home / textfile)
-        self._server = _Server.start(http_port, make_wsgi_app(self._registry)) if http_port else None
+        self._textfile = _checked(home / textfile)
 
     def publish(self, numbers: Numbers) -> None:
-        """Give these numbers away from now on. Raises OSError: the text file was not written."""
+        """Replace the text file. Raises OSError: it was not written."""
         self._dead_letters = self._dead.count()
         self._numbers = numbers
-        if self._textfile is not None:
-            replace(self._textfile, generate_latest(self._registry), mode=_READABLE, is_durable=False)
-
-    def close(self) -> None:
-        """Stop serving. The text file stays: its age says that nobody writes it."""
-        if self._server is not None:
-            self._server.stop()
+        replace(self._textfile, generate_latest(self._registry), mode=_READABLE, is_durable=False)
 
     def collect(self) -> Iterator[Metric]:
         numbers = self._numbers
@@ -152,37 +139,6 @@ class Metrics(Collector):
             if (value := value_of(numbers)) is not None:
                 yield GaugeMetricFamily(f"honeybadger_{name}", meaning, value=value)
         yield GaugeMetricFamily("honeybadger_dead_letters", "Requests in data/dead.", value=self._dead_letters)
-
-
-class _Server(WSGIServer):
-    """One thread, one client at a time: whoever keeps it waiting delays other scrapes and nothing else."""
-
-    @classmethod
-    def start(cls, port: int, app: Any) -> _Server:
-        try:
-            server = make_server(LOOPBACK, port, app, cls, _Quiet)
-        except (OSError, OverflowError) as error:
-            raise SettingsError(f"metrics.http_port {port} cannot be used: {error}; choose another, or 0") from None
-        server._thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-        server._thread.start()
-        return server
-
-    _thread: threading.Thread
-
-    def stop(self) -> None:
-        self.shutdown()
-        self.server_close()
-        self._thread.join()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nobody's error, and the log is JSON."""
-
-
-class _Quiet(WSGIRequestHandler):
-    timeout = _CLIENT_SECONDS
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
-        """A scrape every few seconds is no event."""
 
 
 def _checked(path: Path) -> Path:

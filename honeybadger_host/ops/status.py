@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -117,7 +116,6 @@ def _large_memories(host: Host, boxes: Sequence[Box]) -> list[str]:
 def _limits(host: Host, boxes: Sequence[Box], now: float) -> dict[str, Any]:
     """Return the shares, how often they were reached, and who is near one or was over one within ten minutes."""
     limiter, shares = host.door.limiter, host.door.limiter.shares
-    today = datetime.now(UTC)
     near: list[tuple[float, str]] = []
     for box in boxes:
         name = f"{box.group}/{box.sender}"
@@ -125,7 +123,6 @@ def _limits(host: Host, boxes: Sequence[Box], now: float) -> dict[str, Any]:
             (box.pending, shares.pending_files, "requests wait"),
             (box.replies, shares.kept_replies, "replies lie"),
             (box.reply_bytes, shares.kept_reply_bytes, "bytes of replies lie"),
-            (limiter.notes.used((box.group, box.sender), today), shares.notes_per_day, "notes and entries today"),
         ):
             if share and used >= _NEAR * share:
                 near.append((used / share, f"{name}: {used} of {share} {what}"))

@@ -48,7 +48,7 @@ from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.spool.dead_letters import DeadRoom
 from honeybadger_host.spool.inbox import Box, OpenBox
-from honeybadger_host.spool.rate_limits import REMEMBERED, Limiter, LimitName
+from honeybadger_host.spool.rate_limits import Limiter, LimitName
 from honeybadger_host.spool.request import RETRY_SECONDS, Letter, LetterReader, Slice, wait_for
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import CutShort, Lanes, Withdrawn
@@ -219,7 +219,6 @@ class Door:
                 self._decide(received)
                 if any(letter.is_decided for letter in received.letters):
                     await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
-                    self._give_back(received)
             finally:
                 received.close()
             for letter in [*received.letters, *received.lost]:
@@ -351,8 +350,6 @@ class Door:
                 except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
                     self._bug(letter, error)
                 else:
-                    if self._is_over_notes(letter, outcome.changes, now):
-                        continue
                     letter.changes = outcome.changes
                     for change in outcome.changes:
                         letter.seq = self._journal.next_seq
@@ -376,28 +373,11 @@ class Door:
             return False
         return True
 
-    def _is_over_notes(self, letter: Letter, changes: Sequence[Change], now: datetime) -> bool:
-        if not self.limiter.shares.notes_per_day:
-            return False
-        letter.notes = sum(change.row_kind in REMEMBERED for change in changes)
-        if letter.notes:
-            over = self.limiter.admit_notes(letter.box.group, letter.box.sender, letter.notes, now)
-            if over is not None:
-                self._refuse_over(letter, over)
-                return True
-        return False
-
     def _refuse_over(self, letter: Letter, over: tuple[LimitName, Refusal]) -> None:
         limit, letter.refusal = over
         box = letter.box
         if self.limiter.note_hit(box.group, box.sender, limit, self._clock()):
             log.warning("limit.reached", group=box.group, sender=box.sender, limit=limit, why=letter.refusal.message)
-
-    def _give_back(self, received: Slice) -> None:
-        """Count no notes that were decided and could not be committed."""
-        for letter in received.letters:
-            if letter.changes and letter.notes and letter.refusal is not None:
-                self.limiter.notes.add((letter.box.group, letter.box.sender), self._now(), -letter.notes)
 
     def _world(self, letter: Letter, error: WorldFailed) -> None:
         """Refuse what the world does not let us do; where the home lies is not the asker's business."""

@@ -46,7 +46,6 @@ class Letter:
         has_run: it is a turn, and that is over.
         is_cut_short: it is a turn that is not tried again.
         is_over: it waits behind more than its box may hold, and was not read.
-        notes: how many it was counted for.
         reply: the bytes of the answer.
     """
 
@@ -70,7 +69,6 @@ class Letter:
     has_run: bool = False
     is_cut_short: bool = False
     is_over: bool = False
-    notes: int = 0
     changes: Sequence[Change] = ()
     seq: int | None = None
     reply: bytes = b""

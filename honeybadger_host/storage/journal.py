@@ -220,32 +220,6 @@ class Journal:
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
 
-    def count_between(self, begin: int, end: int, kinds: Collection[str]) -> dict[tuple[str, str], int]:
-        """Return (group, sender) -> changes of these kinds that it made from `begin` and before `end`.
-
-        Args:
-            begin, end: milliseconds since the epoch. Changes stamped by a clock that was ahead are beyond the end.
-        """
-        query = "SELECT at, seq FROM changes WHERE seq >= ? ORDER BY seq LIMIT 1"
-        low, high = 1, self.next_seq
-        try:
-            while low < high:  # times never fall: the first change, in 40 steps instead of a whole scan
-                middle = (low + high) // 2
-                row = self._reader.execute(query, (middle,)).fetchone()
-                if row is None or row[0] >= begin:
-                    high = middle
-                else:
-                    low = row[1] + 1
-            marks = ",".join("?" * len(kinds))
-            counts = self._reader.execute(
-                f"SELECT grp, sender, count(*) FROM changes WHERE seq >= ? AND at < ? AND kind IN ({marks}) "  # noqa: S608  only question marks
-                "GROUP BY grp, sender",
-                (low, end, *kinds),
-            )
-            return {(group, sender): count for group, sender, count in counts}
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-
     def unprojected(self) -> Iterator[Row]:
         """Return the changes that may not stand in their files, oldest first."""
         first = self.projected_seq + 1

@@ -580,15 +580,19 @@ def test_what_may_be_there_while_files_are_read_is_not_called_missing(mailbox: A
 
 
 def test_a_limit_in_the_middle_of_a_folder_says_how_far_it_came(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host({"limits.notes_per_day": 4}).start()
+    host = make_host().start()
     agent = Agent(client("claude"))
     for number in range(3):
         agent("create", f"/memories/a/{number}.md", file_text="x")
+    host.stop()
+    few = {"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 700}
+    host = make_host(few).start()
     code, why = agent.refused("rename", old_path="/memories/a", new_path="/memories/b")
     assert code == "rate_limited"
     assert "1 files of /memories/a were renamed before, 1.md was not" in why
-    assert agent.listed() == ["a/", "a/1.md", "a/2.md", "b/", "b/0.md"]
     host.stop()
+    make_host().start()
+    assert agent.listed() == ["a/", "a/1.md", "a/2.md", "b/", "b/0.md"]
 
 
 async def test_the_tool_for_asyncio_does_the_same_and_a_cancelled_command_goes_on(

@@ -50,7 +50,7 @@ def journal_rows(host: HostProcess, table: str) -> int:
 def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under_the_same_id(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
-    host = make_host({"limits.requests_per_second": 1, "limits.burst_seconds": 3}).start()
+    host = make_host({"limits.requests_per_second": 1, "spool.rate_limits._BURST_SECONDS": 3}).start()
     agent = client()
     for number in range(3):
         agent.update_memory(f"note {number}")
@@ -69,7 +69,7 @@ def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under
 
 def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(
-        {"limits.requests_per_second": 0.01, "limits.burst_seconds": 100, "ipc.batch_requests": 16}
+        {"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 100, "ipc.batch_requests": 16}
     ).start()
     text = "\N{MUSICAL SYMBOL G CLEF}" * 25_000  # 100 KB
 
@@ -89,7 +89,7 @@ def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger
 def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_over_its_rate(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    make_host({"limits.requests_per_second": 0.01, "limits.burst_seconds": 100}).start()
+    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 100}).start()
     greedy = client("greedy")
     greedy.ping()
     with pytest.raises(RateLimited):
@@ -98,19 +98,10 @@ def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_
     client("greedy", "elsewhere").ping()
 
 
-def test_a_group_over_its_rate_leaves_other_groups_alone(make_host: HostFactory, client: MakeClient) -> None:
-    make_host({"limits.group_requests_per_second": 0.01, "limits.burst_seconds": 200}).start()
-    client("one").ping()
-    client("two").ping()
-    with pytest.raises(RateLimited, match=r"limits\.group_requests_per_second"):
-        client("three").ping()
-    client("three", "elsewhere").ping()
-
-
 def test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_rate(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    make_host({"limits.requests_per_second": 0.01, "limits.burst_seconds": 100}).start()
+    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 100}).start()
     agent = client()
     first = agent.call(made(wire.UpdateMemory, "once"), request_id="a")
     with pytest.raises(RateLimited):
@@ -119,59 +110,13 @@ def test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_
 
 
 def test_rubbish_over_the_rate_does_not_fill_the_dead_letters(make_host: HostFactory, stranger: RawSender) -> None:
-    make_host({"limits.requests_per_second": 0.01, "limits.burst_seconds": 300}).start()
+    make_host({"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 300}).start()
     for number in range(10):
         stranger.drop(f"{number}", b"rubbish")
     replies = [stranger.reply(f"{number}") for number in range(10)]
     assert [reply["error"]["code"] for reply in replies] == ["invalid"] * 3 + ["rate_limited"] * 7
     assert len(list(stranger.dead.glob("*.reason.json"))) == 3
     wait_for(lambda: not os.listdir(stranger.requests))
-
-
-# ------------------------------------------------------------------------------------------------------- notes of a day
-
-
-def test_notes_and_entries_of_a_day_are_counted_over_a_restart_and_repeats_are_not(
-    make_host: HostFactory, client: MakeClient, stranger: RawSender
-) -> None:
-    host = make_host({"limits.notes_per_day": 3, "ops.status.STATUS_SECONDS": 0.1}).start()
-    agent = client()
-    agent.call(made(wire.UpdateMemory, "a"), request_id="a")
-    agent.append_turn("user", "a turn is no note")
-    agent.call(made(wire.SaveMemory, "b"), request_id="b")
-    host.restart()
-    agent.call(made(wire.SaveMemory, "b"), request_id="b")
-    agent.call(made(wire.UpdateMemory, "c"), request_id="c")
-    with pytest.raises(RateLimited, match=r"limits\.notes_per_day") as over:
-        agent.call(made(wire.UpdateMemory, "d"), request_id="d")
-    host.kill()
-    host.start()
-    with pytest.raises(RateLimited):
-        agent.call(made(wire.UpdateMemory, "d"), request_id="d")
-    assert 0 < (over.value.retry_after_seconds or 0) <= 86_400
-    assert agent.call(made(wire.UpdateMemory, "c"), request_id="c").file == "MEMORY.md"
-    agent.append_turn("user", "and still talks")
-    client("another").update_memory("e")
-    client(group="elsewhere").update_memory("f")
-    assert notes(stranger) == ["a", "c", "e"]
-    wait_for(
-        lambda: "main/researcher: 3 of 3 notes and entries today" in limits_in_status(host)["near"],
-        what="it is in status",
-    )
-
-
-def test_a_note_that_could_not_be_saved_does_not_count(
-    make_host: HostFactory, client: MakeClient, stranger: RawSender
-) -> None:
-    make_host({"limits.notes_per_day": 1}).start()
-    stranger.memory.parent.mkdir(exist_ok=True)
-    stranger.memory.mkdir()
-    for number in range(3):
-        reply = stranger.ask(f"{number}", request(f"{number}", content="x"))
-        assert_refused(reply, "unavailable")
-    stranger.memory.rmdir()
-    wait_for(lambda: stranger.ask("good", request("good", content="x"))["ok"])
-    assert_refused(stranger.ask("more", request("more", content="x")), "rate_limited")
 
 
 def test_a_note_over_the_operators_size_is_too_large_and_the_setting_is_named(
@@ -218,7 +163,7 @@ def test_the_bytes_that_wait_are_limited_and_a_file_that_is_too_large_does_not_c
     stranger.drop("0", b"x" * 50_000)
     for number in range(1, 10):
         stranger.drop(f"{number}", request(f"{number}", content=f"{number}" + "x" * 2900))
-    make_host({"ipc.max_request_bytes": 4096, "limits.pending_bytes": 12_500}).start()
+    make_host({"ipc.max_request_bytes": 4096, "spool.rate_limits.PENDING_BYTES": 12_500}).start()
     replies = [stranger.reply(f"{number}") for number in range(10)]
     assert_refused(replies[0], "too_large")
     assert [reply["ok"] for reply in replies[1:]] == [True] * 4 + [False] * 5
@@ -243,7 +188,7 @@ def test_a_box_of_thousands_is_listed_bit_by_bit_and_served_in_order(
 def test_replies_that_nobody_collects_make_room_for_new_ones_and_can_be_had_again(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({"limits.kept_replies": 40}).start()
+    host = make_host({"spool.rate_limits.KEPT_REPLIES": 40}).start()
     for number in range(100):
         stranger.note(f"{number:03}", f"note {number}")
     stranger.reply("099")
@@ -260,7 +205,7 @@ def test_replies_that_nobody_collects_make_room_for_new_ones_and_can_be_had_agai
 def test_the_bytes_of_replies_that_nobody_collects_are_limited_and_those_from_before_a_start_count(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
-    host = make_host({"limits.kept_reply_bytes": 100_000}).start()
+    host = make_host({"spool.rate_limits.KEPT_REPLY_BYTES": 100_000}).start()
     client().update_memory("x" * 9000)
     for part in range(2):
         for number in range(8):
@@ -273,7 +218,7 @@ def test_the_bytes_of_replies_that_nobody_collects_are_limited_and_those_from_be
 
 
 def test_a_sender_that_collects_its_replies_never_loses_one(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host({"limits.kept_replies": 10}).start()
+    host = make_host({"spool.rate_limits.KEPT_REPLIES": 10}).start()
     agent = client()
     for number in range(60):
         agent.update_memory(f"{number}")
@@ -286,15 +231,12 @@ def test_a_sender_that_collects_its_replies_never_loses_one(make_host: HostFacto
 def test_every_share_is_in_status_and_nobody_is_named_who_is_far_from_one(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "limits.notes_per_day": 100}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     client().update_memory("x")
     wait_for(lambda: (host.home / "data" / "status.json").exists())
     limits = limits_in_status(host)
     assert limits["shares"] == {
         "requests_per_second": 0,
-        "group_requests_per_second": 0,
-        "burst_seconds": 10,
-        "notes_per_day": 100,
         "pending_files": 200_000,
         "pending_bytes": 1_073_741_824,
         "kept_replies": 100_000,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import stat
 import time
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,42 +43,15 @@ def answered(found: Samples) -> float:
     return sum(number for (name, _), number in found.items() if name == "honeybadger_requests_total")
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-        assert isinstance(port, int)
-        return port
-
-
-def scrape(port: int, accept: str = "text/plain") -> str:
-    call = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
-    with urllib.request.urlopen(call, timeout=10) as answer:
-        assert answer.status == 200
-        text = answer.read().decode()
-        assert isinstance(text, str)
-        return text
-
-
 @pytest.fixture
 def textfile(home: Path) -> Path:
     return home / "data/honeybadger.prom"
 
 
 @pytest.fixture
-def port() -> int:
-    return free_port()
-
-
-@pytest.fixture
-def measured(make_host: HostFactory, textfile: Path, port: int) -> HostProcess:
-    """A running host that writes metrics often, to a file and by HTTP."""
-    settings: dict[str, object] = {
-        "ops.status.STATUS_SECONDS": 0.1,
-        "metrics.textfile": textfile,
-        "metrics.http_port": port,
-    }
-    return make_host(settings).start()
+def measured(make_host: HostFactory, textfile: Path) -> HostProcess:
+    """A running host that writes metrics often."""
+    return make_host({"ops.status.STATUS_SECONDS": 0.1, "metrics.textfile": textfile}).start()
 
 
 def do_known_requests(client: MakeClient, stranger: RawSender) -> None:
@@ -97,36 +68,35 @@ def do_known_requests(client: MakeClient, stranger: RawSender) -> None:
 
 
 def test_the_numbers_are_right_after_known_requests(
-    measured: HostProcess, client: MakeClient, stranger: RawSender, textfile: Path, port: int
+    measured: HostProcess, client: MakeClient, stranger: RawSender, textfile: Path
 ) -> None:
     began = time.time()
     do_known_requests(client, stranger)
     wait_for(lambda: textfile.exists() and answered(samples(textfile.read_text())) == 9, what="all nine are counted")
     wait_for(lambda: value(samples(textfile.read_text()), "journal_projected_seq") == 4, what="a checkpoint")
-    for text in (textfile.read_text(), scrape(port)):
-        found = samples(text)
-        assert value(found, "requests_total", type="update_memory", outcome="ok") == 3
-        assert value(found, "requests_total", type="update_memory", outcome="invalid") == 1
-        assert value(found, "requests_total", type="append_turn", outcome="ok") == 1
-        assert value(found, "requests_total", type="get_context", outcome="ok") == 1
-        assert value(found, "requests_total", type="ping", outcome="ok") == 1
-        assert value(found, "request_seconds_count") == 9
-        assert value(found, "request_seconds_bucket", le="+Inf") == 9
-        assert 0 < value(found, "request_seconds_sum") < 60
-        assert value(found, "journal_seq") == 4
-        assert 1 <= value(found, "commits_total") <= 4
-        assert value(found, "dead_letters") == 1
-        assert value(found, "boxes") == 2
-        assert value(found, "watcher_up") == 1
-        assert value(found, "sessions_in_memory") == 1
-        for name in ("boxes_refused", "pending_requests", "stuck_requests", "files_behind", "watcher_rebuilds_total"):
-            assert value(found, name) == 0, name
-        assert value(found, "folders_without_events") == 0
-        assert value(found, "sweeps_total") > 0
-        assert value(found, "cache_bytes") > 0
-        assert 1 << 24 < value(found, "resident_memory_bytes") < 1 << 29
-        assert value(found, "start_timestamp_seconds") < began + 1
-        assert began < value(found, "last_sweep_timestamp_seconds") <= value(found, "snapshot_timestamp_seconds")
+    found = samples(textfile.read_text())
+    assert value(found, "requests_total", type="update_memory", outcome="ok") == 3
+    assert value(found, "requests_total", type="update_memory", outcome="invalid") == 1
+    assert value(found, "requests_total", type="append_turn", outcome="ok") == 1
+    assert value(found, "requests_total", type="get_context", outcome="ok") == 1
+    assert value(found, "requests_total", type="ping", outcome="ok") == 1
+    assert value(found, "request_seconds_count") == 9
+    assert value(found, "request_seconds_bucket", le="+Inf") == 9
+    assert 0 < value(found, "request_seconds_sum") < 60
+    assert value(found, "journal_seq") == 4
+    assert 1 <= value(found, "commits_total") <= 4
+    assert value(found, "dead_letters") == 1
+    assert value(found, "boxes") == 2
+    assert value(found, "watcher_up") == 1
+    assert value(found, "sessions_in_memory") == 1
+    for name in ("boxes_refused", "pending_requests", "stuck_requests", "files_behind", "watcher_rebuilds_total"):
+        assert value(found, name) == 0, name
+    assert value(found, "folders_without_events") == 0
+    assert value(found, "sweeps_total") > 0
+    assert value(found, "cache_bytes") > 0
+    assert 1 << 24 < value(found, "resident_memory_bytes") < 1 << 29
+    assert value(found, "start_timestamp_seconds") < began + 1
+    assert began < value(found, "last_sweep_timestamp_seconds") <= value(found, "snapshot_timestamp_seconds")
 
 
 def test_the_histogram_counts_every_answer_in_its_bucket_and_all_above(
@@ -146,21 +116,19 @@ def test_the_histogram_counts_every_answer_in_its_bucket_and_all_above(
 
 
 def test_nothing_that_was_said_and_no_name_is_in_the_metrics(
-    measured: HostProcess, client: MakeClient, stranger: RawSender, textfile: Path, port: int
+    measured: HostProcess, client: MakeClient, stranger: RawSender, textfile: Path
 ) -> None:
     do_known_requests(client, stranger)
     client("mole").ping()
     stranger.drop("x", request("x", "abracadabra-as-a-type"))
     stranger.wait_until_taken("x")
     wait_for(lambda: textfile.exists() and answered(samples(textfile.read_text())) == 11, what="all are counted")
-    for text in (textfile.read_text(), scrape(port), scrape(port, "application/openmetrics-text")):
-        names = {label for _, labels in samples(text.replace("# EOF\n", "")) for label, _ in labels}
-        assert names == {"type", "outcome", "le", "limit"}
-        lower = text.lower()
-        for word in ("wilhelmina", "winterthur", "stranger", "mole", "main", "xyzzy", "zugang", "abracadabra"):
-            assert word not in lower, word
-        for word in ("sesame", "conjure", "hocuspocus", "memory.md", str(textfile.parent).lower()):
-            assert word not in lower, word
+    text = textfile.read_text()
+    assert {label for _, labels in samples(text) for label, _ in labels} == {"type", "outcome", "le", "limit"}
+    for word in ("wilhelmina", "winterthur", "stranger", "mole", "main", "xyzzy", "zugang", "abracadabra"):
+        assert word not in text.lower(), word
+    for word in ("sesame", "conjure", "hocuspocus", "memory.md", str(textfile.parent).lower()):
+        assert word not in text.lower(), word
 
 
 def test_the_text_file_is_whole_at_every_moment_and_can_be_read_by_others(
@@ -177,33 +145,6 @@ def test_the_text_file_is_whole_at_every_moment_and_can_be_read_by_others(
         assert text.splitlines()[-1].startswith("honeybadger_dead_letters ")
     assert stat.S_IMODE(textfile.stat().st_mode) == 0o644
     assert [path.name for path in textfile.parent.glob("*.prom")] == [textfile.name]
-
-
-def test_http_is_served_on_loopback_only(measured: HostProcess, port: int) -> None:
-    scrape(port)
-    addresses = [line.split()[1] for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
-    listening = [address for address in addresses if address.endswith(f":{port:04X}")]
-    assert listening
-    assert {address.partition(":")[0] for address in listening} == {"0100007F"}  # 127.0.0.1
-
-
-def test_clients_that_say_nothing_or_nonsense_disturb_neither_the_next_scrape_nor_the_log(
-    measured: HostProcess, client: MakeClient, port: int
-) -> None:
-    silent = socket.create_connection(("127.0.0.1", port))
-    rude = socket.create_connection(("127.0.0.1", port))
-    rude.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
-    rude.close()
-    client().update_memory("the road goes on")
-    assert "honeybadger_requests_total" in scrape(port)
-    silent.close()
-    measured.stop()
-    assert {line["level"] for line in measured.log_lines()} == {"info"}
-
-
-def test_a_host_with_a_scrape_under_way_stops_in_order(measured: HostProcess, port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port)):
-        measured.stop()
 
 
 def test_a_folder_that_vanishes_is_reported_and_the_host_goes_on(
@@ -235,10 +176,8 @@ def refusal_of(host: HostProcess) -> str:
 
 
 def test_without_the_extra_metrics_are_refused_with_what_to_install(make_host: HostFactory) -> None:
-    asked: tuple[dict[str, object], ...] = ({"metrics.textfile": "data/m.prom"}, {"metrics.http_port": free_port()})
-    for settings in asked:
-        said = refusal_of(make_host(settings, launcher=WITHOUT_THE_EXTRA))
-        assert "need prometheus-client: pip install 'honeybadger-host[metrics]'" in said
+    said = refusal_of(make_host({"metrics.textfile": "data/m.prom"}, launcher=WITHOUT_THE_EXTRA))
+    assert "metrics.textfile needs prometheus-client: pip install 'honeybadger-host[metrics]'" in said
 
 
 def test_without_the_extra_a_host_that_is_not_asked_for_metrics_serves(
@@ -255,15 +194,6 @@ def test_a_text_file_that_nobody_would_read_is_refused(make_host: HostFactory) -
 def test_a_text_file_in_no_folder_is_refused(make_host: HostFactory) -> None:
     said = refusal_of(make_host({"metrics.textfile": "/nowhere/metrics.prom"}))
     assert "/nowhere is no folder that uid" in said
-
-
-def test_a_port_that_is_taken_is_refused(make_host: HostFactory) -> None:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        sock.listen()
-        said = refusal_of(make_host({"metrics.http_port": sock.getsockname()[1]}))
-    assert "cannot be used" in said
-    assert "in use" in said
 
 
 # --------------------------------------------------------------------------------------------------------- dead letters

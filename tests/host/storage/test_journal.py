@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -607,19 +606,3 @@ os._exit(0)
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
-
-
-@pytest.mark.parametrize("begin", [0, 1, 999, 1000, 1001, 5000, 9000, 9001, 20_000])
-def test_changes_of_a_span_of_time_are_counted_by_sender_whatever_the_gaps_in_seq(tmp_path: Path, begin: int) -> None:
-    path = tmp_path / "journal.db"
-    rows = [
-        Row(seq, at, "main", "alice" if seq % 3 else "bob", f"r{seq}", "note" if seq % 2 else "turn", "f", 0, b"x")
-        for seq, at in [(2, 1000), (3, 1000), (9, 1001), (10, 5000), (11, 5000), (40, 9000), (41, 9000), (43, 12_000)]
-    ]
-    with contextlib.closing(Journal.open(path)) as journal:
-        assert journal.count_between(begin, 10_000, ["note"]) == {}
-        for change in rows:
-            journal.commit([change], [])
-            journal.next_seq = change.seq + 1
-        expected = Counter((one.group, one.sender) for one in rows if begin <= one.at < 10_000 and one.kind == "note")
-        assert journal.count_between(begin, 10_000, ["note"]) == dict(expected)
