@@ -585,7 +585,7 @@ def test_a_limit_in_the_middle_of_a_folder_says_how_far_it_came(make_host: HostF
     for number in range(3):
         agent("create", f"/memories/a/{number}.md", file_text="x")
     host.stop()
-    few = {"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 700}
+    few: dict[str, object] = {"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 700}
     host = make_host(few).start()
     code, why = agent.refused("rename", old_path="/memories/a", new_path="/memories/b")
     assert code == "rate_limited"
