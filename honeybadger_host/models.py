@@ -14,6 +14,8 @@ from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import Model as Settings
 from honeybadger_host.settings import model_key
 
+RETRIES = 2
+"""How often a model is asked again after a failure that may pass, before any text came."""
 _OF_THE_EXTRA: Final = ("openai", "anthropic", "ollama")
 
 
@@ -66,7 +68,7 @@ class Models:
                 api_key=key,
                 key_name=key_name,
                 timeout_seconds=ours.timeout_seconds,
-                retries=ours.retries,
+                retries=RETRIES,
                 max_output_tokens=ours.max_output_tokens,
             ),
         )

@@ -17,7 +17,6 @@ from typing import Any, Final, Literal, TextIO, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.errors import SettingsError
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
@@ -42,6 +41,28 @@ REMOVED: Final = {
     "limits.pending_bytes": "it is 1 GiB; limits.pending_files bounds a box",
     "limits.kept_replies": "it is 100,000; ipc.reply_ttl_seconds removes replies earlier",
     "limits.kept_reply_bytes": "it is 256 MiB; ipc.reply_ttl_seconds removes replies earlier",
+    "ipc.batch_requests": "up to 512 requests share a commit",
+    "ipc.unfinished_seconds": "a file that ends too early is waited for during two seconds",
+    "ipc.full_disk_seconds": "a batch waits five seconds for space, then it is answered with unavailable",
+    "ipc.queries_at_once": "four queries read at the same time",
+    "ipc.receipt_days": "receipts are kept for seven days of service",
+    "ipc.dead_max_bytes": "data/dead/ is kept below 1 GiB",
+    "memory.max_note_chars": "a note has at most the protocol's 32,768 characters",
+    "memory.max_cache_bytes": "32 MiB of group files are kept in memory",
+    "memory.settle_seconds": "an appended note is looked at again after two seconds",
+    "conversation.idle_seconds": "an unused session leaves memory after an hour",
+    "conversation.max_sessions": "1,024 sessions are kept in memory",
+    "working.max_ttl_minutes": "an entry may live for a day; working.default_ttl_minutes is for those that say nothing",
+    "working.max_entries": "a session holds 50 entries",
+    "working.max_data_bytes": "an entry's data has at most 128 KiB",
+    "document.max_entries": "a document keeps 50 messages, 30 after it is compacted",
+    "document.keep_entries": "a document keeps 50 messages, 30 after it is compacted",
+    "document.max_tokens": "a document is compacted above 100,000 tokens",
+    "document.max_summary_characters": "a summary has at most 8,000 characters; the log has all",
+    "document.finished_task_seconds": "a task that ended stays for a day",
+    "document.write_out_seconds": "the document on disk has the last turn after two seconds",
+    "model.retries": "a model is asked again twice after a failure that may pass",
+    "turns.attempts": "a turn that the host's end cuts short is begun three times",
 }
 """Settings of earlier versions, and what is so without them."""
 
@@ -64,29 +85,10 @@ class Ipc(_Section):
     watch: bool = Field(
         True, description="false: no file events, the sweep finds everything (for network file systems)."
     )
-    batch_requests: int = Field(512, ge=1, le=512, description="Requests of one commit, over all groups.")
     max_request_bytes: int = Field(
         262_144, ge=1024, le=16_777_216, description="Bytes of one request file; more is answered with too_large."
     )
-    unfinished_seconds: float = Field(
-        2.0, ge=0, le=60, description="Seconds that a file which ends too early, or has two names, is waited for."
-    )
     reply_ttl_seconds: float = Field(3600, ge=1, description="Seconds after which a reply nobody removed is removed.")
-    receipt_days: float = Field(
-        7,
-        ge=0.01,
-        le=36_500,
-        description="Days of service for which a request asked again gets its first reply; longer ago it is a new one.",
-    )
-    dead_max_bytes: int = Field(
-        1_073_741_824,
-        ge=16_777_216,
-        description="Bytes of data/dead/; above it the oldest letters of the sender that has most are removed.",
-    )
-    full_disk_seconds: float = Field(
-        5, ge=0, description="Seconds a batch waits for space on a full disk before it is answered with unavailable."
-    )
-    queries_at_once: int = Field(4, ge=1, le=64, description="Queries (history, context) that read at the same time.")
 
 
 class Limits(_Section):
@@ -101,24 +103,10 @@ class Limits(_Section):
 class Memory(_Section):
     """Notes and the files of a group."""
 
-    max_note_chars: int = Field(
-        MAX_NOTE_CHARACTERS,
-        ge=1,
-        le=MAX_NOTE_CHARACTERS,
-        description="Characters of one note or entry; more is answered with too_large.",
-    )
-
     max_group_file_bytes: int = Field(
         1_048_576,
         ge=1024,
         description="Bytes of a group file that are served; of a larger MEMORY.md the newest notes.",
-    )
-    max_cache_bytes: int = Field(33_554_432, ge=0, description="Bytes of group files kept in memory.")
-    settle_seconds: float = Field(
-        2.0,
-        ge=0,
-        le=60,
-        description="Seconds in which a note settles: until then it is put back when an editor saves an older text.",
     )
 
 
@@ -126,8 +114,6 @@ class Conversation(_Section):
     """Turns in memory; the log of a session is never cut."""
 
     window_turns: int = Field(50, ge=1, le=10_000, description="Newest turns of a session that history is made of.")
-    idle_seconds: float = Field(3600, ge=1, description="Seconds after which an unused session leaves memory.")
-    max_sessions: int = Field(1024, ge=1024, description="Sessions in memory; the least recently used leave first.")
 
 
 class History(_Section):
@@ -148,33 +134,13 @@ class Working(_Section):
     """Working memory: scratch entries of a session that expire."""
 
     enabled: bool = Field(True, description="false: no working memory; its requests are answered with invalid.")
-    default_ttl_minutes: float = Field(5, gt=0, le=525_600, description="Minutes an entry lives when it says nothing.")
-    max_ttl_minutes: float = Field(1440, gt=0, le=525_600, description="Minutes an entry may ask for.")
-    max_entries: int = Field(50, ge=1, le=1000, description="Entries of a session; expired ones do not count.")
-    max_data_bytes: int = Field(
-        131_072, ge=1024, le=16_777_216, description="Bytes of an entry's data; ipc.max_request_bytes bounds it, too."
-    )
+    default_ttl_minutes: float = Field(5, gt=0, le=1440, description="Minutes an entry lives when it says nothing.")
 
 
 class Document(_Section):
-    """Session documents: what is kept in full, and when older messages go into the summary."""
+    """Session documents."""
 
-    max_entries: int = Field(50, ge=1, le=1000, description="Messages; one more, and the document is compacted.")
-    keep_entries: int = Field(30, ge=1, le=1000, description="Messages that stay when there are too many.")
-    max_tokens: int = Field(
-        100_000, ge=1000, description="Estimated tokens of the messages; above it the older half goes, until it fits."
-    )
-    max_summary_characters: int = Field(
-        8000,
-        ge=1000,
-        le=1_000_000,
-        description="Characters of the summary; its oldest lines go first, the log has all.",
-    )
     in_context: bool = Field(True, description="false: its facts, summary and running tasks are not in a context.")
-    finished_task_seconds: int = Field(86_400, ge=0, description="Seconds that a task stays after it ended.")
-    write_out_seconds: float = Field(
-        2.0, ge=0.1, le=3600, description="Seconds after the last turn until the document on disk has it, too."
-    )
 
 
 class Recall(_Section):
@@ -267,7 +233,6 @@ class Model(_Section):
     timeout_seconds: float = Field(
         120, gt=0, le=3600, description="Seconds without a sign from the model after which it is given up."
     )
-    retries: int = Field(2, ge=0, le=10, description="How often it is asked again after a failure that may pass.")
     max_output_tokens: int = Field(4096, ge=1, description="Tokens of one answer of the model.")
 
 
@@ -288,7 +253,6 @@ class Turns(_Section):
         description="Seconds after which a turn asks its model no more; an answer being written has as long again; "
         "0: no limit.",
     )
-    attempts: int = Field(3, ge=1, le=100, description="How often a turn is begun that an end of the host cuts short.")
 
 
 class Log(_Section):
@@ -530,7 +494,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} cannot be read: {error}") from None
     for name, value in tree.items():
         if name not in Settings.model_fields:
-            raise _unknown(name, str(path), [*Settings.model_fields, *_names()])
+            first = next(iter(_flatten({name: value}))) if value else name
+            raise _unknown(first if first in REMOVED else name, str(path), [*Settings.model_fields, *_names()])
         if not isinstance(value, dict):
             raise SettingsError(f"{path}: {name} is a section: write [{name}] and its settings below")
     return tree

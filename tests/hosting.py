@@ -25,11 +25,16 @@ import orjson
 
 from honeybadger_agent.wire import ErrorCode
 
-QUICK: Final[Mapping[str, object]] = {"ipc.sweep_seconds": 0.05, "ipc.unfinished_seconds": 0.3}
+QUICK: Final[Mapping[str, object]] = {"ipc.sweep_seconds": 0.05, "spool.request.UNFINISHED_SECONDS": 0.3}
 """Settings that make a test wait less and change nothing else."""
 PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
 """The command as it is installed, with warnings as errors."""
 _LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
+_CHANGING: Final = """
+import sys; sys.path.insert(0, {root!r})
+from tests.crash.launch import change_constant
+for constant in {constants!r}: change_constant(*constant.split("="))
+"""
 
 T = TypeVar("T")
 
@@ -255,10 +260,11 @@ class HostProcess:
             arguments = [*constants, *command]
             self._process = _forge().fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
             return self
-        launcher = self.launcher
-        if constants:
-            assert launcher is PLAIN, "a launcher of its own changes the constants itself"
-            launcher = [sys.executable, "-W", "error", str(_LAUNCH), *constants]
+        launcher = list(self.launcher)
+        if launcher[-4:] == list(PLAIN):
+            launcher[-4:] = [sys.executable, "-W", "error", str(_LAUNCH), *constants]
+        else:
+            launcher[-1] = f"{_CHANGING.format(root=str(_LAUNCH.parents[2]), constants=constants[1::2])}{launcher[-1]}"
         with self.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(
                 [*launcher, *command],

@@ -59,7 +59,6 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
         desk: None: nobody is an agent of this home, and no turns are run.
     """
     history_budget = settings.history.budget_tokens
-    max_note_chars = settings.memory.max_note_chars
     screen = Screen(settings.security.secrets)
     context = ContextHandler(
         rooms.files,
@@ -73,22 +72,17 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
     )
     return {
         "ping": host.ping((lambda sender: None) if desk is None else desk.agents.tools_of),
-        "update_memory": notes.at_most(max_note_chars, notes.update_memory(rooms.files, screen)),
+        "update_memory": notes.update_memory(rooms.files, screen),
         "read_group_files": notes.read_group_files(rooms.files),
         "append_turn": conversation.append_turn(rooms.conversations, rooms.sessions, screen),
         "get_history": conversation.get_history(rooms.conversations, default_budget_tokens=history_budget),
         "get_context": QueryHandler(context.answer),
         "preview_context": QueryHandler(context.answer),
-        "save_memory": notes.at_most(
-            max_note_chars,
-            entries.save_memory(
-                rooms.entry_files, rooms.whole_files, screen, rooms.index.lookups.known, rooms.index.lookups.named
-            ),
+        "save_memory": entries.save_memory(
+            rooms.entry_files, rooms.whole_files, screen, rooms.index.lookups.known, rooms.index.lookups.named
         ),
         "get_memory": entries.get_memory(rooms.entry_files, rooms.index),
-        "edit_memory": notes.at_most(
-            max_note_chars, editing.edit_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.lookups.named)
-        ),
+        "edit_memory": editing.edit_memory(rooms.entry_files, rooms.whole_files, screen, rooms.index.lookups.named),
         "delete_memory": entries.delete_memory(rooms.entry_files, rooms.whole_files),
         "list_memory_entries": listing.list_memory_entries(rooms.entry_files, rooms.index),
         "list_memory_categories": entries.list_memory_categories(rooms.entry_files),

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from honeybadger_agent.wire import EditMemory, Refusal, SaveMemory, UpdateMemory
+from honeybadger_agent.wire import Refusal, UpdateMemory
 from honeybadger_host.domain import (
     MEMORY,
     PERSONA,
@@ -18,7 +18,6 @@ from honeybadger_host.domain import (
     ChangeHandler,
     NoteAdded,
     Outcome,
-    Prepared,
     QueryHandler,
 )
 from honeybadger_host.errors import FileProblem
@@ -55,24 +54,6 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
         return Outcome(result, (NoteAdded(asked.group, note.data),))
 
     return ChangeHandler(decide, lambda asked: files.size_warning(asked.group))
-
-
-def at_most(max_characters: int, handler: ChangeHandler[Prepared]) -> ChangeHandler[Prepared]:
-    """Return a handler of notes or entries that refuses those longer than the operator wants them."""
-
-    def decide(asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
-        payload = asked.payload
-        assert isinstance(payload, UpdateMemory | SaveMemory | EditMemory)  # noqa: S101  the table pairs them
-        if payload.content is not None and len(payload.content) > max_characters:
-            raise Refusal(
-                "too_large",
-                f"payload.content has {len(payload.content)} characters, the limit is {max_characters} "
-                f"(memory.max_note_chars): send less",
-                field="payload.content",
-            )
-        return handler.decide(asked, prepared, now)
-
-    return ChangeHandler(decide, handler.prepare)
 
 
 def read_group_files(files: GroupFiles) -> QueryHandler:

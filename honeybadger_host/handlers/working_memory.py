@@ -48,6 +48,12 @@ from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 InventoryOf: TypeAlias = Callable[[str, str, datetime], Inventory]
 """(group, session, now) -> what the context tells of it."""
 
+MAX_TTL_MINUTES: Final = 1440.0
+"""What is to last longer belongs into an entry or a note."""
+MAX_ENTRIES = 50
+"""Of a session; expired ones do not count."""
+MAX_DATA_BYTES = 131_072
+"""Of one entry; `ipc.max_request_bytes` bounds it, too."""
 _MOST_FILES: Final = 20
 """Times the limit: so many files of a session, expired ones too, until they are swept (60 s)."""
 _SWEPT_SECONDS: Final = 60.0
@@ -105,10 +111,10 @@ def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler[None]:
         changed: Counter[str] = Counter()
         data = _clean(asked, screen, "payload.data", payload.data, changed, heading=key)
         size = len(data.encode())
-        if size > room.settings.max_data_bytes:
+        if size > MAX_DATA_BYTES:
             raise Refusal(
                 "too_large",
-                f"payload.data has {size} bytes, the limit is {room.settings.max_data_bytes} (working.max_data_bytes): "
+                f"payload.data has {size} bytes, the limit is {MAX_DATA_BYTES}: "
                 "save it in parts, under a key each; nothing was saved",
                 field="payload.data",
             )
@@ -190,7 +196,7 @@ def _list(room: WorkingRoom) -> QueryHandler:
         shelf = room.shelves.look(asked.group, asked.session)
         return {
             "entries": [_label(label) for label in live(shelf.labels.values(), now)],
-            "max_entries": room.settings.max_entries,
+            "max_entries": MAX_ENTRIES,
             "skipped": shelf.skipped,
         }
 
@@ -243,11 +249,11 @@ def _names(
 def _ttl(payload: SaveToWorkingMemory, settings: Working) -> timedelta:
     minutes = payload.ttl_minutes
     if minutes is None:
-        minutes = min(settings.default_ttl_minutes, settings.max_ttl_minutes)
-    elif minutes > settings.max_ttl_minutes:
+        minutes = settings.default_ttl_minutes
+    elif minutes > MAX_TTL_MINUTES:
         raise Refusal(
             "invalid",
-            f"payload.ttl_minutes must be at most {settings.max_ttl_minutes:g} (working.max_ttl_minutes); what is to "
+            f"payload.ttl_minutes must be at most {MAX_TTL_MINUTES:g}; what is to "
             "last belongs into save_memory or update_memory",
             field="payload.ttl_minutes",
         )
@@ -260,13 +266,13 @@ def _see_room(room: WorkingRoom, asked: Asked, file: str, now: datetime) -> bool
     lives = {name: label for name, label in labels.items() if not label.is_expired(now)}
     if file in lives:
         return False
-    limit = room.settings.max_entries
+    limit = MAX_ENTRIES
     if len(lives) >= limit:
         first = min(label.remaining(now) for label in lives.values())
         raise Refusal(
             "too_large",
-            f"the working memory of session {asked.session} holds {len(lives)} entries, the limit is {limit} "
-            f"(working.max_entries): save under a key it has (list_working_memory), which replaces that entry, or "
+            f"the working memory of session {asked.session} holds {len(lives)} entries, the limit is {limit}: "
+            f"save under a key it has (list_working_memory), which replaces that entry, or "
             f"wait: the next one expires in {span_text(first)}; nothing was saved",
             field="payload.key",
         )

@@ -26,6 +26,8 @@ from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import BOM, Signature, kind_of
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
+MAX_CACHE_BYTES = 32 << 20
+"""Of group files kept in memory."""
 _ATTEMPTS: Final = 5
 
 

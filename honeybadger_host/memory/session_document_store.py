@@ -42,6 +42,8 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
+WRITE_OUT_SECONDS = 2.0
+"""After the last turn, until the document on disk has it, too."""
 _BEING_SAVED_SECONDS: Final = 2.0
 """A file that cannot be read and is so young may be an editor's, half written: it is looked at again, not moved."""
 _MOST_BEHIND: Final = 1000

@@ -43,6 +43,10 @@ _MOST_SHOWN: Final = 2000
 """Characters of a wrong line that its description holds; the log has all of it."""
 _LAST_NUMBER: Final = 10**15
 """No turn has a higher number: those that follow it must be numbers that every JSON reader keeps."""
+IDLE_SECONDS = 3600.0
+"""A session that was not used for so long leaves memory; its log stays."""
+MAX_SESSIONS = 1024
+"""Sessions in memory; the least recently used leave first."""
 _IN_USE_SECONDS: Final = 10.0
 """A session used so recently stays, whatever the limits: a request between its loading and its decision needs it."""
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+RECEIPT_SECONDS: Final = 7 * 86_400.0
+"""Of service, for which a request asked again gets its first reply; longer ago it is a new one."""
 _LEAST_JUMP_SECONDS: Final = 60.0
 """A clock that is slewed moves by 0.5 ms a second: 30 ms between two looks."""
 _MOMENTS_OF_A_TERM: Final = 20

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # needs an extra
 
 @dataclass(slots=True)
 class Host:
-    """A host: `daemon.build` makes it, `daemon.run` gives it a life, `close` ends it."""
+    """A host: `compose.build` makes it, `daemon.run` gives it a life, `close` ends it."""
 
     home: Path
     settings: Settings

@@ -25,6 +25,8 @@ from honeybadger_host.text.redaction import redact_bytes
 
 log = structlog.get_logger()
 
+MAX_BYTES = 1 << 30
+"""Of data/dead/; above it the oldest letters of the sender that has most are removed."""
 _BLOCK: Final = 4096
 """What a small file takes of most file systems, whatever its size."""
 _KEPT: Final = 0.9
@@ -52,7 +54,7 @@ class DeadRoom:
         keeps_secrets: letters keep what looks like a credential.
     """
 
-    def __init__(self, dead: Path, max_bytes: int = 1 << 30, *, keeps_secrets: bool = False) -> None:
+    def __init__(self, dead: Path, max_bytes: int = MAX_BYTES, *, keeps_secrets: bool = False) -> None:
         self._dead = dead
         self._max_bytes = max_bytes
         self._keeps_secrets = keeps_secrets
@@ -147,7 +149,7 @@ class DeadRoom:
                 sender=largest.name,
                 letters=letters,
                 bytes=freed,
-                now_what="see what this sender sends; ipc.dead_max_bytes is the limit",
+                now_what="see what this sender sends",
             )
 
 

@@ -20,8 +20,8 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -46,6 +46,7 @@ from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.observe import Counters, RequestLog, Throttle
+from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import DeadRoom
 from honeybadger_host.spool.inbox import Box, OpenBox
 from honeybadger_host.spool.rate_limits import Limiter, LimitName
@@ -73,18 +74,22 @@ _DISTRUST_EVERY = 20
 """Sweeps after which every folder is listed, whatever its time stamp says (5 s by default)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The settings the door works with; see `settings.Ipc`."""
+BATCH_REQUESTS = 512
+"""Requests of one commit, over all groups: more gain nothing, and keep the first of them waiting."""
+QUERIES_AT_ONCE = 4
+"""Queries that read at the same time: each has a thread, and Python computes in one of them."""
+FULL_DISK_SECONDS = 5.0
+"""How long a batch waits for space on a full disk before it is answered with unavailable."""
 
-    batch_requests: int
-    max_request_bytes: int
-    unfinished_seconds: float
-    full_disk_seconds: float
-    queries_at_once: int
-    turns_at_once: int
-    turn_attempts: int
-    log_requests: bool
+
+class Stores(NamedTuple):
+    """What a batch changes: the journal first, then the files, and what is kept of them in memory."""
+
+    journal: Journal
+    projections: Projections
+    conversations: Conversations
+    whole_files: WholeFiles
+    sessions: Sessions
 
 
 class Door:
@@ -93,43 +98,33 @@ class Door:
     Args:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
-        now: the wall clock, aware, UTC.
-        clock: monotonic seconds.
         passed: called with the name of each point of the road, for tests that stop there.
     """
 
     def __init__(
         self,
+        settings: Settings,
         spool: Spool,
         dead_room: DeadRoom,
-        journal: Journal,
-        projections: Projections,
-        conversations: Conversations,
-        whole_files: WholeFiles,
-        sessions: Sessions,
+        stores: Stores,
         handlers: Mapping[str, Handler],
-        limits: Limits,
-        counters: Counters,
         limiter: Limiter,
+        counters: Counters,
         *,
-        forbids: Callable[[str, str], str | None] = lambda sender, type_name: None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        clock: Callable[[], float] = time.monotonic,
-        passed: Callable[[str], None] = lambda point: None,
+        forbids: Callable[[str, str], str | None],
+        passed: Callable[[str], None],
     ) -> None:
         self._spool = spool
         self._dead_room = dead_room
-        self._journal = journal
-        self._projections = projections
-        self._conversations = conversations
-        self._whole_files = whole_files
-        self._sessions = sessions
-        self._limits = limits
+        self._journal = journal = stores.journal
+        self._projections = stores.projections
+        self._conversations = stores.conversations
+        self._whole_files = stores.whole_files
+        self._sessions = stores.sessions
         self._counters = counters
         self.limiter = limiter
         """Event loop."""
-        self._now = now
-        self._clock = clock
+        self._clock = time.monotonic
         self._passed = passed
         self._home = f"{journal.path.parent.parent}/"
         self._hinted: dict[str, None] = {}
@@ -139,22 +134,19 @@ class Door:
         self._reader_slot = anyio.CapacityLimiter(1)
         self.writer_slot = anyio.CapacityLimiter(1)
         """Held by whoever writes to the journal or the projections."""
-        self.lanes = Lanes(
-            spool, journal, self.writer_slot, at_once=limits.turns_at_once, attempts=limits.turn_attempts
-        )
+        self.lanes = Lanes(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
         self._come_back: list[Letter] = []
         """Turns that ran and are to be decided."""
-        self._request_log = RequestLog(is_on=limits.log_requests)
+        self._request_log = RequestLog(is_on=settings.log.requests)
         self._throttle = Throttle(_SAY_AGAIN_SECONDS)
         self._letters = LetterReader(
             handlers,
             forbids,
             counters,
             self._throttle,
-            max_request_bytes=limits.max_request_bytes,
-            unfinished_seconds=limits.unfinished_seconds,
+            max_request_bytes=settings.ipc.max_request_bytes,
         )
-        self._query_slots = anyio.CapacityLimiter(limits.queries_at_once)
+        self._query_slots = anyio.CapacityLimiter(QUERIES_AT_ONCE)
         self._queries: Counter[str] = Counter()
         self._full_since: float | None = None
         self._is_accepting = True
@@ -265,7 +257,7 @@ class Door:
         busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES} | {*self.lanes.busy}
         if not self._is_accepting:
             busy |= self._spool.queues - {*self.lanes.groups}
-        taken = self._spool.take(self._limits.batch_requests, except_groups=busy, most_turns=self.lanes.room)
+        taken = self._spool.take(BATCH_REQUESTS, except_groups=busy, most_turns=self.lanes.room)
         has_more = not self._spool.few_were_first and self._spool.go_on(now)  # those few do not wait for others' names
         come_back, self._come_back = self._come_back, []
         if not taken and not come_back:
@@ -330,7 +322,7 @@ class Door:
 
     def _decide(self, received: Slice) -> None:
         """Give every letter of a change its answer. Event loop, no I/O."""
-        now = self._now()
+        now = datetime.now(UTC)
         for letter in received.letters:
             if letter.receipt is not None:
                 digest, reply = letter.receipt
@@ -468,7 +460,7 @@ class Door:
                 if self._full_since is None:
                     self._full_since = now
                     log.error("journal.waiting", error=str(error))
-                if now - self._full_since >= self._limits.full_disk_seconds or self._stopping.wait(0.2):
+                if now - self._full_since >= FULL_DISK_SECONDS or self._stopping.wait(0.2):
                     raise
             else:
                 if self._full_since is not None:
@@ -534,7 +526,7 @@ class Door:
                 more = self._dead_room.read_for(opened, letter.name).data
                 if more.startswith(data):  # else another file stands there by now, and who knows whose
                     data = more
-        at = time_stamp(self._now())
+        at = time_stamp(datetime.now(UTC))
         why = redact_line(letter.dead_reason or "")
         self._dead_room.bury(letter.box, letter.name, data, why, at, size=size, owner=letter.owner)
 
@@ -596,7 +588,7 @@ class Door:
         assert isinstance(letter.handler, QueryHandler)  # noqa: S101  changes were answered before
         assert letter.asked is not None  # noqa: S101  else it was refused
         try:
-            letter.reply = wire.dump_reply(letter.stem, letter.handler.answer(letter.asked, self._now()))
+            letter.reply = wire.dump_reply(letter.stem, letter.handler.answer(letter.asked, datetime.now(UTC)))
         except Refusal as refusal:
             letter.refusal = refusal
         except WorldFailed as error:

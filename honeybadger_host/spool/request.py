@@ -25,6 +25,8 @@ from honeybadger_host.storage.files import Changing, NotRegular, Signature, prin
 log = structlog.get_logger()
 
 RETRY_SECONDS = 1.0
+UNFINISHED_SECONDS = 2.0
+"""How long a file that ends too early, or has two names, is waited for."""
 _LOOK_AGAIN_SECONDS = 0.05
 """At a file that somebody is still writing."""
 
@@ -106,7 +108,6 @@ class LetterReader:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
         max_request_bytes: more is refused.
-        unfinished_seconds: so long a file may be unfinished.
         throttle: keeps the log short: a box that cannot be read is spoken of once in a while, by kind of error.
     """
 
@@ -118,14 +119,12 @@ class LetterReader:
         throttle: Throttle,
         *,
         max_request_bytes: int,
-        unfinished_seconds: float,
     ) -> None:
         self._handlers = handlers
         self._forbids = forbids
         self._counters = counters
         self._throttle = throttle
         self._max_request_bytes = max_request_bytes
-        self._unfinished_seconds = unfinished_seconds
 
     def read(self, opened: OpenBox, name: str, now: float) -> Letter | None:
         """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
@@ -144,7 +143,7 @@ class LetterReader:
             self._counters.vanished += 1
             return None
         except Changing:
-            if now - first_seen < self._unfinished_seconds:
+            if now - first_seen < UNFINISHED_SECONDS:
                 wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
                 return None
             letter.signature = opened.look(name)
@@ -185,7 +184,7 @@ class LetterReader:
                 f"(ipc.max_request_bytes): send less",
             )
         if incoming.links > 1:
-            if now - first_seen < self._unfinished_seconds:  # link and unlink, as maildir delivers
+            if now - first_seen < UNFINISHED_SECONDS:  # link and unlink, as maildir delivers
                 wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
                 return None
             return _dead(
@@ -200,7 +199,7 @@ class LetterReader:
         try:
             self._parse(letter)
         except NotARequest as error:
-            if error.is_unfinished and now - first_seen < self._unfinished_seconds:
+            if error.is_unfinished and now - first_seen < UNFINISHED_SECONDS:
                 wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
                 return None
             return _dead(letter, "invalid", error.message)

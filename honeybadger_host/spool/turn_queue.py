@@ -28,6 +28,8 @@ from honeybadger_host.storage.journal_schema import TurnKey
 
 log = structlog.get_logger()
 
+ATTEMPTS = 3
+"""How often a turn is begun that an end of the host cuts short."""
 _LONGEST_ID = 60
 """Characters of a turn's id in the names of its tools' requests; the digest behind it tells turns apart."""
 
@@ -78,17 +80,13 @@ class Lanes:
     Args:
         writer_slot: held while something is written to the journal.
         at_once: how many turns run at the same time.
-        attempts: how often a turn may be begun.
     """
 
-    def __init__(
-        self, spool: Spool, journal: Journal, writer_slot: anyio.CapacityLimiter, *, at_once: int, attempts: int
-    ) -> None:
+    def __init__(self, spool: Spool, journal: Journal, writer_slot: anyio.CapacityLimiter, *, at_once: int) -> None:
         self._spool = spool
         self._journal = journal
         self._writer_slot = writer_slot
         self._at_once = at_once
-        self._attempts = attempts
         self._running: dict[str, _Running] = {}
         self._taken_back: set[TurnKey] = set()
         """Turns that are answered by `stop_turn`, and must not begin meanwhile."""
@@ -215,7 +213,7 @@ class Lanes:
         self, turn: TurnKey, asked: Asked, digest: bytes, handler: TurnHandler, stream: int | None
     ) -> ChangeHandler[Any]:
         begun = await self._write(lambda: self._journal.begin_turn(turn, digest))
-        if begun.attempts > self._attempts:
+        if begun.attempts > ATTEMPTS:
             raise CutShort(begun.attempts - 1)
         if begun.attempts > 1:
             log.warning("turn.resumed", group=turn.group, sender=turn.sender, id=turn.request, attempt=begun.attempts)

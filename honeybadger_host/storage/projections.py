@@ -38,6 +38,8 @@ from honeybadger_host.storage.journal_schema import Row
 log = structlog.get_logger()
 
 _NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK, errno.ENXIO)
+SETTLE_SECONDS = 2.0
+"""After an append, until it is looked at again: an editor may have saved an older file."""
 _QUIET_SECONDS: Final = 0.5
 """For so long nobody else has changed a file before it is repaired."""
 _LONGEST_PAUSE_SECONDS: Final = 5.0

@@ -24,8 +24,8 @@ SHIM: Final = Path(__file__).with_name("faults.c")
 QUICK: Final[Mapping[str, object]] = {
     "ipc.sweep_seconds": 0.01,
     "ipc.watch": False,
-    "ipc.batch_requests": 6,
-    "memory.settle_seconds": 0,
+    "spool.pipeline.BATCH_REQUESTS": 6,
+    "storage.projections.SETTLE_SECONDS": 0,
     "ops.status.STATUS_SECONDS": 60,
 }
 """Three commits where there could be one, and everything settled at the next checkpoint."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from honeybadger_host.daemon import build
+from honeybadger_host.compose import build
 from honeybadger_host.errors import JournalError
 from honeybadger_host.settings import load_settings
 from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE

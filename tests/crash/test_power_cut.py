@@ -104,7 +104,7 @@ def cut_under_load(nursery: Nursery, folder: Path, rng: random.Random, *, cuts: 
         producers = [
             threading.Thread(target=_produce, args=(story, box, f"cut {cut}", is_dark), daemon=True) for box in BOXES
         ]
-        with ended(nursery.start(home, {"ipc.batch_requests": 512}, faults=faults, shadow=shadow)) as host:
+        with ended(nursery.start(home, {"spool.pipeline.BATCH_REQUESTS": 512}, faults=faults, shadow=shadow)) as host:
             for producer in producers:
                 producer.start()
             lights_out = time.monotonic() + rng.uniform(0.05, 0.4)
@@ -117,7 +117,7 @@ def cut_under_load(nursery: Nursery, folder: Path, rng: random.Random, *, cuts: 
         story.look()
         cut_power(story, shadow, rng, is_mixed=bool(cut % 2))
         story.retry()
-    with ended(nursery.start(home, {"ipc.batch_requests": 512}, faults=faults, shadow=shadow)) as host:
+    with ended(nursery.start(home, {"spool.pipeline.BATCH_REQUESTS": 512}, faults=faults, shadow=shadow)) as host:
         assert attend(story, host) == 0, host.tail()
     return story
 

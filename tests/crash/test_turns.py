@@ -18,7 +18,7 @@ from tests.hosting import Child, RawSender
 
 STRIDE: Final = 1 if IS_LONG else 17
 WHAT: Final = ("tea", "coffee")
-SETTINGS: Final = {"model.name": "scripted:script.json", "turns.attempts": 50}
+SETTINGS: Final = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
 
 
 def write_script(home: Path, run: int) -> None:

@@ -92,7 +92,7 @@ def test_a_backup_under_load_restores_to_everything_acknowledged_exactly_once(
     # so much to copy behind MEMORY.md and the log that the journal calls many changes projected meanwhile
     (home / "groups/zz").mkdir()
     (home / "groups/zz/pictures.bin").write_bytes(os.urandom(48 << 20))
-    settings: dict[str, object] = {"memory.settle_seconds": 0, "log.requests": False}
+    settings: dict[str, object] = {"storage.projections.SETTLE_SECONDS": 0, "log.requests": False}
     host = make_host(settings).start()
     dropper = Dropper(RawSender(home, sender="dropper"))
     writers: list[Writer] = [

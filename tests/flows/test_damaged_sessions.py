@@ -103,7 +103,7 @@ def test_a_damaged_log_serves_what_is_valid_and_the_session_goes_on(
         session = what.replace(" ", "-")
         damaged[session] = damage(log_of(session, KEEPS_ALL))
         (logs / f"{session}.jsonl").write_bytes(damaged[session])
-    host = make_host({"document.write_out_seconds": 0.1}).start()
+    host = make_host({"memory.session_document_store.WRITE_OUT_SECONDS": 0.1}).start()
     for session, (_, _, kept) in zip(damaged, DAMAGES, strict=True):
         agent = client(session=session)
         assert said(agent) == kept, session

@@ -14,7 +14,7 @@ from tests.hosting import RawSender, request, wait_for
 def test_an_editors_older_save_after_a_restart_drops_no_acknowledged_note(
     make_host: HostFactory, stranger: RawSender, is_killed: bool
 ) -> None:
-    host = make_host({"memory.settle_seconds": 1}).start()
+    host = make_host({"storage.projections.SETTLE_SECONDS": 1}).start()
     assert stranger.ask("a", request("a", content="first"))["ok"] is True
     read_by_the_editor = stranger.memory_text()
     assert stranger.ask("b", request("b", content="second"))["ok"] is True

@@ -767,7 +767,8 @@ def test_a_turn_forges_no_line_of_the_history(scene: Scene) -> None:
 
 
 def test_a_flood_of_garbage_fills_the_room_of_dead_letters_and_no_more(make_host: HostFactory, home: Path) -> None:
-    host = make_host({"ipc.dead_max_bytes": 16_777_216, "security.secrets": "off"}).start()  # looking takes 0.3 s a MB
+    settings: dict[str, object] = {"spool.dead_letters.MAX_BYTES": 16_777_216, "security.secrets": "off"}
+    host = make_host(settings).start()  # looking for secrets takes 0.3 s a MB
     quiet, loud = RawSender(home, "main", "quiet").make(), RawSender(home, "main", "loud").make()
     quiet.ask("kept", b"no request")
     for number in range(90):

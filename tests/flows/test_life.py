@@ -407,7 +407,7 @@ def test_a_home_of_another_user_is_served_by_that_user(open_folder: Path, make_h
         ("[ipc]\nsweep_secconds = 1\n", ["ipc.sweep_secconds", "did you mean ipc.sweep_seconds?"]),
         ("[ipx]\nclosed = true\n", ["ipx", "did you mean ipc?"]),
         ("[life]\ngrace_seconds = 'short'\n", ["life.grace_seconds", "'short'"]),
-        ("[ipc]\nbatch_requests = 0\n", ["ipc.batch_requests", "0"]),
+        ("[turns]\nat_once = 0\n", ["turns.at_once", "0"]),
         ("[log]\nlevel = 'loud'\n", ["log.level", "'loud'", "debug"]),
         ("closed = true\n", ["closed"]),
         ("ipc = 3\n", ["ipc", "[ipc]"]),

@@ -69,7 +69,11 @@ def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under
 
 def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(
-        {"limits.requests_per_second": 0.01, "spool.rate_limits._BURST_SECONDS": 100, "ipc.batch_requests": 16}
+        {
+            "limits.requests_per_second": 0.01,
+            "spool.rate_limits._BURST_SECONDS": 100,
+            "spool.pipeline.BATCH_REQUESTS": 16,
+        }
     ).start()
     text = "\N{MUSICAL SYMBOL G CLEF}" * 25_000  # 100 KB
 
@@ -117,18 +121,6 @@ def test_rubbish_over_the_rate_does_not_fill_the_dead_letters(make_host: HostFac
     assert [reply["error"]["code"] for reply in replies] == ["invalid"] * 3 + ["rate_limited"] * 7
     assert len(list(stranger.dead.glob("*.reason.json"))) == 3
     wait_for(lambda: not os.listdir(stranger.requests))
-
-
-def test_a_note_over_the_operators_size_is_too_large_and_the_setting_is_named(
-    make_host: HostFactory, client: MakeClient
-) -> None:
-    make_host({"memory.max_note_chars": 10}).start()
-    client().update_memory("x" * 10)
-    for call in (made(wire.UpdateMemory, "x" * 11), made(wire.SaveMemory, "x" * 11)):
-        error = client().request(call.type_name, call).error
-        assert error is not None
-        assert error.code == "too_large"
-        assert "11 characters, the limit is 10 (memory.max_note_chars)" in error.message
 
 
 # ----------------------------------------------------------------------------------------------------------- full boxes

@@ -154,7 +154,7 @@ def test_a_group_is_served_in_the_order_of_file_names_over_all_its_senders(
     stems = [f"{number:04}" for number in range(200)]
     for stem in reversed(stems):
         (stranger, other)[int(stem) % 2].note(stem, stem)
-    make_host({"ipc.batch_requests": 7}).start()
+    make_host({"spool.pipeline.BATCH_REQUESTS": 7}).start()
     wait_for(lambda: not os.listdir(stranger.requests) and not os.listdir(other.requests))
     assert re.findall(r"^- (\d+)$", stranger.memory_text(), re.MULTILINE) == stems
 
@@ -335,7 +335,7 @@ def test_a_name_in_the_box_that_does_not_end_in_json_is_left_until_it_is_renamed
 
 
 def test_a_slow_writer_without_rename_is_waited_for(make_host: HostFactory, stranger: RawSender) -> None:
-    make_host({"ipc.unfinished_seconds": 5}).start()
+    make_host({"spool.request.UNFINISHED_SECONDS": 5}).start()
     data = request("slow", content="päälle")
     with (stranger.requests / "slow.json").open("wb", buffering=0) as file:
         for at in range(0, len(data), 7):

@@ -34,7 +34,7 @@ def thinking(write: Write) -> Callable[[Asked], Answer]:
 
 
 def host_of(make_host: HostFactory, model: str, url: str, **more: object) -> HostProcess:
-    settings: dict[str, object] = {"model.name": model, "model.base_url": url, "model.retries": 0, **more}
+    settings: dict[str, object] = {"model.name": model, "model.base_url": url, "models.RETRIES": 0, **more}
     return make_host(settings, env={"HONEYBADGER_MODEL_API_KEY": KEY}).start()
 
 

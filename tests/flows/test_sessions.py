@@ -52,7 +52,7 @@ def contents(client: SyncClient) -> list[str]:
 def test_the_document_of_a_session_stands_on_disk_and_survives_a_restart(
     home: Path, make_host: HostFactory, client: Clients
 ) -> None:
-    host = make_host({"document.write_out_seconds": 0.2}).start()
+    host = make_host({"memory.session_document_store.WRITE_OUT_SECONDS": 0.2}).start()
     agent = client()
     agent.append_turn("user", "Create a new file")
     agent.append_turn("assistant", "Done", tools_used=["file_write"])
@@ -78,7 +78,7 @@ def test_the_document_of_a_session_stands_on_disk_and_survives_a_restart(
 def test_killed_around_a_compaction_each_turn_is_there_once(
     home: Path, make_host: HostFactory, client: Clients, stranger: RawSender, point: str
 ) -> None:
-    first = make_host({"document.write_out_seconds": 600}).start()
+    first = make_host({"memory.session_document_store.WRITE_OUT_SECONDS": 600}).start()
     for number in range(1, 51):
         stranger.drop(f"r{number:02}", request(f"r{number:02}", "append_turn", payload=said(number)))
     stranger.reply("r50")

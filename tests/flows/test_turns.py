@@ -150,7 +150,7 @@ def test_a_turn_that_a_kill_cuts_short_goes_on_and_nothing_is_doubled(
 def test_a_turn_that_is_cut_short_again_and_again_is_dead_and_may_be_tried_anew(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
-    host = make_host(script(home, SLOW, delay_seconds=0.1) | {"turns.attempts": 2}).start()
+    host = make_host(script(home, SLOW, delay_seconds=0.1) | {"spool.turn_queue.ATTEMPTS": 2}).start()
     stranger.say("a1", "remember")
     for began in ('"attempt":1', '"attempt":2'):
         wait_for(partial(_has, stranger, began))
@@ -185,7 +185,7 @@ def test_a_stop_lets_a_turn_finish(make_host: HostFactory, home: Path, stranger:
 def test_a_turn_that_does_not_finish_in_the_grace_time_goes_on_after_it_and_no_attempt_is_lost(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
-    settings = script(home, SLOW, delay_seconds=0.2) | {"life.grace_seconds": 0.5, "turns.attempts": 1}
+    settings = script(home, SLOW, delay_seconds=0.2) | {"life.grace_seconds": 0.5, "spool.turn_queue.ATTEMPTS": 1}
     host = make_host(settings).start()
     stranger.say("a1", "remember")
     wait_for(lambda: "tool_ended" in streamed(stranger, "a1"))

@@ -193,7 +193,7 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
 def test_a_groups_files_may_be_removed_while_it_is_served(
     make_host: HostFactory, client: MakeClient, stranger: RawSender
 ) -> None:
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "memory.settle_seconds": 0}).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1, "storage.projections.SETTLE_SECONDS": 0}).start()
     agent = client()
     agent.update_memory("before")
     agent.append_turn("user", "hello")

@@ -187,7 +187,7 @@ def test_a_damaged_entry_is_skipped_and_reported(member: MakeClient, asker: RawS
 
 
 def test_switched_off_it_says_so_and_data_has_its_limit(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host({"working.max_data_bytes": 1024}).start()
+    host = make_host({"handlers.working_memory.MAX_DATA_BYTES": 1024}).start()
     bee = client()
     with pytest.raises(TooLarge, match=r"has 1025 bytes, the limit is 1024"):
         bee.save_to_working_memory("page", "x" * 1025)

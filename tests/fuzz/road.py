@@ -17,9 +17,10 @@ import orjson
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import ErrorCode, Reply
-from honeybadger_host.daemon import build
+from honeybadger_host.compose import build
 from honeybadger_host.ops.host import Host
 from honeybadger_host.settings import Settings, load_settings
+from honeybadger_host.spool import request
 from honeybadger_host.storage.home import make_home
 
 STEM: Final = "x"
@@ -146,7 +147,8 @@ class Road:
         for name in ("tmp", "requests", "replies"):
             (self.box / name).mkdir(parents=True)
         if self._settings is None:
-            self._settings = load_settings(self.home, {"ipc.unfinished_seconds": 0, "log.requests": False}).settings
+            self._settings = load_settings(self.home, {"log.requests": False}).settings
+            request.UNFINISHED_SECONDS = 0.0
         self._host = build(self.home, self._settings)
         self._host.spool.discover()
 

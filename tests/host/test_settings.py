@@ -59,17 +59,17 @@ def test_a_home_without_a_file_has_the_defaults(tmp_path: Path) -> None:
 def test_a_flag_wins_over_the_environment_that_over_the_file_that_over_the_default(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(folder, "[ipc]\nsweep_seconds = 1\nbatch_requests = 2\nqueries_at_once = 3\n")
+    path = write(folder, "[ipc]\nsweep_seconds = 1\nmax_request_bytes = 2000\nreply_ttl_seconds = 3\n")
     monkeypatch.setenv("HONEYBADGER_IPC__SWEEP_SECONDS", "10")
-    monkeypatch.setenv("HONEYBADGER_IPC__BATCH_REQUESTS", "20")
+    monkeypatch.setenv("HONEYBADGER_IPC__MAX_REQUEST_BYTES", "20000")
     loaded = load_settings(folder, {"ipc.sweep_seconds": "0.5"})
     ipc = loaded.settings.ipc
-    assert (ipc.sweep_seconds, ipc.batch_requests, ipc.queries_at_once, ipc.closed) == (0.5, 20, 3, False)
+    assert (ipc.sweep_seconds, ipc.max_request_bytes, ipc.reply_ttl_seconds, ipc.closed) == (0.5, 20_000, 3, False)
     assert [
-        loaded.origins[f"ipc.{name}"] for name in ("sweep_seconds", "batch_requests", "queries_at_once", "closed")
+        loaded.origins[f"ipc.{name}"] for name in ("sweep_seconds", "max_request_bytes", "reply_ttl_seconds", "closed")
     ] == [
         "flag",
-        "environment HONEYBADGER_IPC__BATCH_REQUESTS",
+        "environment HONEYBADGER_IPC__MAX_REQUEST_BYTES",
         str(path),
         "default",
     ]
@@ -87,7 +87,7 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
         case str(default):
             other = OTHER_WORDS.get(default, "elsewhere")
         case default:
-            other = default // 2 if name in ("ipc.batch_requests", "memory.max_note_chars") else default * 2 or 9
+            other = default * 2 or 9
     written = str(other).lower() if isinstance(other, bool) else str(other)
 
     def value(flags: dict[str, Any] | None = None) -> Any:
@@ -222,16 +222,15 @@ def test_no_number_is_endless_or_none(folder: Path, name: str, value: str) -> No
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("ipc.batch_requests", 513),
-        ("ipc.batch_requests", 0),
-        ("ipc.batch_requests", 1.5),
-        ("ipc.receipt_days", 10**9),
+        ("ipc.max_request_bytes", 16_777_217),
+        ("turns.at_once", 0),
+        ("turns.at_once", 1.5),
+        ("life.grace_seconds", 10**9),
         ("ipc.max_request_bytes", 10),
-        ("ipc.queries_at_once", -1),
         ("conversation.window_turns", 0),
         ("history.budget_tokens", -1),
         ("context.budget_tokens", ""),
-        ("memory.max_cache_bytes", None),
+        ("memory.max_group_file_bytes", None),
         ("life.grace_seconds", [1]),
     ],
 )

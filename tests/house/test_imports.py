@@ -16,6 +16,7 @@ HOST, AGENT = "honeybadger_host", "honeybadger_agent"
 LAYERS = [
     {"cli"},
     {"daemon"},
+    {"compose"},
     {"ops"},
     {"spool", "handlers"},
     {"observe"},

@@ -13,7 +13,7 @@ import pytest
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.domain import Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.handlers import Rooms, build_table, working_memory
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
@@ -156,7 +156,7 @@ def test_an_entry_may_say_how_long_it_lives(room: Room, minutes: float, expires_
 def test_a_life_over_the_limit_is_refused_with_where_to_put_it(room: Room) -> None:
     refusal = room.refused(key="k", data="x", ttl_minutes=1441)
     assert (refusal.code, refusal.field) == ("invalid", "payload.ttl_minutes")
-    assert "at most 1440 (working.max_ttl_minutes)" in refusal.message
+    assert "at most 1440; what is to last" in refusal.message
     assert room.refused(key="k", data="x", ttl_minutes=1e308).code == "invalid"
     assert room.listed() == []
 
@@ -273,7 +273,7 @@ def test_the_fifty_first_entry_is_an_error_that_says_what_to_do(room: Room) -> N
         room.save(key=f"k{number}", data="x")
     refusal = room.refused(key="one more", data="x")
     assert (refusal.code, refusal.field) == ("too_large", "payload.key")
-    assert "holds 50 entries, the limit is 50 (working.max_entries)" in refusal.message
+    assert "holds 50 entries, the limit is 50: save under a key" in refusal.message
     assert "the next one expires in 4m10s; nothing was saved" in refusal.message
     assert len(room.listed()) == 50
     assert room.save(key="k7", data="new")["replaced"] is True
@@ -283,8 +283,9 @@ def test_the_fifty_first_entry_is_an_error_that_says_what_to_do(room: Room) -> N
     assert "k0" not in room.listed()
 
 
-def test_requests_of_one_slice_count_each_other(tmp_path: Path) -> None:
-    room = Room(tmp_path, working={"max_entries": 2})
+def test_requests_of_one_slice_count_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_memory, "MAX_ENTRIES", 2)
+    room = Room(tmp_path)
     room.decide(key="a", data="1")
     room.decide(key="b", data="1")
     assert room.decide(key="a", data="2").result["replaced"] is True
@@ -295,8 +296,9 @@ def test_requests_of_one_slice_count_each_other(tmp_path: Path) -> None:
     assert (room.listed(), room.get("a"), room.listed("other")) == (["a", "b"], "2", ["c"])
 
 
-def test_a_session_cannot_fill_the_disk_with_what_has_expired(tmp_path: Path) -> None:
-    room = Room(tmp_path, working={"max_entries": 1})
+def test_a_session_cannot_fill_the_disk_with_what_has_expired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_memory, "MAX_ENTRIES", 1)
+    room = Room(tmp_path)
     for number in range(20):
         room.now += timedelta(seconds=1)
         room.save(key=f"k{number}", data="x", ttl_minutes=0.001)
@@ -306,12 +308,13 @@ def test_a_session_cannot_fill_the_disk_with_what_has_expired(tmp_path: Path) ->
     room.save(key="k3", data="x")
 
 
-def test_data_over_the_limit_is_refused_with_both_sizes(tmp_path: Path) -> None:
-    room = Room(tmp_path, working={"max_data_bytes": 1024})
+def test_data_over_the_limit_is_refused_with_both_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_memory, "MAX_DATA_BYTES", 1024)
+    room = Room(tmp_path)
     room.save(key="k", data="é" * 512)
     refusal = room.refused(key="k", data="é" * 512 + "x")
     assert (refusal.code, refusal.field) == ("too_large", "payload.data")
-    assert "has 1025 bytes, the limit is 1024 (working.max_data_bytes): save it in parts" in refusal.message
+    assert "has 1025 bytes, the limit is 1024: save it in parts" in refusal.message
     assert room.get("k") == "é" * 512
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from honeybadger_host.daemon import build
+from honeybadger_host.compose import build
 from honeybadger_host.errors import SettingsError, WorldFailed
 from honeybadger_host.search.embeddings import Embedder, open_embedder
 from honeybadger_host.settings import Settings

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.daemon import build
+from honeybadger_host.compose import build
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.memory.budget import cut_notes, first_lines, format_history, shorten

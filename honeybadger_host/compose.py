@@ -1,0 +1,231 @@
+"""Who is put together with whom: the only place where the parts of a host are made."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from honeybadger_host.agents import Agents
+from honeybadger_host.errors import SettingsError
+from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.handlers.turns import Desk
+from honeybadger_host.memory import group_files, session_document_store, turn_log
+from honeybadger_host.memory.compaction import CompactionLimits
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations
+from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.models import Models
+from honeybadger_host.observe import STATUS_FILE, Counters
+from honeybadger_host.ops import clock
+from honeybadger_host.ops.host import Host
+from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.settings import Settings
+from honeybadger_host.spool import dead_letters
+from honeybadger_host.spool.pipeline import Door, Stores
+from honeybadger_host.spool.rate_limits import Limiter, shares_of
+from honeybadger_host.spool.replies import ReplyRoom
+from honeybadger_host.spool.senders import SenderList
+from honeybadger_host.spool.spool import Spool
+from honeybadger_host.storage import projections as projecting
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.files import remove_leftovers
+from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.projections import Projections
+from honeybadger_host.text.neutralise import use_counter
+from honeybadger_host.text.tokens import counter_of
+
+if TYPE_CHECKING:  # needs an extra
+    from honeybadger_host.ops.metrics import Metrics
+    from honeybadger_host.search.embeddings import Embedder
+
+log = structlog.get_logger()
+
+
+def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambda point: None) -> Host:
+    """Put a host together on a home folder: lock it, open the journal, bring the files up to date.
+
+    Args:
+        passed: see `Door`.
+    Raises HostError: what is wrong with the home, its lock or its journal.
+    """
+    check_home(home)
+    with ExitStack() as opened:
+        lock = HomeLock(home)
+        opened.callback(lock.release)
+        journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
+        opened.callback(journal.close)
+        lock.sign(journal.identity)
+        use_counter(counter_of(settings.tokens.counter))
+        host = _put_together(home, settings, lock, journal, passed)
+        opened.pop_all()
+    return host
+
+
+def _put_together(
+    home: Path, settings: Settings, lock: HomeLock, journal: Journal, passed: Callable[[str], None]
+) -> Host:
+    files = GroupFiles(
+        home,
+        max_file_bytes=settings.memory.max_group_file_bytes,
+        max_cache_bytes=group_files.MAX_CACHE_BYTES,
+    )
+    index = Index(
+        home,
+        home / INDEX_FILE,
+        max_memory_bytes=settings.recall.max_memory_bytes,
+        embedder=embedder_of(settings),
+    )
+
+    def changed(file: str) -> None:
+        files.drop(file)
+        index.touch(file)
+
+    projections = Projections(
+        home,
+        settle_seconds=projecting.SETTLE_SECONDS,
+        count_projected=journal.count_projected,
+        changed=changed,
+    )
+    _recover(journal, projections)
+    remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
+    conversations = Conversations(
+        home,
+        window_turns=settings.conversation.window_turns,
+        idle_seconds=turn_log.IDLE_SECONDS,
+        max_sessions=turn_log.MAX_SESSIONS,
+        clock=time.monotonic,
+    )
+    shelves = Shelves(home)
+    sessions = Sessions(
+        home,
+        conversations,
+        CompactionLimits(),
+        last_written=journal.last_written,
+        is_behind=projections.is_behind,
+        max_sessions=turn_log.MAX_SESSIONS,
+        write_out_seconds=session_document_store.WRITE_OUT_SECONDS,
+    )
+    whole_files = WholeFiles(home, [shelves, sessions])
+    senders = SenderList(home) if settings.ipc.closed else None
+    agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
+    shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
+    spool = Spool(
+        home / "data" / "ipc",
+        senders=None if senders is None else senders.current,
+        agents=lambda: agents.current,
+        shares=shares,
+        max_request_bytes=settings.ipc.max_request_bytes,
+    )
+    replies = ReplyRoom(spool, shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
+    replies.mend(journal)
+    _compare_clocks(journal)
+    rooms = Rooms(
+        files=files,
+        conversations=conversations,
+        whole_files=whole_files,
+        entry_files=EntryFiles(home),
+        shelves=shelves,
+        sessions=sessions,
+        index=index,
+        journal=journal.path,
+    )
+    desk = Desk(
+        home,
+        agents,
+        models.open,
+        is_ours=lambda group, agent: _is_ours(senders, group, agent),
+        look_into=lambda folder: door.look_into(folder),
+        stop=lambda stop: door.lanes.stop_turn(stop),
+    )
+    keeps_secrets = settings.security.secrets == "off"
+    counters = Counters()
+    door = Door(
+        settings,
+        spool,
+        dead_letters.DeadRoom(home / "data" / "dead", dead_letters.MAX_BYTES, keeps_secrets=keeps_secrets),
+        Stores(journal, projections, conversations, whole_files, sessions),
+        build_table(settings, rooms, desk),
+        Limiter(shares),
+        counters,
+        forbids=agents.forbids,
+        passed=passed,
+    )
+    return Host(
+        home=home,
+        settings=settings,
+        lock=lock,
+        journal=journal,
+        projections=projections,
+        files=files,
+        conversations=conversations,
+        whole_files=whole_files,
+        shelves=shelves,
+        sessions=sessions,
+        index=index,
+        spool=spool,
+        replies=replies,
+        door=door,
+        counters=counters,
+        senders=senders,
+        agents=agents,
+        models=models,
+        metrics=_open_metrics(home, settings.metrics.textfile),
+        ages=clock.Ages.of(clock.RECEIPT_SECONDS, journal.kept_ages()),
+        started=time.monotonic(),
+    )
+
+
+def embedder_of(settings: Settings) -> Embedder | None:
+    """Return the model that gives texts their vectors, if one is asked for. Raises SettingsError."""
+    if settings.recall.vectors == "off":
+        return None
+    from honeybadger_host.search.embeddings import open_embedder  # with numpy
+
+    return open_embedder()
+
+
+def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:
+    """Return whether the host may write into a sender's box: in closed mode it may be another user's."""
+    return senders is None or senders.current.get((group, agent)) in (None, os.geteuid())
+
+
+def _open_metrics(home: Path, textfile: str) -> Metrics | None:
+    """Return what writes the metrics, if they are asked for. Raises SettingsError."""
+    if not textfile:
+        return None
+    try:
+        from honeybadger_host.ops.metrics import Metrics
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "prometheus_client":
+            raise
+        raise SettingsError(
+            "metrics.textfile needs prometheus-client: pip install 'honeybadger-host[metrics]'"
+        ) from None
+    return Metrics(home, Path(textfile))
+
+
+def _recover(journal: Journal, projections: Projections) -> None:
+    """Bring the files up to date with what was committed and perhaps not written.
+
+    What was looked at settles as if it had been appended now: an editor may have read a file before the last note came
+    and save it after this start.
+    """
+    looked_at = projections.recover(journal.unprojected(), time.monotonic())
+    if looked_at:
+        log.info("recovery.finished", changes=looked_at, behind=projections.behind)
+
+
+def _compare_clocks(journal: Journal) -> None:
+    """Say when the wall clock is behind what the journal has seen: its stamps never fall."""
+    behind = journal.last_at / 1000 - time.time()
+    if behind > CLOCK_GRACE_SECONDS:
+        log.warning("clock.behind", seconds=round(behind), now_what="set the clock; see doctor")
