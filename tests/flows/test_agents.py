@@ -179,7 +179,6 @@ MODELS = {
     "offline": "ok        model: offline (model.name): remembers and recalls",
     "scripted:missing.json": "problem   model: scripted:missing.json (model.name): there is no such file",
     "openai:gpt": "warning   model: openai:gpt (model.name) has no key in this environment",
-    "ollama:llama": "ok        model: ollama:llama (model.name)",
     "gpt": "problem   model: model.name: there is no model 'gpt': models are offline, scripted:FILE, ",
 }
 

@@ -122,7 +122,7 @@ def test_a_start_with_a_clock_behind_the_journal_says_so_and_serves(
     _ask(stranger, "b")
     _ask_again(stranger, "a")
     doctor = run_cli("doctor", home=home)
-    assert "warning   clock: 365 days behind the journal's last change" in doctor.stdout
+    assert "warning   clock: 364 days 23 hours behind the journal's last change" in doctor.stdout
     host.stop()
 
 
