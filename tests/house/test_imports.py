@@ -212,7 +212,7 @@ print("done")
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         env={"PATH": "", "PYTHONPATH": str(ROOT)},
         check=False,
     )
