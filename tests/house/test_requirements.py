@@ -270,7 +270,7 @@ CODES: Final[dict[str, list[str]]] = {
     "rate_limited": [
         "host/handlers/test_working_handlers.py::test_a_session_cannot_fill_the_disk_with_what_has_expired",
         "flows/test_limits.py::test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under_the_same_id",
-        "flows/test_limits.py::test_notes_and_entries_of_a_day_are_counted_over_a_restart_and_repeats_are_not",
+        "flows/test_limits.py::test_what_is_asked_again_gets_its_first_reply_though_its_sender_is_over_its_rate",
         "flows/test_limits.py::test_of_a_box_that_is_too_full_the_first_are_served_and_the_others_told_to_come_again",
     ],
     "unavailable": [
