@@ -261,8 +261,8 @@ class HostProcess:
             self._process = _forge().fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
             return self
         launcher = list(self.launcher)
-        if launcher[-4:] == list(PLAIN):
-            launcher[-4:] = [sys.executable, "-W", "error", str(_LAUNCH), *constants]
+        if launcher[-len(PLAIN) :] == list(PLAIN):
+            launcher[-len(PLAIN) :] = [sys.executable, "-W", "error", str(_LAUNCH), *constants]
         else:
             launcher[-1] = f"{_CHANGING.format(root=str(_LAUNCH.parents[2]), constants=constants[1::2])}{launcher[-1]}"
         with self.stderr.open("ab") as stderr:

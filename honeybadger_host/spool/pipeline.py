@@ -32,7 +32,6 @@ from honeybadger_agent import wire
 from honeybadger_agent.mailbox import TURNS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import (
-    Asked,
     Change,
     ChangeHandler,
     FileRemoved,
@@ -50,7 +49,18 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import DeadRoom
 from honeybadger_host.spool.inbox import Box, OpenBox
 from honeybadger_host.spool.rate_limits import Limiter, LimitName
-from honeybadger_host.spool.request import RETRY_SECONDS, Letter, LetterReader, Slice, wait_for
+from honeybadger_host.spool.request import (
+    RETRY_SECONDS,
+    Answered,
+    Asking,
+    Decided,
+    Letter,
+    LetterReader,
+    Over,
+    Refused,
+    Slice,
+    wait_for,
+)
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import CutShort, Lanes, Withdrawn
 from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
@@ -209,20 +219,19 @@ class Door:
                 break
             try:
                 self._decide(received)
-                if any(letter.is_decided for letter in received.letters):
+                if not all(isinstance(letter.state, Asking) for letter in received.letters):
                     await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
             finally:
                 received.close()
             for letter in [*received.letters, *received.lost]:
-                if letter.is_turn and letter.has_run:
-                    self.lanes.leave(letter.box.group)
-                elif letter.is_decided:
-                    continue
-                elif letter.is_turn and letter.asked is not None:
-                    tasks.start_soon(self._run_turn, letter, self.lanes.enter(letter.asked))
-                else:
-                    self._queries[letter.box.group] += 1
-                    tasks.start_soon(self._answer, letter)
+                match letter.state:
+                    case _ if letter.has_run:
+                        self.lanes.leave(letter.box.group)
+                    case Asking(handler=TurnHandler() as turn) as asking:
+                        tasks.start_soon(self._run_turn, letter, asking, turn, self.lanes.enter(asking.asked))
+                    case Asking(handler=QueryHandler() as query) as asking:
+                        self._queries[letter.box.group] += 1
+                        tasks.start_soon(self._answer, letter, asking, query)
 
     # ------------------------------------------------------------------------------------------------------ receive
 
@@ -287,36 +296,42 @@ class Door:
                     received.letters.append(letter)
             self._look_up_receipts(received.letters)
             for letter in received.letters:
-                if letter.refusal is None and letter.receipt is None and letter.asked is not None:
-                    self._prepare(letter, letter.asked)
+                if isinstance(letter.state, Asking):
+                    self._prepare(letter, letter.state)
         except BaseException:
             received.close()
             raise
         return received
 
-    def _prepare(self, letter: Letter, asked: Asked) -> None:
+    def _prepare(self, letter: Letter, asking: Asking) -> None:
         """Load what the decision will need."""
-        handler = letter.handler
-        if not isinstance(handler, ChangeHandler):
+        if not isinstance(asking.handler, ChangeHandler):
             return
         try:
-            letter.prepared = handler.prepare(asked)
+            asking.prepared = asking.handler.prepare(asking.asked)
         except Refusal as refusal:
-            letter.refusal = refusal
+            letter.refuse(refusal)
         except WorldFailed as error:
             self._world(letter, error)
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
             self._bug(letter, error)
 
     def _look_up_receipts(self, letters: Sequence[Letter]) -> None:
-        by_box: defaultdict[Box, list[Letter]] = defaultdict(list)
+        """Answer what was done before as it was answered then."""
+        by_box: defaultdict[Box, list[tuple[Letter, Asking]]] = defaultdict(list)
         for letter in letters:
-            if letter.refusal is None and isinstance(letter.handler, ChangeHandler | TurnHandler):
-                by_box[letter.box].append(letter)
-        for box, asking in by_box.items():
-            done = self._journal.receipts_of(box.group, box.sender, [letter.stem for letter in asking])
-            for letter in asking:
-                letter.receipt = done.get(letter.stem)
+            match letter.state:
+                case Asking(handler=ChangeHandler() | TurnHandler()) as asking:
+                    by_box[letter.box].append((letter, asking))
+        for box, asked in by_box.items():
+            done = self._journal.receipts_of(box.group, box.sender, [letter.stem for letter, _ in asked])
+            for letter, asking in asked:
+                match done.get(letter.stem):
+                    case (digest, reply) if digest == asking.digest:
+                        letter.state = Answered(reply, "repeated")
+                    case (_, _):
+                        taken = "another request of this sender had this id: use a new id"
+                        letter.refuse(Refusal("conflict", taken, field="id"))
 
     # ------------------------------------------------------------------------------------------------------- decide
 
@@ -324,105 +339,100 @@ class Door:
         """Give every letter of a change its answer. Event loop, no I/O."""
         now = datetime.now(UTC)
         for letter in received.letters:
-            if letter.receipt is not None:
-                digest, reply = letter.receipt
-                if digest == letter.digest:
-                    letter.reply, letter.outcome = reply, "repeated"
-                else:
-                    letter.refusal = Refusal(
-                        "conflict", "another request of this sender had this id: use a new id", field="id"
-                    )
-            elif not letter.has_run and self._is_over(letter):
-                pass
-            elif letter.refusal is None and isinstance(letter.handler, ChangeHandler) and letter.asked is not None:
-                try:
-                    outcome = letter.handler.decide(letter.asked, letter.prepared, now)
-                except Refusal as refusal:
-                    letter.refusal = refusal
-                except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
-                    self._bug(letter, error)
-                else:
-                    letter.changes = outcome.changes
-                    for change in outcome.changes:
-                        letter.seq = self._journal.next_seq
-                        self._journal.next_seq += 1
-                        if isinstance(change, TurnAdded):
-                            self._conversations.foresee(change)
-                            self._sessions.foresee(change)
-                        elif isinstance(change, FileWritten | FileRemoved):
-                            self._whole_files.foresee(change)
-                    letter.reply = wire.dump_reply(letter.stem, outcome.result, letter.seq)
+            if isinstance(letter.state, Answered) or (not letter.has_run and self._is_over(letter)):
+                continue
+            match letter.state:
+                case Asking(handler=ChangeHandler() as handler) as asking:
+                    try:
+                        outcome = handler.decide(asking.asked, asking.prepared, now)
+                    except Refusal as refusal:
+                        letter.refuse(refusal)
+                    except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+                        self._bug(letter, error)
+                    else:
+                        seq = self._foresee(outcome.changes)
+                        reply = wire.dump_reply(letter.stem, outcome.result, seq)
+                        letter.state = Decided(outcome.changes, seq, asking.digest, reply)
+
+    def _foresee(self, changes: Sequence[Change]) -> int | None:
+        """Number changes, and let what is decided later see them; return the number of the last."""
+        seq = None
+        for change in changes:
+            seq = self._journal.next_seq
+            self._journal.next_seq += 1
+            if isinstance(change, TurnAdded):
+                self._conversations.foresee(change)
+                self._sessions.foresee(change)
+            elif isinstance(change, FileWritten | FileRemoved):
+                self._whole_files.foresee(change)
+        return seq
 
     def _is_over(self, letter: Letter) -> bool:
         """Refuse what is over a share of its sender: it is as if it had not been sent, and no dead letter."""
         box, now = letter.box, self._clock()
-        if letter.is_over:
-            self._refuse_over(letter, self.limiter.over_pending(box.pending))
-        elif (over := self.limiter.admit(box.group, box.sender, now)) is not None:
-            letter.dead_reason = None
-            self._refuse_over(letter, over)
+        if isinstance(letter.state, Over):
+            over: tuple[LimitName, Refusal] | None = self.limiter.over_pending(box.pending)
         else:
+            over = self.limiter.admit(box.group, box.sender, now)
+        if over is None:
             return False
+        limit, refusal = over
+        letter.refuse(refusal)
+        if self.limiter.note_hit(box.group, box.sender, limit, now):
+            log.warning("limit.reached", group=box.group, sender=box.sender, limit=limit, why=refusal.message)
         return True
-
-    def _refuse_over(self, letter: Letter, over: tuple[LimitName, Refusal]) -> None:
-        limit, letter.refusal = over
-        box = letter.box
-        if self.limiter.note_hit(box.group, box.sender, limit, self._clock()):
-            log.warning("limit.reached", group=box.group, sender=box.sender, limit=limit, why=letter.refusal.message)
 
     def _world(self, letter: Letter, error: WorldFailed) -> None:
         """Refuse what the world does not let us do; where the home lies is not the asker's business."""
         self._counters.note_error(str(error))
         what = str(error).replace(self._home, "")
-        letter.refusal = Refusal("unavailable", f"{what}; nothing was changed, try again later")
+        letter.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
 
     def _bug(self, letter: Letter, error: Exception) -> None:
         box = letter.box
         log.error("door.failed", group=box.group, sender=box.sender, id=letter.stem, type=letter.type, exc_info=error)
         self._counters.note_error(redact_line(f"{letter.type}: {type(error).__name__}: {error}"))
-        letter.changes = ()
-        letter.dead_reason = f"the host failed: {type(error).__name__}"
-        letter.refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
+        refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
+        letter.refuse(refusal, dead_reason=f"the host failed: {type(error).__name__}")
 
     # -------------------------------------------------------------------------------------------------------- write
 
     def _write(self, received: Slice) -> None:
         """Commit what was decided, project it, and answer everything but queries."""
-        changing = [letter for letter in received.letters if letter.changes]
-        if changing:
-            self._commit_and_project(changing)
+        changing = [(letter, decided) for letter in received.letters if isinstance(decided := letter.state, Decided)]
+        if any(decided.changes for _, decided in changing):
+            self._commit_and_project([(letter, decided) for letter, decided in changing if decided.changes])
         self._whole_files.settle()
         self._passed("projected")
         for letter in received.letters:
-            if letter.is_decided:
+            if not isinstance(letter.state, Asking):
                 self._reply(received.opened[letter.box], letter)
         self._request_log.flush()
 
-    def _commit_and_project(self, letters: Sequence[Letter]) -> None:
+    def _commit_and_project(self, decisions: Sequence[tuple[Letter, Decided]]) -> None:
         at = self._journal.last_at = max(self._journal.last_at, time.time_ns() // 1_000_000)
         rows: list[Row] = []
         receipts: list[Receipt] = []
         ended: list[TurnKey] = []
-        foreseen = [change for letter in letters for change in letter.changes if isinstance(change, TurnAdded)]
+        foreseen = [change for _, decided in decisions for change in decided.changes if isinstance(change, TurnAdded)]
         written: list[TurnAdded] = []
         spoiled: dict[str, WorldFailed] = {}
         """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
         batch = self._projections.batch(self._clock())
         try:
-            for letter in letters:
+            for letter, decided in decisions:
                 try:
-                    for change in letter.changes:
+                    for change in decided.changes:
                         for file in _built_upon(change) if spoiled else ():
                             if file in spoiled:
                                 raise spoiled[file]
                         _make_way(batch, change)
                 except WorldFailed as error:
                     self._world(letter, error)
-                    spoiled |= dict.fromkeys((change.file for change in letter.changes), error)
+                    spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
                     continue
-                group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, letter.seq or 0
-                for seq, change in enumerate(letter.changes, last - len(letter.changes) + 1):
+                group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, decided.seq or 0
+                for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
                     file, data = change.file, change.data
                     if isinstance(change, FileWritten | FileRemoved):
                         offset = row_offset(change)
@@ -431,15 +441,15 @@ class Door:
                     if isinstance(change, TurnAdded):
                         written.append(change)
                     rows.append(Row(seq, at, group, sender, request, change.row_kind, file, offset, data))
-                receipts.append(Receipt(last, at, group, sender, request, letter.digest, letter.reply))
+                receipts.append(Receipt(last, at, group, sender, request, decided.digest, decided.reply))
                 if letter.is_turn:
                     ended.append(TurnKey(group, sender, request))
             self._passed("placed")
             try:
                 self._commit(rows, receipts, ended)
             except WorldFailed as error:
-                for letter in letters:
-                    if letter.refusal is None:
+                for letter, _ in decisions:
+                    if not isinstance(letter.state, Refused):
                         self._world(letter, error)
                 written = []
                 return
@@ -472,14 +482,23 @@ class Door:
     def _reply(self, opened: OpenBox, letter: Letter) -> None:
         """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
         box = letter.box
-        if letter.refusal is not None:
-            letter.refusal = _without_secrets(letter.refusal)
-            letter.outcome = letter.refusal.code
-            letter.reply = wire.dump_error(letter.stem, letter.refusal)
+        refused: Refused | None = None
+        seq: int | None = None
+        why: str | None = None
+        match letter.state:
+            case Refused() as state:
+                refused, refusal = state, _without_secrets(state.refusal)
+                reply, outcome, why = wire.dump_error(letter.stem, refusal), str(refusal.code), refusal.message
+            case Decided() as decided:
+                reply, outcome, seq = decided.reply, "ok", decided.seq
+            case Answered() as answered:
+                reply, outcome = answered.reply, answered.outcome
+            case Asking() | Over():
+                raise AssertionError(f"{letter.stem} has no answer")
         try:
-            if letter.dead_reason is not None:
-                self._bury(opened, letter)
-            opened.reply(letter.name, letter.reply)
+            if refused is not None and refused.dead_reason is not None:
+                self._bury(opened, letter, refused.dead_reason)
+            opened.reply(letter.name, reply)
         except OSError as error:
             self._counters.note_error(f"reply to {letter.stem}: {error.strerror}")
             if (left_out := self._throttle.passes("reply", box.path, error.errno)) is not None:
@@ -499,25 +518,25 @@ class Door:
         self._passed("replied")
         if box.front is not None:
             opened.remove_stream(letter.stem)
-        if letter.is_cut_short:
+        if refused is not None and refused.is_cut_short:
             self._journal.forget_turn(TurnKey(box.group, box.sender, letter.stem))  # asked again it begins anew
         opened.remove(letter.name, letter.signature)
         box.inflight.discard(letter.name)
         self._passed("unlinked")
         seconds = self._clock() - letter.received
-        self._counters.answered(letter.type, letter.outcome, None if letter.is_turn else seconds)
+        self._counters.answered(letter.type, outcome, None if letter.is_turn else seconds)
         self._request_log.add(
             group=box.group,
             sender=box.sender,
             id=letter.stem,
             type=letter.type,
-            outcome=letter.outcome,
-            seq=letter.seq if letter.outcome == "ok" else None,
+            outcome=outcome,
+            seq=seq,
             ms=round(seconds * 1000, 2),
-            why=None if letter.refusal is None else letter.refusal.message,
+            why=why,
         )
 
-    def _bury(self, opened: OpenBox, letter: Letter) -> None:
+    def _bury(self, opened: OpenBox, letter: Letter, reason: str) -> None:
         data, size = letter.data, letter.size
         if data is not None and size > len(data):
             with contextlib.suppress(
@@ -527,27 +546,22 @@ class Door:
                 if more.startswith(data):  # else another file stands there by now, and who knows whose
                     data = more
         at = time_stamp(datetime.now(UTC))
-        why = redact_line(letter.dead_reason or "")
-        self._dead_room.bury(letter.box, letter.name, data, why, at, size=size, owner=letter.owner)
+        self._dead_room.bury(letter.box, letter.name, data, redact_line(reason), at, size=size, owner=letter.owner)
 
     # -------------------------------------------------------------------------------------------------------- turns
 
-    async def _run_turn(self, letter: Letter, scope: anyio.CancelScope) -> None:
+    async def _run_turn(self, letter: Letter, asking: Asking, handler: TurnHandler, scope: anyio.CancelScope) -> None:
         """Run one turn, whose lane is taken, and let the road go on with it. Cancelled it stays in its box."""
-        asked, handler = letter.asked, letter.handler
-        assert isinstance(handler, TurnHandler)  # noqa: S101  changes were answered before
-        assert asked is not None  # noqa: S101  else it was refused
         with scope:
             try:
-                letter.handler = await self.lanes.run(letter.box, asked, letter.digest, handler)
+                asking.handler = await self.lanes.run(letter.box, asking.asked, asking.digest, handler)
             except Refusal as refusal:
-                letter.refusal = refusal
+                letter.refuse(refusal)
             except WorldFailed as error:
                 self._world(letter, error)
             except CutShort as error:
-                letter.is_cut_short = True
-                letter.dead_reason = str(error)
-                letter.refusal = Refusal("internal", f"{error}: it is kept in data/dead/, report it")
+                why = f"{error}: it is kept in data/dead/, report it"
+                letter.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
             except Withdrawn:
                 log.info("turn.withdrawn", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
                 self._leave(letter)
@@ -572,10 +586,10 @@ class Door:
 
     # ------------------------------------------------------------------------------------------------------ queries
 
-    async def _answer(self, letter: Letter) -> None:
+    async def _answer(self, letter: Letter, asking: Asking, handler: QueryHandler) -> None:
         """Answer one query on a thread of its own."""
         try:
-            await anyio.to_thread.run_sync(self._answer_query, letter, limiter=self._query_slots)
+            await anyio.to_thread.run_sync(self._answer_query, letter, asking, handler, limiter=self._query_slots)
         finally:
             group = letter.box.group
             self._queries[group] -= 1
@@ -584,13 +598,12 @@ class Door:
             if not self._queries[group]:
                 del self._queries[group]
 
-    def _answer_query(self, letter: Letter) -> None:
-        assert isinstance(letter.handler, QueryHandler)  # noqa: S101  changes were answered before
-        assert letter.asked is not None  # noqa: S101  else it was refused
+    def _answer_query(self, letter: Letter, asking: Asking, handler: QueryHandler) -> None:
         try:
-            letter.reply = wire.dump_reply(letter.stem, letter.handler.answer(letter.asked, datetime.now(UTC)))
+            result = handler.answer(asking.asked, datetime.now(UTC))
+            letter.state = Answered(wire.dump_reply(letter.stem, result))
         except Refusal as refusal:
-            letter.refusal = refusal
+            letter.refuse(refusal)
         except WorldFailed as error:
             self._world(letter, error)
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road

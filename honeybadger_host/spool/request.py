@@ -9,7 +9,7 @@ import errno
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import structlog
 
@@ -32,23 +32,76 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 @dataclass(slots=True)
+class Asking:
+    """A request that was read and parsed, and has no answer yet.
+
+    Args:
+        digest: SHA-256 of its bytes.
+        prepared: what its handler loaded for the decision.
+    """
+
+    asked: Asked
+    handler: Handler
+    digest: bytes
+    prepared: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A request that cannot be served.
+
+    Args:
+        dead_reason: its bytes go to the dead letters, for this reason.
+        is_cut_short: it is a turn that is not tried again.
+    """
+
+    refusal: Refusal
+    dead_reason: str | None = None
+    is_cut_short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A change that its handler decided; it is done when it is committed, and refused when it cannot be.
+
+    Args:
+        seq: number of its last change; None when there are none.
+        reply: the bytes of the answer.
+    """
+
+    changes: Sequence[Change]
+    seq: int | None
+    digest: bytes
+    reply: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A query that was answered, or a request that was done before."""
+
+    reply: bytes
+    outcome: str = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """It waits behind more than its box may hold, and was not read."""
+
+
+State: TypeAlias = Asking | Refused | Decided | Answered | Over
+"""Asking becomes one of the next three; Decided may still become Refused."""
+
+
+@dataclass(slots=True)
 class Letter:
     """One request file on its way.
 
     Args:
         stem: the file's name without `.json`, printable.
-        digest: SHA-256 of its bytes; empty when it was not read.
         first_seen: when its name was met for the first time, monotonic seconds.
         owner: uid of its file, when that is not the box's.
-        prepared: what its handler loaded for the decision.
-        receipt: (digest, reply) when the request was done before.
-        refusal: set as soon as somebody knows that it cannot be served.
         signature: of the file that was read, or of what could not be.
-        dead_reason: its bytes go to the dead letters, for this reason.
         has_run: it is a turn, and that is over.
-        is_cut_short: it is a turn that is not tried again.
-        is_over: it waits behind more than its box may hold, and was not read.
-        reply: the bytes of the answer.
     """
 
     box: Box
@@ -56,35 +109,22 @@ class Letter:
     stem: str
     received: float
     first_seen: float
+    state: State = field(default_factory=Over)
     type: str = "?"
     data: bytes | None = None
     size: int = 0
     signature: Signature | None = None
     owner: int | None = None
-    digest: bytes = b""
-    asked: Asked | None = None
-    handler: Handler | None = None
-    receipt: tuple[bytes, bytes] | None = None
-    prepared: Any = None
-    refusal: Refusal | None = None
-    dead_reason: str | None = None
     has_run: bool = False
-    is_cut_short: bool = False
-    is_over: bool = False
-    changes: Sequence[Change] = ()
-    seq: int | None = None
-    reply: bytes = b""
-    outcome: str = "ok"
 
     @property
     def is_turn(self) -> bool:
         """Whether it came through `turns/`."""
         return self.box.front is not None
 
-    @property
-    def is_decided(self) -> bool:
-        """Whether its answer is known; a query's is not, nor that of a turn that has not run."""
-        return bool(self.reply) or self.refusal is not None
+    def refuse(self, refusal: Refusal, *, dead_reason: str | None = None, is_cut_short: bool = False) -> Letter:
+        self.state = Refused(refusal, dead_reason, is_cut_short)
+        return self
 
 
 @dataclass(slots=True)
@@ -134,7 +174,6 @@ class LetterReader:
         letter = Letter(box, name, printable(stem), now, first_seen)
         if name in box.over:
             box.over.discard(name)
-            letter.is_over = True
             return letter
         try:
             incoming = opened.read(name, self._max_request_bytes)
@@ -204,7 +243,7 @@ class LetterReader:
                 return None
             return _dead(letter, "invalid", error.message)
         except Refusal as refusal:
-            letter.refusal = refusal
+            letter.refuse(refusal)
         return letter
 
     def _parse(self, letter: Letter) -> None:
@@ -235,9 +274,8 @@ class LetterReader:
         handler = self._handlers.get(request.type)
         if handler is None:
             raise Refusal("invalid", f"type {request.type} is not served by this host", field="type")
-        letter.handler = handler
-        letter.digest = hashlib.sha256(letter.data).digest()
-        letter.asked = Asked(box.group, box.sender, request.id, request.session, payload)
+        asked = Asked(box.group, box.sender, request.id, request.session, payload)
+        letter.state = Asking(asked, handler, hashlib.sha256(letter.data).digest())
 
 
 def wait_for(box: Box, name: str, first_seen: float, again_at: float) -> None:
@@ -247,6 +285,4 @@ def wait_for(box: Box, name: str, first_seen: float, again_at: float) -> None:
 
 
 def _dead(letter: Letter, code: wire.ErrorCode, why: str) -> Letter:
-    letter.dead_reason = why
-    letter.refusal = Refusal(code, why)
-    return letter
+    return letter.refuse(Refusal(code, why), dead_reason=why)

@@ -18,9 +18,11 @@ import orjson
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import ErrorCode, Reply
 from honeybadger_host.compose import build
+from honeybadger_host.domain import QueryHandler
 from honeybadger_host.ops.host import Host
 from honeybadger_host.settings import Settings, load_settings
 from honeybadger_host.spool import request
+from honeybadger_host.spool.request import Asking
 from honeybadger_host.storage.home import make_home
 
 STEM: Final = "x"
@@ -97,13 +99,14 @@ class Road:
         while (received := door._receive()) is not None:
             try:
                 door._decide(received)
-                if any(letter.is_decided for letter in received.letters):
+                if not all(isinstance(letter.state, Asking) for letter in received.letters):
                     door._write(received)
             finally:
                 received.close()
             for letter in received.letters:
-                if not letter.is_decided:
-                    door._answer_query(letter)
+                match letter.state:
+                    case Asking(handler=QueryHandler() as query) as asking:
+                        door._answer_query(letter, asking, query)
         assert not os.path.lexists(request), "the request is still there"
         return reply.read_bytes()
 
