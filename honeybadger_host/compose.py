@@ -19,6 +19,7 @@ from honeybadger_host.memory import group_files, session_document_store, turn_lo
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.memory.working_memory_store import Shelves
@@ -85,6 +86,8 @@ def _put_together(
         embedder=embedder_of(settings),
     )
 
+    ledger = InjectionLedger(home)
+
     def changed(file: str) -> None:
         files.drop(file)
         index.touch(file)
@@ -136,6 +139,7 @@ def _put_together(
         shelves=shelves,
         sessions=sessions,
         index=index,
+        ledger=ledger,
         journal=journal.path,
     )
     desk = Desk(
@@ -157,6 +161,7 @@ def _put_together(
         Limiter(shares),
         counters,
         forbids=agents.forbids,
+        note=ledger.note,
         passed=passed,
     )
     return Host(
@@ -171,6 +176,7 @@ def _put_together(
         shelves=shelves,
         sessions=sessions,
         index=index,
+        ledger=ledger,
         spool=spool,
         replies=replies,
         door=door,

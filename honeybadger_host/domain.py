@@ -204,14 +204,44 @@ def without_preparation(decide: Callable[[Asked, datetime], Outcome]) -> ChangeH
 
 
 @dataclass(frozen=True, slots=True)
+class Injection:
+    """Entries of long-term memory that a context puts before a model.
+
+    Args:
+        entries: their ids; at least one.
+        turn: number of the turn they were recalled for.
+        oldest: number of the oldest turn that is still shown.
+    """
+
+    group: str
+    session: str
+    entries: tuple[str, ...]
+    turn: int
+    oldest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query answers, and what is to be noted of it."""
+
+    result: Mapping[str, Any]
+    injection: Injection | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class QueryHandler:
     """Answers from what is.
 
     Args:
-        answer: (asked, now) -> result; runs on a worker thread, may read, changes nothing; raises `wire.Refusal`.
+        answer: (asked, now) -> result; runs on a worker thread, may read, writes nothing; raises `wire.Refusal`.
     """
 
-    answer: Callable[[Asked, datetime], Mapping[str, Any]]
+    answer: Callable[[Asked, datetime], Mapping[str, Any] | Answer]
+
+    def ask(self, asked: Asked, now: datetime) -> Answer:
+        """Return what it answers, with what is to be noted of that."""
+        answer = self.answer(asked, now)
+        return answer if isinstance(answer, Answer) else Answer(answer)
 
 
 @dataclass(frozen=True, slots=True)

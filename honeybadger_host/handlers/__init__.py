@@ -26,6 +26,7 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.working_memory import WorkingRoom, inventory_of, working_table
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.memory.working_memory_store import Shelves
@@ -49,6 +50,7 @@ class Rooms:
     shelves: Shelves
     sessions: Sessions
     index: Index
+    ledger: InjectionLedger
     journal: Path
 
 
@@ -65,7 +67,7 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
         rooms.conversations,
         rooms.sessions,
         inventory_of(rooms.shelves, settings.working),
-        Recaller(rooms.index, settings.recall, history_budget),
+        Recaller(rooms.index, rooms.ledger, settings.recall, history_budget),
         (lambda sender: NOBODY) if desk is None else desk.agents.identity_of,
         settings.context.budget_tokens,
         settings.document.in_context,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from honeybadger_host.domain import (
     PERSONA,
     ROOT_GLOBAL_FILE,
     SUMMARY,
+    Answer,
     Asked,
     Identity,
 )
@@ -54,15 +55,14 @@ class ContextHandler:
     budget_tokens: int
     shows_document: bool = True
 
-    def answer(self, asked: Asked, now: datetime) -> Mapping[str, Any]:
+    def answer(self, asked: Asked, now: datetime) -> Answer:
         """Return a `ContextResult`. Raises Refusal, WorldFailed."""
         payload = asked.payload
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
         group, session = asked.group, asked.session
         identity = self._identity(asked, payload)
         turns = self.documents.in_context(group, session, self.conversations.load(group, session).turns)
-        is_preview = isinstance(payload, PreviewContext)
-        recalled = self.recaller.recall(group, session, payload.message, turns, now, keeps=not is_preview)
+        recalled = self.recaller.recall(group, session, payload.message, turns, now)
         loaded = Parts(
             group=group,
             identity=[
@@ -99,7 +99,7 @@ class ContextHandler:
             history_tokens_before=sum(turn.line_tokens for turn in turns),
             history_tokens=estimate_tokens(context.part(CONVERSATION).text),
         )
-        return {
+        result = {
             "system": context.system,
             "messages": [] if payload.message is None else [{"role": "user", "content": payload.message}],
             "sections": [row.model_dump(exclude_none=True) for row in context.sections],
@@ -108,6 +108,7 @@ class ContextHandler:
             "is_over_budget": context.is_over_budget,
             "recalled": recalled.considered(context.part(RECALLED).missing),
         }
+        return Answer(result, None if isinstance(payload, PreviewContext) else recalled.injection)
 
     def _identity(self, asked: Asked, payload: GetContext) -> Identity:
         """Return whose context it is. Raises Refusal."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from honeybadger_host.domain import Turn
+from honeybadger_host.domain import Injection, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.recollection import Recollection, State, in_view
 from honeybadger_host.handlers.search import earned, floor_of, parameters_of
 from honeybadger_host.memory.budget import format_history
+from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
@@ -45,11 +46,13 @@ class Recalled:
         recollections: new ones first, best first; then those of earlier messages, the latest first.
         why_none: when there are none.
         near_misses: the best of what was found and is not good enough, with the reason.
+        injection: what is to be noted when they were put before a model.
     """
 
     recollections: Sequence[Recollection] = ()
     why_none: str | None = None
     near_misses: Sequence[Missed] = ()
+    injection: Injection | None = None
 
     def considered(self, missing: Collection[str]) -> list[dict[str, Any]]:
         """Return a row for every entry that was considered, as `wire.Recalled`.
@@ -87,18 +90,16 @@ class Recaller:
     """
 
     index: Index
+    ledger: InjectionLedger
     settings: Recall
     history_budget_tokens: int
 
-    def recall(
-        self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime, *, keeps: bool = True
-    ) -> Recalled:
+    def recall(self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime) -> Recalled:
         """Return what a context for this message recalls.
 
         Args:
             message: what the user says now; without one the newest turn, when it is the user's.
             turns: the window of the session, oldest first.
-            keeps: whether the ledger keeps what was recalled.
         """
         if not self.settings.enabled:
             return Recalled(why_none="recall.enabled is off")
@@ -111,15 +112,13 @@ class Recaller:
         shown = format_history(turns, self.history_budget_tokens).turns
         oldest = shown[0].number if shown else current
         try:
-            earlier = in_view(self.index.lookups.recalled(group, session), oldest=oldest, current=current)
+            earlier = in_view(self.ledger.recalled(group, session), oldest=oldest, current=current)
             recalled = self._choose(group, message, earlier, current, now, is_first=not _has_answer(turns))
-            new = [one.id for one in recalled.recollections if one.state != "in_view"]
-            if keeps and new:
-                self.index.lookups.note_recalled(group, session, new, current, oldest=oldest)
         except WorldFailed as error:
             log.error("recall.failed", group=group, error=str(error))
             return Recalled(why_none=f"the search index cannot be used: {error}")
-        return recalled
+        new = tuple(one.id for one in recalled.recollections if one.state != "in_view")
+        return replace(recalled, injection=Injection(group, session, new, current, oldest)) if new else recalled
 
     def _choose(
         self, group: str, message: str, earlier: Mapping[str, int], current: int, now: datetime, *, is_first: bool

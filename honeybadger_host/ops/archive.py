@@ -24,7 +24,7 @@ PARTS: Final = ("data", "groups", "AGENT.md", "config")
 NOT_COPIED: Final = {
     LOCK_FILE,
     STATUS_FILE,
-    *(f"data/{name}{end}" for name in ("journal.db", "index.db") for end in ("", "-wal", "-shm", "-journal")),
+    *(f"data/{name}.db{end}" for name in ("journal", "index", "recalled") for end in ("", "-wal", "-shm", "-journal")),
 }
 """Made anew by the next host, but for the journal, which is copied by itself."""
 BROKEN: Final = (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error)

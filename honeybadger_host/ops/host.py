@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.memory.working_memory_store import Shelves
@@ -44,6 +45,7 @@ class Host:
     shelves: Shelves
     sessions: Sessions
     index: Index
+    ledger: InjectionLedger
     spool: Spool
     replies: ReplyRoom
     door: Door
@@ -57,5 +59,6 @@ class Host:
 
     def close(self) -> None:
         self.index.close()
+        self.ledger.close()
         self.journal.close()
         self.lock.release()

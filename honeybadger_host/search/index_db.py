@@ -66,12 +66,8 @@ CREATE TABLE vectors (
 );
 CREATE INDEX vectors_model ON vectors (model);  -- to count them without reading them
 CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN DELETE FROM vectors WHERE doc = old.number; END;
-CREATE TABLE recalled (
-    grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
-    PRIMARY KEY (grp, session, entry)
-) WITHOUT ROWID;
 """
-_TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "recalled")
+_TABLES: Final = ("groups", "sources", "terms", "docs", "vectors")
 _REMEMBERED_TERMS: Final = 100_000
 """Terms whose number is kept in memory: about 15 MiB."""
 _IN_ONE_QUERY: Final = 500

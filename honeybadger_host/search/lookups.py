@@ -140,24 +140,6 @@ class Lookups:
         there = [(key, number) for key, number in rows if self._db.group_of(number) in (group, GLOBAL_GROUP)]
         return dict(sorted(there, key=lambda row: row[1]))  # the group's own behind what all may read
 
-    def recalled(self, group: str, session: str) -> dict[str, int]:
-        """Return entry id -> number of the turn it was recalled for."""
-        query = "SELECT entry, turn FROM recalled WHERE grp = ? AND session = ?"
-        return dict(self._db.rows(query, (group, session)))
-
-    def note_recalled(self, group: str, session: str, entries: Iterable[str], turn: int, *, oldest: int) -> None:
-        """Keep for which turn entries were recalled; what was recalled for turns before `oldest` is forgotten."""
-
-        def write() -> None:
-            with self._db.transaction() as db:
-                db.execute("DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?", (group, session, oldest))
-                db.executemany(
-                    "INSERT OR REPLACE INTO recalled VALUES (?, ?, ?, ?)",
-                    [(group, session, entry, turn) for entry in entries],
-                )
-
-        self._db.guarded(write)
-
     def problems(self) -> list[tuple[str, str]]:
         """Return (file, what is wrong) of files that cannot be searched, sorted."""
         query = "SELECT file, problem FROM sources WHERE problem <> '' ORDER BY file"

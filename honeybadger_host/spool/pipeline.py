@@ -37,6 +37,7 @@ from honeybadger_host.domain import (
     FileRemoved,
     FileWritten,
     Handler,
+    Injection,
     QueryHandler,
     TurnAdded,
     TurnHandler,
@@ -108,6 +109,7 @@ class Door:
     Args:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
+        note: takes what a query put before a model, before its reply is written.
         passed: called with the name of each point of the road, for tests that stop there.
     """
 
@@ -122,6 +124,7 @@ class Door:
         counters: Counters,
         *,
         forbids: Callable[[str, str], str | None],
+        note: Callable[[Injection], None],
         passed: Callable[[str], None],
     ) -> None:
         self._spool = spool
@@ -135,6 +138,7 @@ class Door:
         self.limiter = limiter
         """Event loop."""
         self._clock = time.monotonic
+        self._note = note
         self._passed = passed
         self._home = f"{journal.path.parent.parent}/"
         self._hinted: dict[str, None] = {}
@@ -600,8 +604,10 @@ class Door:
 
     def _answer_query(self, letter: Letter, asking: Asking, handler: QueryHandler) -> None:
         try:
-            result = handler.answer(asking.asked, datetime.now(UTC))
-            letter.state = Answered(wire.dump_reply(letter.stem, result))
+            answer = handler.ask(asking.asked, datetime.now(UTC))
+            letter.state = Answered(wire.dump_reply(letter.stem, answer.result))
+            if answer.injection is not None:
+                self._note(answer.injection)
         except Refusal as refusal:
             letter.refuse(refusal)
         except WorldFailed as error:

@@ -1,15 +1,24 @@
-"""Indexes in memory for the rooms of tests; all of them are closed when the test ends (`conftest.py`)."""
+"""Indexes in memory, and ledgers, for the rooms of tests; all of them are closed when the test ends (`conftest.py`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.search.index import Index
 
-made: list[Index] = []
+made: list[Index | InjectionLedger] = []
 
 
 def index_of(home: Path) -> Index:
     """Return an index of a home that leaves no file."""
-    made.append(Index(home, None, max_memory_bytes=100_000_000))
-    return made[-1]
+    index = Index(home, None, max_memory_bytes=100_000_000)
+    made.append(index)
+    return index
+
+
+def ledger_of(home: Path) -> InjectionLedger:
+    """Return the ledger of a home."""
+    ledger = InjectionLedger(home)
+    made.append(ledger)
+    return ledger

@@ -33,7 +33,7 @@ from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.memory.working_memory_store import Shelves
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles
-from tests.host.indexes import index_of
+from tests.host.indexes import index_of, ledger_of
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
 
@@ -52,6 +52,7 @@ class Room:
         self.sessions = Sessions(home, self.conversations, CompactionLimits(), last_written=lambda file: None)
         self.whole_files = WholeFiles(home, [self.shelves, self.sessions])
         self.index = index_of(home)
+        self.ledger = ledger_of(home)
         rooms = Rooms(
             files=self.files,
             conversations=self.conversations,
@@ -60,6 +61,7 @@ class Room:
             shelves=self.shelves,
             sessions=self.sessions,
             index=self.index,
+            ledger=self.ledger,
             journal=home / "journal.db",
         )
         self.table = build_table(settings, rooms)
@@ -98,9 +100,11 @@ class Room:
     def ask(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
         handler = self.table[type_]
         assert isinstance(handler, QueryHandler)
-        result = handler.answer(self._asked(type_, "researcher", payload, session), self.now)
-        REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(result))
-        return result
+        answer = handler.ask(self._asked(type_, "researcher", payload, session), self.now)
+        REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(answer.result))
+        if answer.injection is not None:
+            self.ledger.note(answer.injection)
+        return answer.result
 
     def refused(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Refusal:
         with pytest.raises(Refusal) as caught:
@@ -359,9 +363,9 @@ def test_only_the_operator_previews_what_an_agent_would_be_told(room: Room) -> N
     assert isinstance(preview, QueryHandler)
     assert isinstance(context, QueryHandler)
     hello = replace(asked, sender="researcher", payload=GetContext(message="Hello"))
-    assert preview.answer(asked, NOW) == context.answer(hello, NOW)
+    assert preview.ask(asked, NOW).result == context.ask(hello, NOW).result
     with pytest.raises(Refusal, match="there is no agent 'nobody'"):
-        preview.answer(replace(asked, payload=PreviewContext(agent="nobody")), NOW)
+        preview.ask(replace(asked, payload=PreviewContext(agent="nobody")), NOW)
 
 
 def test_get_context_without_a_message_asks_nothing(room: Room) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from honeybadger_agent.wire import Refusal
-from honeybadger_host.handlers.context_recall import Recaller
+from honeybadger_agent.wire import PreviewContext, Refusal
+from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.handlers.search import moment
-from honeybadger_host.settings import Recall
 from tests.host.handlers.test_handlers import NOW, Room
 
 
@@ -134,11 +133,13 @@ def test_an_entry_that_is_gone_is_no_longer_in_view(room: Room) -> None:
 
 def test_explaining_a_context_keeps_nothing(room: Room) -> None:
     put(room, "e1", "The badger lives in Chicago")
-    recaller = Recaller(room.index, Recall(), 8000)
-    recaller.recall("main", "main", "Where does the badger live?", (), NOW, keeps=False)
-    assert room.index.lookups.recalled("main", "main") == {}
-    recaller.recall("main", "main", "Where does the badger live?", (), NOW)
-    assert room.index.lookups.recalled("main", "main") == {"e1": 1}
+    handler = room.table["preview_context"]
+    assert isinstance(handler, QueryHandler)
+    asked = Asked("main", "operator", "r", "main", PreviewContext(message="Where does the badger live?"))
+    preview = handler.ask(asked, NOW)
+    assert ("[e1]" in preview.result["system"], preview.injection) == (True, None)
+    room.ask("get_context", message="Where does the badger live?")
+    assert room.ledger.recalled("main", "main") == {"e1": 1}
 
 
 def test_a_context_is_there_when_the_index_cannot_be_used(room: Room) -> None:

@@ -35,7 +35,7 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
-from tests.host.indexes import index_of
+from tests.host.indexes import index_of, ledger_of
 from tests.host.memory.test_session_document import SEED
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
@@ -86,6 +86,7 @@ class Room:
                 shelves=shelves,
                 sessions=self.sessions,
                 index=index_of(self.home),
+                ledger=ledger_of(self.home),
                 journal=self.journal.path,
             ),
         )
@@ -152,7 +153,7 @@ class Room:
     def ask(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
         handler, asked = self._asked(type_, payload, session)
         assert isinstance(handler, QueryHandler)
-        result = handler.answer(asked, self.now)
+        result = handler.ask(asked, self.now).result
         REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(result))
         value = orjson.loads(orjson.dumps(result))
         assert isinstance(value, dict)

@@ -23,7 +23,7 @@ from honeybadger_host.memory.working_memory_store import Shelves
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, bring_up, row_offset
 from honeybadger_host.storage.journal_schema import Row
-from tests.host.indexes import index_of
+from tests.host.indexes import index_of, ledger_of
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
 SAVE, GET, SEARCH, LIST = (
@@ -53,6 +53,7 @@ class Room:
             shelves=self.shelves,
             sessions=sessions,
             index=index_of(home),
+            ledger=ledger_of(home),
             journal=home / "journal.db",
         )
         self.table = build_table(Settings.model_validate(settings), rooms)
@@ -95,7 +96,7 @@ class Room:
     def ask(self, type_: str, session: str = "main", group: str = "main", /, **payload: Any) -> dict[str, Any]:
         handler = self.table[type_]
         assert isinstance(handler, QueryHandler)
-        result = handler.answer(self._asked(type_, session, group, payload), self.now)
+        result = handler.ask(self._asked(type_, session, group, payload), self.now).result
         REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(result))
         return dict(result)
 

@@ -435,17 +435,6 @@ def test_an_entry_is_known_by_what_it_says(world: World) -> None:
     assert world.index.lookups.known("other", "user-preferences", folded("prefers DARK mode")) is None
 
 
-def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(world: World) -> None:
-    world.index.lookups.note_recalled("main", "s", ["a", "b"], 3, oldest=1)
-    world.index.lookups.note_recalled("main", "s", ["b"], 5, oldest=1)
-    world.index.lookups.note_recalled("main", "other", ["c"], 1, oldest=1)
-    world.restart()
-    assert world.index.lookups.recalled("main", "s") == {"a": 3, "b": 5}
-    world.index.lookups.note_recalled("main", "s", ["d"], 9, oldest=4)
-    assert world.index.lookups.recalled("main", "s") == {"b": 5, "d": 9}
-    assert world.index.lookups.recalled("main", "main") == {}
-
-
 def test_a_log_longer_than_a_slice_is_read_to_its_end(world: World) -> None:
     world.turns("main", *(f"badger {'padding ' * 100}" for _ in range(1000)), "a weasel at the end")
     assert world.find("weasel") == ["main#1001"]

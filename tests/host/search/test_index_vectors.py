@@ -19,6 +19,7 @@ from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Recall
 from tests.host.hashing import HashEmbedder
+from tests.host.indexes import ledger_of
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 
@@ -66,10 +67,10 @@ class World:
 
     def find(self, question: str, group: str = "main") -> dict[str, dict[str, float]]:
         """Return name of a hit -> what it earned from what."""
-        answered = search_memory(self.index, Recall()).answer(
+        answered = search_memory(self.index, Recall()).ask(
             Asked(group, "front", "main", "id", SearchMemory(query=question)), NOW
         )
-        return {hit["id"]: hit["points"] for hit in answered["hits"]}
+        return {hit["id"]: hit["points"] for hit in answered.result["hits"]}
 
     def vectors(self) -> list[tuple[int, str]]:
         with sqlite3.connect(self.home / INDEX_FILE) as db:
@@ -213,7 +214,7 @@ def test_a_vector_alone_puts_nothing_into_a_context_and_takes_no_ones_place(worl
         world.entry(f"o{number}", f"w{number} x{number}")
     world.entry("good", "Zoltan keeps the zither")
     world.settle()
-    recaller = Recaller(world.index, Recall(), 8000)
+    recaller = Recaller(world.index, ledger_of(world.home), Recall(), 8000)
 
     def recalled(message: str) -> list[str]:
         found = recaller.recall("main", "main", message, [Turn(1, NOW, "assistant", "a", "a", "hm", 1)], NOW)

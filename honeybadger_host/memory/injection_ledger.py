@@ -1,0 +1,103 @@
+"""Which entries contexts put before a model, and for which turn: an entry in view is not recalled as if it were new.
+
+One small database, written by one recorder behind the queries. It may be deleted at any time; then what is in view is
+recalled once more. A kill loses nothing of it; what a power cut damages is begun again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from honeybadger_host.domain import Injection
+from honeybadger_host.storage.files import FILE_MODE, make_folders
+
+log = structlog.get_logger()
+
+LEDGER_FILE: Final = "data/recalled.db"
+_MOST_ROWS: Final = 100_000
+"""About 10 MiB; the oldest are forgotten."""
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS recalled (
+    number INTEGER PRIMARY KEY, grp TEXT NOT NULL, session TEXT NOT NULL, entry TEXT NOT NULL, turn INTEGER NOT NULL,
+    UNIQUE (grp, session, entry)
+)
+"""
+_KEEP: Final = "INSERT OR REPLACE INTO recalled (grp, session, entry, turn) VALUES (?, ?, ?, ?)"
+_FORGET_SCROLLED_OUT: Final = "DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?"
+_FORGET_OLDEST: Final = "DELETE FROM recalled WHERE number <= (SELECT max(number) FROM recalled) - ?"
+_WORLD: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+"""Errors that the file has no part in."""
+
+
+class InjectionLedger:
+    """The ledger of a home. Any thread."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / LEDGER_FILE
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+        self._has_failed = False
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def recalled(self, group: str, session: str) -> dict[str, int]:
+        """Return entry id -> number of the turn it was recalled for, as far as that is known."""
+        with self._lock:
+            try:
+                query = "SELECT entry, turn FROM recalled WHERE grp = ? AND session = ?"
+                return dict(self._opened().execute(query, (group, session)).fetchall())
+            except (OSError, sqlite3.Error) as error:
+                self._failed(error)
+                return {}
+
+    def note(self, injection: Injection) -> None:
+        """Keep what a context put before a model, and forget what the session does not show any more."""
+        group, session = injection.group, injection.session
+        rows = [(group, session, entry, injection.turn) for entry in injection.entries]
+        with self._lock:
+            try:
+                db = self._opened()
+                with db:
+                    db.execute(_FORGET_SCROLLED_OUT, (group, session, injection.oldest))
+                    db.executemany(_KEEP, rows)
+                    db.execute(_FORGET_OLDEST, (_MOST_ROWS,))
+                self._has_failed = False
+            except (OSError, sqlite3.Error) as error:
+                self._failed(error)
+
+    def _opened(self) -> sqlite3.Connection:
+        """Return the database, opened or made when needed. Raises OSError, sqlite3.Error."""
+        if self._db is None:
+            make_folders(self._path.parent)
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
+            self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False)
+            self._db.execute("PRAGMA synchronous = OFF")
+            self._db.execute(_SCHEMA)
+        return self._db
+
+    def _close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _failed(self, error: OSError | sqlite3.Error) -> None:
+        """Say once that the ledger cannot be used; begin it again when it is damaged."""
+        with contextlib.suppress(sqlite3.Error):
+            self._close()
+        is_damaged = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in _WORLD
+        if is_damaged:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+        if not self._has_failed or is_damaged:
+            now_what = "it begins again" if is_damaged else "entries in view may be recalled once more"
+            log.warning("ledger.failed", file=LEDGER_FILE, error=str(error), now_what=now_what)
+        self._has_failed = True

@@ -1,0 +1,69 @@
+"""What was put before a model is known as long as it is in view, whatever becomes of the index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from honeybadger_host.domain import Injection
+from honeybadger_host.memory import injection_ledger
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from tests.host.indexes import ledger_of
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> InjectionLedger:
+    return ledger_of(tmp_path)
+
+
+def injection(session: str, *entries: str, turn: int = 1, oldest: int = 1) -> Injection:
+    return Injection("main", session, entries, turn, oldest)
+
+
+def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(
+    ledger: InjectionLedger, tmp_path: Path
+) -> None:
+    ledger.note(injection("s", "a", "b", turn=3))
+    ledger.note(injection("s", "b", turn=5))
+    ledger.note(injection("other", "c"))
+    ledger.close()
+    again = ledger_of(tmp_path)
+    assert again.recalled("main", "s") == {"a": 3, "b": 5}
+    again.note(injection("s", "d", turn=9, oldest=4))
+    assert again.recalled("main", "s") == {"b": 5, "d": 9}
+    assert again.recalled("main", "main") == {}
+
+
+def test_the_oldest_are_forgotten_when_there_are_too_many(
+    ledger: InjectionLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(injection_ledger, "_MOST_ROWS", 3)
+    for number in range(5):
+        ledger.note(injection(f"s{number}", "a"))
+    assert [list(ledger.recalled("main", f"s{number}")) for number in range(5)] == [[], [], ["a"], ["a"], ["a"]]
+
+
+@pytest.mark.parametrize("damage", [b"no database at all" * 100, b""], ids=["damaged", "emptied"])
+def test_a_damaged_ledger_is_begun_again(ledger: InjectionLedger, tmp_path: Path, damage: bytes) -> None:
+    ledger.note(injection("s", "a"))
+    ledger.close()
+    (tmp_path / LEDGER_FILE).write_bytes(damage)
+    assert ledger.recalled("main", "s") == {}
+    ledger.note(injection("s", "b"))
+    assert ledger.recalled("main", "s") == {"b": 1}
+
+
+def test_a_ledger_that_cannot_be_written_costs_no_answer_and_is_said_once(
+    ledger: InjectionLedger, tmp_path: Path
+) -> None:
+    (tmp_path / LEDGER_FILE).mkdir(parents=True)
+    with capture_logs() as logs:
+        for _ in range(3):
+            ledger.note(injection("s", "a"))
+            assert ledger.recalled("main", "s") == {}
+    assert [line["event"] for line in logs] == ["ledger.failed"]
+    (tmp_path / LEDGER_FILE).rmdir()
+    ledger.note(injection("s", "a"))
+    assert ledger.recalled("main", "s") == {"a": 1}
