@@ -33,13 +33,12 @@ from honeybadger_host.memory.working_memory import (
     WorkingEntry,
     dump_entry,
     entry_file,
-    find,
     live,
-    preview,
     session_folder,
     span_text,
 )
 from honeybadger_host.memory.working_memory_store import Shelves, checked
+from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.settings import Working
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
@@ -177,7 +176,7 @@ def _search(room: WorkingRoom) -> QueryHandler:
                 "invalid", "payload.query is blank: list_working_memory shows every key", field="payload.query"
             )
         entries = room.shelves.read_all(asked.group, asked.session, now)
-        found = find(entries, payload.query, payload.category, payload.tags or ())
+        found = find(entries, payload.query, payload.category, payload.tags or (), now=now)
         return {
             "hits": [
                 {**_label(entry.label), "score": round(score, 4), "text": preview(entry, payload.query)}

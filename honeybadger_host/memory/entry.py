@@ -10,13 +10,16 @@ import hashlib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeAlias
 
 import orjson
+from pydantic import AfterValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_agent.wire.numbers import check_numbers
+from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
 from honeybadger_host.memory.labels import each_once
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_stamp
@@ -28,11 +31,6 @@ MAX_ENTRY_FILE_BYTES: Final = 1024 * 1024
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32: no letter that is taken for another; lower case, for file systems that do not tell."""
 _ID_CHARACTERS: Final = 12
-_SHALLOW: Final = 250
-"""Brackets that are not worth a look at how deep they stand."""
-_KNOWN: Final = frozenset(
-    ("id", "content", "title", "aliases", "category", "tags", "created", "updated", "metadata", "by", "reinforced")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +97,28 @@ def place_of(file: str) -> tuple[str, str, str]:
 # ----------------------------------------------------------------------------------------------------------- the file
 
 
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise PydanticCustomError("must_be", "a text that is not blank")
+    return value
+
+
+class _File(Edited):
+    content: Annotated[str, AfterValidator(_not_blank)]
+    title: str | None = None
+    aliases: Texts = ()
+    tags: Texts = ()
+    created: Time | None = None
+    updated: Time | None = None
+    metadata: dict[str, Any] = Field(default={})
+    by: str | None = None
+    reinforced: Count = 0
+
+
+_PLACED: Final = ("id", "category")
+"""Members that say again where the entry lies; the place counts."""
+
+
 def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> Entry:
     """Return the entry in a file. `{"content": "..."}` is enough; id and category are where it lies.
 
@@ -110,44 +130,30 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
     _, category, entry_id = place_of(file)
     if len(data) > MAX_ENTRY_FILE_BYTES:
         raise ValueError(f"it has {len(data)} bytes, an entry has at most {MAX_ENTRY_FILE_BYTES}")
-    try:
-        value = orjson.loads(data.removeprefix(BOM))
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
-    if data.count(b"[") + data.count(b"{") > _SHALLOW:
-        try:
-            orjson.dumps([[[[value]]]])  # a reply holds it a few levels down
-        except TypeError:
-            raise ValueError("it is nested too deep: 250 levels at most") from None
+    value = read_json(data)
     check_numbers(data.removeprefix(BOM))
-    if not isinstance(value, dict):
-        raise ValueError('it must be a JSON object, as {"content": "User prefers dark mode"}')
-    content = _text(value, "content")
-    if content is None or not content.strip():
-        raise ValueError('it needs "content", a text that is not blank')
-    metadata = value.get("metadata")
-    if not isinstance(metadata, dict | None):
-        raise ValueError('"metadata" must be an object, as {"source": "interview"}')
-    reinforced = value.get("reinforced")
-    if reinforced is not None and (type(reinforced) is not int or reinforced < 0):
-        raise ValueError('"reinforced" must be a number, 0 or more')
-    created, updated = _time(value, "created"), _time(value, "updated")
-    name = _name(value.get("name"))
-    known = _KNOWN if name is None else _KNOWN | {"name"}
+    try:
+        said = _File.model_validate(value)
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+    more = {member: what for member, what in (said.model_extra or {}).items() if member not in _PLACED}
+    name: str | None = None
+    if isinstance(more.get("name"), str) and is_name(more["name"]):  # another is a member of the person's own
+        name = unicodedata.normalize("NFC", more.pop("name"))
     return Entry(
         id=entry_id,
         category=category,
-        content=content,
-        tags=_texts(value, "tags"),
-        created=created or modified,
-        updated=updated or modified,
-        metadata=metadata or {},
-        by=_text(value, "by"),
-        title=_text(value, "title") or None,
-        aliases=_texts(value, "aliases"),
-        reinforced=reinforced or 0,
+        content=said.content,
+        tags=each_once(said.tags),
+        created=said.created or modified,
+        updated=said.updated or modified,
+        metadata=said.metadata,
+        by=said.by,
+        title=said.title or None,
+        aliases=each_once(said.aliases),
+        reinforced=said.reinforced,
         name=name,
-        more={member: what for member, what in value.items() if member not in known},
+        more=more,
     )
 
 
@@ -178,40 +184,6 @@ def version_of(data: bytes) -> str:
 def show_time(at: datetime) -> str:
     """Return an aware time in UTC as RFC 3339."""
     return time_stamp(at, "milliseconds" if at.microsecond and not at.microsecond % 1000 else "auto")
-
-
-def _name(value: object) -> str | None:
-    """Return the name of an entry; a member of that name which cannot be one is the person's own."""
-    return unicodedata.normalize("NFC", value) if isinstance(value, str) and is_name(value) else None
-
-
-def _text(value: Mapping[str, Any], name: str) -> str | None:
-    text = value.get(name)
-    if not isinstance(text, str | None):
-        raise ValueError(f'"{name}" must be a text')
-    return text
-
-
-def _texts(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    texts = value.get(name)
-    if texts is None:
-        return ()
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f'"{name}" must be a list of texts, as ["one", "two"]')
-    return each_once(texts)
-
-
-def _time(value: Mapping[str, Any], name: str) -> datetime | None:
-    text = _text(value, name)
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-        if at.tzinfo is UTC:
-            return at
-        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(f'"{name}" must be a time, as 2026-11-21T06:00:00Z or 2026-11-21') from None
 
 
 # ------------------------------------------------------------------------------------------------ what is known already

@@ -26,11 +26,6 @@ def each_once(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def has_all(tags: Iterable[str], wanted: Iterable[str]) -> bool:
-    """Return whether all the wanted tags are among these."""
-    return set(map(folded, wanted)) <= set(map(folded, tags))
-
-
 def is_below(category: str | None, wanted: str) -> bool:
     """Return whether a category is the wanted one or lies below it: `a` and `a/b` are below `A`, `ab` is not."""
     have, want = folded(category or "").strip("/"), folded(wanted).strip("/")

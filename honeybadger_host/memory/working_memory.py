@@ -7,18 +7,16 @@ the journal, and what a session may see is a folder of its own.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Final
 
 import orjson
+from pydantic import ValidationError
 
-from honeybadger_host.memory.labels import has_all, is_below
-from honeybadger_host.search.language.analyzer import QueryTerm, analyse_query, entry_terms
+from honeybadger_host.memory.edited import Edited, Texts, Time, problem_of, read_json
 from honeybadger_host.text.neutralise import estimate_tokens, list_line, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -29,10 +27,6 @@ ROOT: Final = "data/working"
 _PLAIN: Final = re.compile(rb"[a-z0-9_.-]")
 _LONGEST_NAME: Final = 180
 """Bytes; with `.json`, and what a temporary file adds, below the 255 that file systems allow."""
-_K1: Final = 0.9
-_B: Final = 0.4
-"""BM25 as `recall` has it for documents."""
-_PREVIEW: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,26 +143,28 @@ def dump_entry(entry: WorkingEntry, session: str, request_id: str) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
+class _File(Edited):
+    key: str
+    session: str
+    category: str | None = None
+    tags: Texts = ()
+    stored_at: Time
+    expires_at: Time
+    by: str
+    data: str
+
+
 def parse_entry(data: bytes) -> tuple[WorkingEntry, str]:
     """Return the entry a file holds and the session it says it is of; a time without a zone is UTC.
 
     Raises ValueError: what is wrong with it.
     """
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise ValueError("it is no JSON object")
-    texts = {name: _text(value, name) for name in ("key", "session", "data", "by")}
-    category, tags = value.get("category"), value.get("tags") or []
-    if not (category is None or isinstance(category, str)):
-        raise ValueError("category must be text or null")
-    if not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
-        raise ValueError("tags must be a list of text")
-    stored_at, expires_at = _time(value, "stored_at"), _time(value, "expires_at")
-    label = Label(texts["key"], category, tuple(tags), stored_at, expires_at, texts["by"], len(texts["data"]))
-    return WorkingEntry(label, texts["data"]), texts["session"]
+        said = _File.model_validate(read_json(data))
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+    label = Label(said.key, said.category, said.tags, said.stored_at, said.expires_at, said.by, len(said.data))
+    return WorkingEntry(label, said.data), said.session
 
 
 def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
@@ -177,21 +173,6 @@ def parse_own(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
     if of_session != session or entry_file(group, session, entry.label.key) != file:
         raise ValueError("it holds the entry of another key or session, as a copy does: rename it, or correct it")
     return entry
-
-
-def _text(value: Mapping[str, Any], name: str) -> str:
-    text = value.get(name)
-    if not isinstance(text, str):
-        raise ValueError(f"{name} must be text")
-    return text
-
-
-def _time(value: Mapping[str, Any], name: str) -> datetime:
-    try:
-        at = datetime.fromisoformat(value[name])
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (KeyError, TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a time, as 2026-11-21T06:05:00Z") from None
 
 
 # ----------------------------------------------------------------------------------------------------------- inventory
@@ -243,59 +224,3 @@ def cut_inventory(lines: Sequence[InventoryLine], share_tokens: int) -> tuple[st
     if not kept:
         return "", left_out
     return "".join(line.text for at, line in enumerate(lines) if at in kept) + mark.format(left_out), left_out
-
-
-# -------------------------------------------------------------------------------------------------------------- search
-
-
-def find(
-    entries: Sequence[WorkingEntry], query: str, category: str | None = None, tags: Sequence[str] = ()
-) -> list[tuple[WorkingEntry, float]]:
-    """Return the entries that a question's words are found in, best first, with their scores (BM25).
-
-    Args:
-        category: see `labels.is_below`.
-        tags: an entry must have them all, whatever their case.
-    Source: RB6; the text of an entry is key, data, tags and category.
-    """
-    asked = analyse_query(query).terms
-    texts = [Counter(_terms_of(entry)) for entry in entries]
-    lengths = [max(1, counts.total()) for counts in texts]
-    average = sum(lengths) / max(1, len(lengths))
-    found: list[tuple[WorkingEntry, float]] = []
-    rarities = [_rarity(term, texts) for term in asked]
-    for entry, counts, length in zip(entries, texts, lengths, strict=True):
-        label = entry.label
-        if category is not None and not is_below(label.category, category):
-            continue
-        if not has_all(label.tags, tags):
-            continue
-        score = 0.0
-        for term, rarity in zip(asked, rarities, strict=True):
-            count = _count(term, counts)
-            score += term.weight * rarity * count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length / average))
-        if score > 0:
-            found.append((entry, score))
-    return sorted(found, key=lambda hit: (-hit[1], hit[0].label.key))
-
-
-def preview(entry: WorkingEntry, query: str) -> str:
-    """Return a piece of the data around the first word that was asked for, on one line, at most 200 characters."""
-    words = {re.escape(word) for term in analyse_query(query).terms for word in (term.word, *term.forms)}
-    first = re.search(rf"(?<![A-Za-z0-9])(?:{'|'.join(sorted(words))})", entry.data, re.IGNORECASE) if words else None
-    start = max(0, first.start() - _PREVIEW // 4) if first else 0
-    return one_line(entry.data[start : start + _PREVIEW]).text
-
-
-def _terms_of(entry: WorkingEntry) -> list[str]:
-    label = entry.label
-    return entry_terms(entry.data, label.category or "", (label.key, *label.tags))
-
-
-def _count(term: QueryTerm, counts: Counter[str]) -> int:
-    return sum(counts[form] for form in term.forms)
-
-
-def _rarity(term: QueryTerm, texts: Sequence[Counter[str]]) -> float:
-    within = sum(1 for counts in texts if _count(term, counts))
-    return math.log((len(texts) - within + 0.5) / (within + 0.5) + 1)

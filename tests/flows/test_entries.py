@@ -71,7 +71,7 @@ def test_what_people_write_into_the_folder_breaks_nothing(
     (memory / "file").write_text("no folder")
     os.mkfifo(memory / "home" / "fifo.json")
     assert member().get_memory("cat").category == "home"
-    with pytest.raises(NotFound, match='"content" must be a text; mend or remove it'):
+    with pytest.raises(NotFound, match="content must be a string; mend or remove it"):
         member().get_memory("bad")
     for name in ("link", "fifo"):
         with pytest.raises(Unavailable, match=f"memory/home/{name}.json") as caught:
@@ -236,7 +236,7 @@ def test_the_doctor_names_each_file_that_is_no_entry(home: Path) -> None:
         for item in orjson.loads(run_cli("doctor", "--json", home=home).stdout)
         if item["check"] == "entries"
     ]
-    assert ("warning", 'groups/main/memory/home/bad.json: "content" must be a text') in found
+    assert ("warning", "groups/main/memory/home/bad.json: content must be a string") in found
     subprocess.run(["rm", "-r", f"{folder}/a"], check=True)  # pytest cannot
     assert [level for level, _ in found] == ["warning"] * 4 + ["ok"]
     assert any(r"caf\xe9.json" in message and "no id" in message for _, message in found)

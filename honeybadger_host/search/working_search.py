@@ -1,0 +1,58 @@
+"""The search in working memory: a session's entries, ranked as everything else is (RB6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from honeybadger_host.memory.working_memory import WorkingEntry
+from honeybadger_host.search.documents import Document
+from honeybadger_host.search.language.analyzer import analyse_query, entry_terms, length_in_words
+from honeybadger_host.text.neutralise import one_line
+
+_PREVIEW: Final = 200
+
+
+def find(
+    entries: Sequence[WorkingEntry],
+    query: str,
+    category: str | None = None,
+    tags: Sequence[str] = (),
+    *,
+    now: datetime,
+) -> list[tuple[WorkingEntry, float]]:
+    """Return the entries that a question's words are found in, best first, with their scores.
+
+    Args:
+        category: see `labels.is_below`.
+        tags: an entry must have them all, whatever their case.
+    Source: RB6; the text of an entry is key, data, tags and category.
+    """
+    from honeybadger_host.search.corpus import Corpus  # with numpy
+    from honeybadger_host.search.ranking import Filters, search
+
+    corpus = Corpus()
+    corpus.add([_document(number, entry) for number, entry in enumerate(entries)])
+    filters = Filters(category=category or "", tags=tags)
+    hits = search(corpus, query, now=now, limit=len(entries), filters=filters, needs_word=True)
+    return [(entries[hit.number], hit.score) for hit in hits if hit.terms]
+
+
+def _document(number: int, entry: WorkingEntry) -> Document:
+    label = entry.label
+    category = label.category or ""
+    terms = entry_terms(entry.data, category, (label.key, *label.tags))
+    at = label.stored_at.timestamp()
+    return Document(
+        number, "entry", label.key, terms, length_in_words(terms), at=at, category=category, tags=label.tags
+    )
+
+
+def preview(entry: WorkingEntry, query: str) -> str:
+    """Return a piece of the data around the first word that was asked for, on one line, at most 200 characters."""
+    words = {re.escape(word) for term in analyse_query(query).terms for word in (term.word, *term.forms)}
+    first = re.search(rf"(?<![A-Za-z0-9])(?:{'|'.join(sorted(words))})", entry.data, re.IGNORECASE) if words else None
+    start = max(0, first.start() - _PREVIEW // 4) if first else 0
+    return one_line(entry.data[start : start + _PREVIEW]).text
