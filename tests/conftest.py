@@ -12,7 +12,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
-from tests.hosting import HostProcess, RawSender
+from tests.hosting import PATIENCE, HostProcess, RawSender
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def client(home: Path) -> Callable[..., SyncClient]:
     """Make clients: `client("researcher")`, `client("user", "kitchen")`."""
 
     def make(sender: str = "researcher", group: str = "main", **more: Any) -> SyncClient:
-        return SyncClient(home, group, sender, **more)
+        return SyncClient(home, group, sender, **{"timeout_seconds": PATIENCE, **more})
 
     return make
 
@@ -104,6 +104,6 @@ def member(asker: RawSender) -> Callable[..., SyncClient]:
     """Make clients of `served`, in the group of `asker`: `member("researcher")`."""
 
     def make(sender: str = "researcher", **more: Any) -> SyncClient:
-        return SyncClient(asker.home, more.pop("group", asker.group), sender, **more)
+        return SyncClient(asker.home, more.pop("group", asker.group), sender, **{"timeout_seconds": PATIENCE, **more})
 
     return make

@@ -36,6 +36,9 @@ from tests.crash.launch import change_constant
 for constant in {constants!r}: change_constant(*constant.split("="))
 """
 
+PATIENCE: Final = 50.0
+"""Seconds until what is waited for is given up: long enough for a busy machine, and nobody waits who is answered."""
+
 T = TypeVar("T")
 
 
@@ -50,7 +53,7 @@ def frozen_environment(**more: str) -> dict[str, str]:
     return {**kept, "LANG": "C.UTF-8", "TZ": "Asia/Kathmandu", **more}
 
 
-def wait_for(predicate: Callable[[], T], timeout: float = 10.0, *, what: str = "") -> T:
+def wait_for(predicate: Callable[[], T], timeout: float = PATIENCE, *, what: str = "") -> T:
     """Return the first true value of `predicate`; fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     pause = 0.001
@@ -276,7 +279,7 @@ class HostProcess:
             )
         return self
 
-    def start(self, timeout: float = 20.0) -> HostProcess:
+    def start(self, timeout: float = PATIENCE) -> HostProcess:
         """Start the process and wait until it says that it serves."""
         self.launch()
         deadline = time.monotonic() + timeout
@@ -287,14 +290,14 @@ class HostProcess:
                 raise AssertionError(f"the host did not start (exit code {code}):\n{self.log_text()[-4000:]}")
         return self
 
-    def wait(self, timeout: float = 20.0) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         """Return the exit code once the process has ended."""
         return self.process.wait(timeout)
 
     def send_signal(self, number: int) -> None:
         self.process.send_signal(number)
 
-    def stop(self, number: int = signal.SIGTERM, timeout: float = 20.0) -> None:
+    def stop(self, number: int = signal.SIGTERM, timeout: float = PATIENCE) -> None:
         """Stop it as an operator does; it must end in order."""
         self.send_signal(number)
         assert self.wait(timeout) == 0, self.log_text()[-4000:]
@@ -336,7 +339,7 @@ class HostProcess:
         """Return the log lines of one event."""
         return [line for line in self.log_lines() if line["event"] == name]
 
-    def wait_for_event(self, name: str, timeout: float = 10.0) -> dict[str, Any]:
+    def wait_for_event(self, name: str, timeout: float = PATIENCE) -> dict[str, Any]:
         """Return the first log line of one event."""
         return wait_for(lambda: self.events(name), timeout, what=f"log event {name}")[0]
 
@@ -410,7 +413,7 @@ class RawSender:
         """Drop a message for the group's agent; `members` go into the payload."""
         self.drop(stem, request(stem, "chat", payload={"content": content, **members}), "turns")
 
-    def chat(self, stem: str, content: str, timeout: float = 20.0, **members: Any) -> dict[str, Any]:
+    def chat(self, stem: str, content: str, timeout: float = PATIENCE, **members: Any) -> dict[str, Any]:
         """Say something and wait for the reply, and for the message to be taken."""
         self.say(stem, content, **members)
         value = self.reply(stem, timeout)
@@ -428,7 +431,7 @@ class RawSender:
         except FileNotFoundError:
             return None
 
-    def reply(self, stem: str, timeout: float = 10.0) -> dict[str, Any]:
+    def reply(self, stem: str, timeout: float = PATIENCE) -> dict[str, Any]:
         """Wait for a reply."""
         data = wait_for(lambda: self.peek(stem), timeout, what=f"reply to {self.group}/{self.sender}/{stem}")
         assert data is not None
@@ -436,14 +439,14 @@ class RawSender:
         assert isinstance(value, dict)
         return value
 
-    def ask(self, stem: str, data: bytes, timeout: float = 10.0) -> dict[str, Any]:
+    def ask(self, stem: str, data: bytes, timeout: float = PATIENCE) -> dict[str, Any]:
         """Drop a request and wait for its reply and for its removal."""
         self.drop(stem, data)
         value = self.reply(stem, timeout)
         self.wait_until_taken(stem)
         return value
 
-    def wait_until_taken(self, stem: str, timeout: float = 10.0, box: str = "requests") -> None:
+    def wait_until_taken(self, stem: str, timeout: float = PATIENCE, box: str = "requests") -> None:
         """Wait until the host has removed the request."""
         path = self.root / box / f"{stem}.json"
         wait_for(lambda: not os.path.lexists(path), timeout, what=f"{path} removed")

@@ -18,7 +18,7 @@ from typing import Self
 
 import pyte
 
-from tests.hosting import frozen_environment
+from tests.hosting import PATIENCE, frozen_environment
 
 COLUMNS, ROWS = 300, 100
 """Tall enough that nothing a test does scrolls away."""
@@ -97,14 +97,14 @@ class Terminal:
         """Paste, as a terminal does where it was asked to say so."""
         self.type(f"\x1b[200~{text}\x1b[201~")
 
-    def wait_for(self, text: str, timeout: float = 20.0, *, times: int = 1) -> None:
+    def wait_for(self, text: str, timeout: float = PATIENCE, *, times: int = 1) -> None:
         """Wait until `text` stands on the screen so often."""
         deadline = time.monotonic() + timeout
         while self.text.count(text) < times:
             if not self._read(0.05) and time.monotonic() > deadline:
                 raise AssertionError(f"not within {timeout:g} s: {text!r} {times} times on\n{self.text}")
 
-    def end(self, timeout: float = 20.0) -> int:
+    def end(self, timeout: float = PATIENCE) -> int:
         """Wait for the end of the command and return its exit code."""
         deadline = time.monotonic() + timeout
         while self._process.poll() is None:

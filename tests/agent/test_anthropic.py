@@ -239,7 +239,7 @@ def test_the_program_of_the_readme_remembers(served: HostProcess, asker: RawSend
         )
         source = program.replace('group="main"', f'group="{asker.group}"')
         run = subprocess.run(
-            [sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", source], env=environment, capture_output=True, text=True, timeout=100, check=False
         )
     assert (run.stdout, run.returncode) == ("I remember.\n", 0), run.stderr
     assert claude.results == TOLD[1:2]

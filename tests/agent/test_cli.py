@@ -247,7 +247,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     """Run the installed command as a shell does, with warnings as errors."""
     command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", *arguments]
     return subprocess.run(
-        command, env=frozen_environment(**environment), capture_output=True, text=True, timeout=30, check=False
+        command, env=frozen_environment(**environment), capture_output=True, text=True, timeout=100, check=False
     )
 
 
@@ -272,7 +272,7 @@ def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> N
     try:
         command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", "context", "--home", str(home)]
         done = subprocess.run(
-            command, env=frozen_environment(), stdout=writing, stderr=subprocess.PIPE, timeout=30, check=False
+            command, env=frozen_environment(), stdout=writing, stderr=subprocess.PIPE, timeout=100, check=False
         )
     finally:
         os.close(writing)

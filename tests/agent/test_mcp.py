@@ -387,7 +387,7 @@ def run(*more: str, before: str = "") -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         env=frozen_environment(),
         check=False,
     )

@@ -44,7 +44,7 @@ def test_a_client_in_javascript_calls_every_tool_and_finds_each_result_by_its_sc
         cwd=CLIENT,
         input=orjson.dumps(asked),
         capture_output=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr.decode()

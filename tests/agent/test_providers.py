@@ -456,7 +456,7 @@ asyncio.run(main())
             env={"PATH": "", **POISON},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=100,
             check=False,
         )
     port = int(endpoint.url.rpartition(":")[2])

@@ -62,7 +62,7 @@ def run(
         **{f"HB_{name}": str(value) for name, value in variables.items()},
     )
     command = [sys.executable, "-c", source, str(folder), str(folder.parent)]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
     noted = log.read_text().splitlines() if log.exists() else []
     return ended, noted
 

@@ -33,7 +33,7 @@ def write_script(home: Path, run: int) -> None:
 
 def attend(sender: RawSender, host: Child) -> bool:
     """Wait until a host dies, or has answered and stopped when asked to; return whether it was killed."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     is_stopping = False
     while (code := host.poll()) is None:
         is_answered = sender.peek("a1") is not None and not list(sender.turns.iterdir())

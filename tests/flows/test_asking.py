@@ -31,7 +31,7 @@ def agent(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedP
     """Run one `honeybadger-agent` command."""
     command = [*AGENT, *arguments, "--home", str(home)]
     return subprocess.run(
-        command, input=stdin, env=frozen_environment(), capture_output=True, text=True, timeout=60, check=False
+        command, input=stdin, env=frozen_environment(), capture_output=True, text=True, timeout=100, check=False
     )
 
 

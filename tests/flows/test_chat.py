@@ -397,7 +397,7 @@ def piped(home: Path, stdin: bytes, *arguments: str, **env: str) -> subprocess.C
     source = "import sys; sys.modules['prompt_toolkit'] = None; from honeybadger_agent.cli import main; main()"
     command = [sys.executable, "-W", "error", "-c", source, "chat", "--home", str(home), *arguments]
     return subprocess.run(
-        command, input=stdin, env=frozen_environment(**env), capture_output=True, timeout=60, check=False
+        command, input=stdin, env=frozen_environment(**env), capture_output=True, timeout=100, check=False
     )
 
 

@@ -56,7 +56,7 @@ def run_as(uid: int, source: str, **variables: object) -> Any:
         f"os.setgroups([]); os.setgid({uid}); os.setuid({uid})\n{names}{source}"
     )
     run = subprocess.run(
-        [sys.executable, "-c", program], env=frozen_environment(), capture_output=True, text=True, timeout=60, cwd="/"
+        [sys.executable, "-c", program], env=frozen_environment(), capture_output=True, text=True, timeout=100, cwd="/"
     )
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout or "null")

@@ -199,7 +199,7 @@ def run_agent(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=frozen_environment(),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
     )
 
 

@@ -77,7 +77,7 @@ def test_groups_that_are_not_mounted_end_the_start_with_the_code_that_is_tried_a
     with pytest.raises(StorageFailed, match=f"is a link to {tmp_path}/vault, which is not there"):
         check_home(tmp_path / "home")
     done = subprocess.run(
-        [*PLAIN, "run", "--home", str(tmp_path / "home")], capture_output=True, text=True, timeout=60, check=False
+        [*PLAIN, "run", "--home", str(tmp_path / "home")], capture_output=True, text=True, timeout=100, check=False
     )
     assert done.returncode == 8
     assert "mount or make it" in done.stderr

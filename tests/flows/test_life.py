@@ -187,7 +187,7 @@ def test_a_stop_while_watches_are_added_is_in_order(make_host: HostFactory, home
     late = [RawSender(home, "main", f"late-{number}").make() for number in range(3)]
     wait_for(lambda: any((sender.requests / ".adding").exists() for sender in late))
     host.stop()
-    assert not host.events("watcher.failed")
+    assert not host.events("watch.failed")
 
 
 LOOKS_SLOWLY = """

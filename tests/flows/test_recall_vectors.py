@@ -32,7 +32,7 @@ def test_what_means_the_same_is_found_by_a_running_host_and_after_a_restart(tmp_
         def earned(question: str) -> dict[str, float]:
             return {hit.id: hit.points.get("vector", 0.0) for hit in agent.search_memory(question).hits}
 
-        wait_for(is_embedded, timeout=30, what="all embedded, without a search")
+        wait_for(is_embedded, timeout=100, what="all embedded, without a search")
         assert earned("Which pet did she take home?")[puppy] > 0
         assert earned("doctor")["main#1"] > 0
         host.stop()

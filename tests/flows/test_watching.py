@@ -104,7 +104,7 @@ def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
             (stranger.requests / "poison").write_text("x")  # no request: its name does not end in .json
             (stranger.requests / "poison").unlink()
             _ask(stranger, next(numbers))
-            return len(host.events("watcher.rebuilt")) > number
+            return len(host.events("watch.rebuilt")) > number
 
         wait_for(died)
         wait_for(lambda: _status(stranger.home)["watcher"]["is_alive"])
@@ -182,7 +182,7 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
         thread.join()
     assert len(took) > 10
     assert max(took) < 1.5
-    assert host.events("watcher.rebuilt") == []
+    assert host.events("watch.rebuilt") == []
     assert honest.memory_text().count("- honest") == len(took) + 1
     wait_for(lambda: _status(stranger.home)["watcher"]["is_alive"])
     wait_for(lambda: _is_gone(stranger.root))

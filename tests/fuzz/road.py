@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, get_args
 
+import anyio
+import anyio.to_thread
 import orjson
 
 from honeybadger_agent.mailbox import NAME
@@ -105,6 +107,10 @@ class Road:
                 received.close()
             for letter in received.letters:
                 match letter.state:
+                    case Asking(handler=QueryHandler() as query) as asking if letter.type == "stop_turn":
+                        anyio.run(
+                            anyio.to_thread.run_sync, door._answer_query, letter, asking, query
+                        )  # it asks the loop
                     case Asking(handler=QueryHandler() as query) as asking:
                         door._answer_query(letter, asking, query)
         assert not os.path.lexists(request), "the request is still there"
@@ -212,6 +218,7 @@ def seeds() -> list[bytes]:
         ("search_working_memory", {"query": "d", "category": "c"}),
         ("list_working_memory", {}),
         ("preview_context", {"message": "tea"}),
+        ("stop_turn", {"turn": "t1"}),
         ("undo", {"seq": 1}),
         ("load_session", {}),
         ("update_session", {"system_state": {"a": {"b": [1]}}, "add_facts": ["f"], "long_term_summary": "s"}),

@@ -50,7 +50,7 @@ def test_every_command_of_the_tour_prints_what_the_page_says(tmp_path: Path) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=50,
+        timeout=100,
         check=False,
     )
     printed = run.stdout.split(f"{mark}\n")
@@ -62,7 +62,7 @@ def test_every_command_of_the_tour_prints_what_the_page_says(tmp_path: Path) -> 
 def test_the_shell_client_of_the_readme_gets_its_note_remembered(host: HostProcess) -> None:
     (script,) = [block for block in blocks("README.md", "sh") if "box=" in block]
     run = subprocess.run(
-        ["sh", "-eu", "-c", script], cwd=host.home, capture_output=True, text=True, timeout=30, check=True
+        ["sh", "-eu", "-c", script], cwd=host.home, capture_output=True, text=True, timeout=100, check=True
     )
     assert '"ok":true' in run.stdout
     assert "## Preferences (sheila, " in (host.home / "groups/main/MEMORY.md").read_text()
@@ -71,7 +71,7 @@ def test_the_shell_client_of_the_readme_gets_its_note_remembered(host: HostProce
 def test_the_python_client_of_the_readme_prints_a_context(host: HostProcess) -> None:
     (program,) = blocks("README.md", "python")
     run = subprocess.run(
-        [sys.executable, "-c", program], cwd=host.home, capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", program], cwd=host.home, capture_output=True, text=True, timeout=100, check=True
     )
     assert "User prefers tea without sugar" in run.stdout
     assert "[user]: What do I like?" in run.stdout

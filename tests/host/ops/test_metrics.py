@@ -15,7 +15,7 @@ from honeybadger_agent import SyncClient, new_id
 from honeybadger_agent.errors import Invalid
 from honeybadger_host.spool.dead_letter_files import DeadCount
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, patched, request, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, patched, request, wait_for
 
 pytest.importorskip("prometheus_client", reason="needs the extra honeybadger-host[metrics]")
 from prometheus_client.parser import text_string_to_metric_families
@@ -136,7 +136,7 @@ def test_the_text_file_is_whole_at_every_moment_and_can_be_read_by_others(
 ) -> None:
     wait_for(textfile.exists, what="the first numbers")
     inodes: set[int] = set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while len(inodes) < 5:
         assert time.monotonic() < deadline
         with textfile.open() as file:

@@ -78,7 +78,7 @@ def refuse(event, arguments):
 sys.addaudithook(refuse)
 print(Embedder().embed_query("offline").shape)
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100, check=False)
     assert (run.stdout, run.returncode) == ("(384,)\n", 0), run.stderr
 
 

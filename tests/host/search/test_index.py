@@ -515,6 +515,6 @@ print(before, "numpy" in sys.modules)
 index.close()
 """
     run = subprocess.run(
-        [sys.executable, "-c", script, str(world.home)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", script, str(world.home)], capture_output=True, text=True, timeout=100, check=False
     )
     assert (run.stdout.splitlines()[-1:], run.stderr) == (["False True"], "")
