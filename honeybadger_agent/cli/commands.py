@@ -9,14 +9,14 @@ import functools
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
 
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
-from honeybadger_agent.cli.terminal import Screen, complain, json_shown, shown, takes_styles
+from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, print_lines, shown, takes_styles
 from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
@@ -68,7 +68,7 @@ def _context(options: Mapping[str, Any]) -> None:
     if options["json"]:
         _print_json(context.model_dump())
     elif options["explain"]:
-        _print_lines(explanation_of(context))
+        print_lines(explanation_of(context))
     else:
         _print_text(context.system)
 
@@ -79,7 +79,7 @@ def _recall(options: Mapping[str, Any]) -> None:
     if options["json"]:
         _print_json(found.model_dump())
         return
-    _print_lines(hit_lines(found, with_points=options["explain"]))
+    print_lines(hit_lines(found, with_points=options["explain"]))
 
 
 def _history(options: Mapping[str, Any]) -> None:
@@ -295,16 +295,6 @@ def _print_whole(options: Mapping[str, Any], seen: _ToolsSeen, result: ChatResul
         complain(f"stopped: {result.stopped_by}")
 
 
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(_here(line))
-
-
 def _print_text(text: str) -> None:
     if text:
-        print(_here(text), end="" if text.endswith("\n") else "\n")
-
-
-def _here(text: str) -> str:
-    """Return what is printed of a text: in a pipe all of it, on a terminal nothing that it would obey."""
-    return shown(text) if sys.stdout.isatty() else text
+        print(here(text), end="" if text.endswith("\n") else "\n")

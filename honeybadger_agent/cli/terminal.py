@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
 
@@ -36,6 +36,17 @@ def json_shown(text: str) -> str:
 
 def _is_obeyed(character: str) -> bool:
     return character not in _HARMLESS and unicodedata.category(character) in _OBEYED
+
+
+def here(text: str) -> str:
+    """Return what is printed of a text: in a pipe all of it, on a terminal nothing that it would obey."""
+    return shown(text) if sys.stdout.isatty() else text
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines, as `here` makes them."""
+    for line in lines:
+        sys.stdout.write(here(line) + "\n")
 
 
 def complain(message: str) -> None:

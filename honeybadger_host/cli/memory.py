@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +31,7 @@ def context(
 ) -> None:
     """Print the context an agent of the group would get now, or explain it. Works with and without a running host."""
     from honeybadger_agent.cli.explaining import explanation_of
+    from honeybadger_agent.cli.terminal import here, print_lines
     from honeybadger_agent.wire import ContextResult
 
     wanted = {"agent": agent, "message": message, "budget_tokens": budget}
@@ -38,9 +39,9 @@ def context(
     if as_json:
         print_json(result)
     elif explain:
-        _print_lines(explanation_of(ContextResult.model_validate(result)))
+        print_lines(explanation_of(ContextResult.model_validate(result)))
     else:
-        sys.stdout.write(_here(result["system"]))
+        sys.stdout.write(here(result["system"]))
 
 
 @app.command()
@@ -60,6 +61,7 @@ def search(
 ) -> None:
     """Search what a group remembers and what was said in it. Works with and without a running host."""
     from honeybadger_agent.cli.explaining import hit_lines
+    from honeybadger_agent.cli.terminal import print_lines
     from honeybadger_agent.wire import SearchResult
 
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
@@ -67,7 +69,7 @@ def search(
     if as_json:
         print_json(result)
     else:
-        _print_lines(hit_lines(SearchResult.model_validate(result), with_points=explain))
+        print_lines(hit_lines(SearchResult.model_validate(result), with_points=explain))
 
 
 @app.command("log")
@@ -208,18 +210,6 @@ def _print_warnings_only(call: typer.Context) -> None:
     from honeybadger_host.observe import warnings_to_stderr
 
     call.with_resource(warnings_to_stderr())
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(_here(line))
-
-
-def _here(text: str) -> str:
-    """Return what is printed of a text: in a pipe all of it, on a terminal nothing that it would obey."""
-    from honeybadger_agent.cli.terminal import shown
-
-    return shown(text) if sys.stdout.isatty() else text
 
 
 def _gist(kind: str, data: bytes) -> str:

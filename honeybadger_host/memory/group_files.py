@@ -5,7 +5,6 @@ The watcher drops an entry early; what makes it right is that every read compare
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import threading
@@ -23,7 +22,7 @@ from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.large_notes import newest_notes
 from honeybadger_host.memory.notes import NoteBook, parse_notes
 from honeybadger_host.storage.file_cache import is_young
-from honeybadger_host.storage.files import BOM, Signature, kind_of
+from honeybadger_host.storage.files import BOM, NotRegular, Signature, kind_of, open_plain
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 
 MAX_CACHE_BYTES = 32 << 20
@@ -192,15 +191,12 @@ class GroupFiles:
             _Changed: it was written meanwhile.
         """
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        except FileNotFoundError:
+            fd, status = open_plain(path)
+        except (FileNotFoundError, NotRegular):
             raise _Changed from None
         except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise _Changed from None
             raise FileProblem(file, f"cannot be read: {error.strerror}") from error
         try:
-            status = os.fstat(fd)
             if Signature.of(status) != signature:
                 raise _Changed
             if status.st_size > self._max_file_bytes and file.endswith(f"/{MEMORY}"):

@@ -2,6 +2,7 @@
 
 May import: memory, storage, text, domain, errors. `data/index.db` may be deleted at any time.
 
-Reading order: `sources` and `documents` (what is indexed), `indexer`, `parser` and `index_db` (how), `index` (its
-life); `corpus`, `scoring`, `ranking` and `lookups` (a search); `embeddings` and `vectors`; `language/` (words).
+Reading order: `sources` and `documents` (what is indexed), `parser`, `indexer`, `index_writer` and `index_db` (how),
+`corpora` (what of it is in memory), `index` (its life); `corpus`, `scoring`, `ranking` and `lookups` (a search);
+`embeddings`, `vectors` and `index_vectors`; `language/` (words).
 """

@@ -103,10 +103,6 @@ class IndexFile:
         with self._lock:
             self._db.close()
 
-    def __del__(self) -> None:
-        with contextlib.suppress(AttributeError, sqlite3.Error):
-            self._db.close()  # whoever made one for a moment, as a command does, need not think of it
-
     # -- what is in it ----------------------------------------------------------------------------------------------
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
