@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
 from tests.hosting import PATIENCE, HostProcess, RawSender
+
+# No time limit for each example: the machine may be busy, and every test has a limit of its own.
+settings.register_profile("patient", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Hypothesis without a time limit for each example: the machine may be busy, and every test has its own."""
+"""Fixtures for the packages of the host."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.host.indexes import made
 from tests.host.places import Place
 from tests.host.storage.projected import World
-
-settings.register_profile("rooms", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("rooms")
 
 
 @pytest.fixture(autouse=True)
