@@ -156,9 +156,14 @@ class Chat:
 
     async def _answer_or_stop(self, message: Message, showing: Showing, *, is_new: bool) -> ChatResult:
         """Wait for an answer; a person may type meanwhile: `/stop` ends it, other lines are for later."""
+
+        def note(text: str) -> None:
+            showing.end_text()  # what is drawn again would hide it
+            self._note(text)
+
         seconds = self.timeout_seconds
         waiting = asyncio.ensure_future(
-            answer_to(message, self.client, showing, self._note, timeout_seconds=seconds, is_new=is_new)
+            answer_to(message, self.client, showing, note, timeout_seconds=seconds, is_new=is_new)
         )
         if not self.is_for_people:
             return await waiting
