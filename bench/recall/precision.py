@@ -126,7 +126,7 @@ def floor_row(bench: Bench, floor: Floor) -> str:
     for case in bench.cases:
         beliefs = bench.seen_by(case)
         pinned = {belief.key for belief in beliefs if belief.is_pinned}
-        hits = search(_corpus(beliefs), case.text, now=_NOW, limit=8)
+        hits = search(_corpus(beliefs), case.text, now=_NOW, limit=8, needs_word=True)
         passing = {hit.key for hit in hits if hit.key not in pinned and floor.objection(hit) is None}
         if case.wanted:
             kept += len(passing & case.wanted)

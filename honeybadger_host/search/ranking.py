@@ -6,7 +6,7 @@ Sources: RB2, RB3, AM2, docs/decisions/017-recall.md.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from honeybadger_host.memory.labels import folded, is_below
 from honeybadger_host.search.corpus import Corpus, Floats, view
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.language.analyzer import Query, analyse_query
+from honeybadger_host.search.language.spelling import within
 from honeybadger_host.search.scoring import Hit, Parameters, Scoring
 
 
@@ -41,6 +42,8 @@ class Filters:
     until: float | None = None
 
 
+_MOST_PARTS: Final = 8
+"""Words of a question that may be parts of longer ones: all words of the group are looked at for each."""
 _ALL_OF_IT: Final = 0.8
 """From this share of a message on it asks for nothing else, however common its words are in the group."""
 
@@ -89,20 +92,30 @@ def search(
 
     The order is that of scoring every document. The rarity of a word is that in the whole group, whatever the
     filters; a document's length is compared with others of its kind. A question without any word known to the group
-    brings what its dates say, and what stands out by its vector; else nothing.
+    brings what its dates say, and what stands out by its vector. Where there is nothing at all, a few words are taken
+    as parts of longer ones (`choco`).
 
     Args:
         now: aware; what "last Friday" is counted from.
         asker: names under which the asking user writes; without them "my" means every turn of role `user`.
         vector: of the question; None ranks by words alone.
-        needs_word: nothing is found, or ranked higher, by its vector without sharing a word with the question.
+        needs_word: nothing is found, or ranked higher, by its vector or its date without sharing a whole word with the
+            question.
     """
     if limit < 1 or not len(corpus):
         return []
     query = question if isinstance(question, Query) else analyse_query(question)
     spreads = None if vector is None or corpus.vectors is None else corpus.vectors.standing_out(vector)
-    scoring = Scoring(corpus, query, now, asker, parameters or Parameters(), spreads, needs_word=needs_word)
-    return scoring.hits(scoring.best(limit, _allowed(corpus, filters or Filters())))
+    allowed = _allowed(corpus, filters or Filters())
+
+    def found(query: Query) -> list[Hit]:
+        scoring = Scoring(corpus, query, now, asker, parameters or Parameters(), spreads, needs_word=needs_word)
+        return scoring.hits(scoring.best(limit, allowed))
+
+    hits = found(query)
+    if hits or needs_word or not 0 < len(query.terms) <= _MOST_PARTS:
+        return hits
+    return found(replace(query, terms=tuple(within(term, corpus.vocabulary) for term in query.terms)))
 
 
 def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:

@@ -2,8 +2,8 @@
 
 A document earns by its own words (BM25). A turn also earns by what a conversation gives: the text around it, its
 session, its author, the dates a question says, and whether it says a time when that is asked. What is not
-text counts as a share of the best text score, and in full only where the text speaks for it too: a date or an author
-alone never outranks an answer.
+text counts as a share of the best text score, and in full only where the text speaks for it too: an author alone never
+outranks an answer, and a date alone only what shares common words with the question.
 
 Sources: docs/decisions/017-recall.md.
 """
@@ -156,7 +156,7 @@ class Scoring:
 
     Args:
         vectors: by row, by how many spreads its vector stands out, see `vectors.standing_out`; None without vectors.
-        needs_word: what shares no word with the question earns nothing by its vector.
+        needs_word: what shares no word with the question earns nothing by its vector or its date.
     """
 
     def __init__(
@@ -194,10 +194,15 @@ class Scoring:
         self._spreads, self._needs_word = vectors, needs_word
         self._vector: Floats | None = None  # by row, what it earned
         self._scale = 0.0
+        self._dated: _Mask = np.zeros(corpus.size, np.bool_)  # by row
+        self._date_rarity = 0.0
 
     def best(self, limit: int, allowed: _Mask | None = None) -> list[int]:
         """Return the rows with the highest scores above zero, in the order of `recall.search`."""
         text = self._text(allowed)
+        if self._dates and not self._needs_word:
+            self._dated = self._date_scores(np.arange(len(text))) > 0
+            self._date_rarity = _idf(self._many, int(np.count_nonzero(self._dated)))
         self._scale = float(text.max(initial=0.0))
         if self._spreads is not None:
             self._vector = self._vector_points(self._spreads, text)
@@ -210,7 +215,7 @@ class Scoring:
         reached = text[sure] + self._rest(sure, text[sure])
         last = len(sure) - limit
         least = self._least(float(np.partition(reached, last)[last])) if last >= 0 else 0.0
-        rows = np.flatnonzero(text > least)
+        rows = np.flatnonzero((text > least) | (self._dated & self._mask(allowed)))
         return self._ordered(rows, text[rows] + self._rest(rows, text[rows]), limit)
 
     def _top(self, text: Floats, count: int) -> _Rows:
@@ -227,14 +232,13 @@ class Scoring:
         """Return rows as hits; after `best`."""
         corpus = self._corpus
         chosen = np.array(rows, np.intp)
-        text, rest = self._text_parts(chosen), self._rest_parts(chosen)
+        text = self._text_parts(chosen)
         total = sum((self._weights[signal] * scores for signal, scores in text.items()), np.zeros(len(chosen)))
         near = np.zeros(len(chosen)) if self._vector is None else self._vector[chosen].astype(np.float64)
-        share = self._share(total + near)
         earned: dict[Signal, list[float]] = {
             **{signal: (self._weights[signal] * scores).tolist() for signal, scores in text.items()},
             "vector": near.tolist(),
-            **{signal: (self._weights[signal] * scores * share).tolist() for signal, scores in rest.items()},
+            **{signal: points.tolist() for signal, points in self._rest_points(chosen, total + near).items()},
         }
         counts = [self._counts_at(asked, chosen) for asked in self._asked]
         points = [
@@ -496,10 +500,14 @@ class Scoring:
         return np.minimum(self._scale, np.asarray(text, np.float64) / self._parameters.gate)
 
     def _rest(self, rows: _Rows, text: Floats) -> npt.NDArray[np.float64]:
-        earned = np.zeros(len(rows))
-        for signal, scores in self._rest_parts(rows).items():
-            earned += self._weights[signal] * scores
-        return earned * self._share(text)
+        return sum(self._rest_points(rows, text).values(), np.zeros(len(rows)))
+
+    def _rest_points(self, rows: _Rows, text: npt.NDArray[np.floating]) -> dict[Signal, npt.NDArray[np.float64]]:
+        """Return what every signal beyond text earns; a date also without any word, as much as a word as rare as it."""
+        share = self._share(text)
+        shares = {"date": np.maximum(share, self._date_rarity)}
+        parts = self._rest_parts(rows).items()
+        return {signal: self._weights[signal] * scores * shares.get(signal, share) for signal, scores in parts}
 
     def _rest_parts(self, rows: _Rows) -> dict[Signal, npt.NDArray[np.float64]]:
         corpus = self._corpus

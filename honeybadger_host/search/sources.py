@@ -28,7 +28,10 @@ from honeybadger_host.search.documents import Kind
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, open_plain
 
 HISTORY: Final = "HISTORY.md"
-_DATED: Final = re.compile(r"\[(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\]")
+_DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")
+"""A date as an entry of HISTORY.md has it, in brackets or without."""
+_ENTRIES: Final = re.compile(r"\n\s*\n|\n(?=(?:#+ |[-*] )?\[?\d{4}-\d\d-\d\d\b)")
+"""What stands between two entries of HISTORY.md: a blank line, or the line end before one that begins with a date."""
 _BLOCK: Final = 1 << 20
 _DEEPEST: Final = 9
 """Levels of folders that are looked into: one more than a category has, so that what lies there is named."""
@@ -320,7 +323,7 @@ def _notes(text: str) -> Iterator[Piece]:
 
 
 def _paragraphs(text: str) -> Iterator[Piece]:
-    for paragraph in re.split(r"\n\s*\n", text):
+    for paragraph in _ENTRIES.split(text):
         if paragraph.strip():
             dated = _DATED.search(paragraph)
             yield Piece("", paragraph.strip(), _seconds(dated[1].replace("T", " ")) if dated else None)

@@ -155,6 +155,21 @@ def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member:
     assert "newest" not in states(agent.get_context("And how are you?")).values()
 
 
+def test_an_entry_of_the_history_is_found_by_its_date_and_a_word_by_a_part_of_it(
+    member: Clients, asker: RawSender
+) -> None:
+    agent = member("user")
+    for number in range(30):
+        agent.append_turn("user", f"What happened to thing{number}? It happened in 2026")
+    history = asker.home / "groups" / asker.group / "HISTORY.md"
+    history.write_text("# History\n\n- [2026-05-03 10:00] Bought chocolate\n- 2026-05-04 Sold the barn\n")
+    barn = wait_for(lambda: found(agent, "barn").hits, what="the history in the index")[0]
+    assert (barn.kind, barn.time, barn.text) == ("history", "2026-05-04T00:00:00Z", "- 2026-05-04 Sold the barn")
+    assert found(agent, "What happened on 4 May 2026?").hits[0].id == barn.id
+    assert found(agent, "What happened on 2026-05-03?").hits[0].text.endswith("Bought chocolate")
+    assert [hit.text for hit in found(agent, "choco").hits] == ["- [2026-05-03 10:00] Bought chocolate"]
+
+
 def test_a_malformed_entry_is_skipped_and_named(member: Clients, asker: RawSender, served: HostProcess) -> None:
     put_entry(asker.home, asker.group, "good", "badger")
     bad = asker.home / "groups" / asker.group / "memory" / "general" / "bad.json"

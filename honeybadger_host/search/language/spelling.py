@@ -7,7 +7,7 @@ spelt right costs nothing and is never read as something else.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from string import ascii_lowercase
 from typing import Final
 
@@ -26,6 +26,9 @@ PART: Final = 5
 """Letters of a word that a longer one is made of."""
 PART_WEIGHT: Final = 0.5
 """What such a part counts for."""
+SHORTEST_PART: Final = 3
+MOST_LONGER: Final = 20
+"""Words that one may be a part of."""
 CHARACTER_WEIGHT: Final = 0.3
 """What one Chinese character counts for."""
 _FIRST_HAN: Final = "\u3400"  # below are kana, which say nothing alone
@@ -53,6 +56,15 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
         if len(parts) == 2 and all(part in vocabulary for part in parts):
             return [QueryTerm(term.word, (part,), term.weight * WEIGHT) for part in parts]
     return _parts(term, word, vocabulary)
+
+
+def within(term: QueryTerm, vocabulary: Iterable[str]) -> QueryTerm:
+    """Return what a word may be a part of, those first that begin with it; itself when it is a part of none."""
+    word = term.forms[0]
+    if len(word) < SHORTEST_PART or is_cjk(word):
+        return term
+    longer = sorted((known for known in vocabulary if word in known), key=lambda known: (known.find(word), len(known)))
+    return QueryTerm(term.word, tuple(longer[:MOST_LONGER]), term.weight * PART_WEIGHT) if longer else term
 
 
 def _parts(term: QueryTerm, word: str, vocabulary: Container[str]) -> list[QueryTerm]:

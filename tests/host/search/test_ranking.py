@@ -260,6 +260,28 @@ def test_a_slip_of_the_finger_is_forgiven_where_the_word_is_unknown() -> None:
     assert found(corpus, "mango") == []
 
 
+def test_a_part_of_a_word_finds_it_where_whole_words_find_nothing() -> None:
+    corpus = corpus_of(entry(1, "Likes hot chocolate"), entry(2, "Plays the piano"), turn(3, "choco?"))
+    assert found(corpus, "chocol")[0] == 1
+    assert found(corpus, "choco") == [3]
+    assert found(corpus, "choco", Filters(kinds=["entry"])) == [1]
+    assert found(corpus, "pian") == [2]
+    assert found(corpus, "ocol") == [1]
+    assert found(corpus, "an") == []
+    assert search(corpus, "ocol", now=NOW, limit=9, needs_word=True) == []
+
+
+def test_what_was_written_on_a_date_is_found_by_it_beside_what_shares_common_words() -> None:
+    common = [turn(number, f"what happened was thing{number}, it happened in 2026") for number in range(10, 60)]
+    corpus = corpus_of(entry(1, "The audit", when="2026-05-03"), entry(2, "The party", when="2026-06-10"), *common)
+    assert found(corpus, "What happened last week?")[0] == 2
+    assert found(corpus, "What happened on 3 May 2026?")[0] == 1
+    assert found(corpus, "What happened with thing12 on 3 May 2026?")[0] == 12
+    assert 2 not in [
+        hit.number for hit in search(corpus, "What happened last week?", now=NOW, limit=9, needs_word=True)
+    ]
+
+
 @pytest.mark.parametrize(
     "pasted",
     [

@@ -108,6 +108,15 @@ def test_a_paragraph_of_the_history_is_a_piece_with_its_date() -> None:
     assert wrong.at is None
 
 
+def test_a_line_of_the_history_that_begins_with_a_date_is_a_piece() -> None:
+    data = b"# History\n\n- [2026-05-03] moved\n- 2026-05-04 unpacked\n  until 2026-05-06\n"
+    data += b"## 2026-05-07 10:30 Party\nCake.\n"
+    pieces = pieces_of(Source("groups/main/HISTORY.md", "history", "main"), data, SIGNATURE)
+    at = [piece.at and datetime.fromtimestamp(piece.at, UTC).isoformat()[:16] for piece in pieces]
+    assert at == [None, "2026-05-03T00:00", "2026-05-04T00:00", "2026-05-07T10:30"]
+    assert pieces[2].text == "- 2026-05-04 unpacked\n  until 2026-05-06"
+
+
 def test_notes_that_are_not_utf8_are_named() -> None:
     with pytest.raises(Unsearchable, match="is not UTF-8: save it as UTF-8"):
         pieces_of(Source(MEMORY, "note", "main"), b"## A\n\xff\n", SIGNATURE)
