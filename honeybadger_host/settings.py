@@ -32,6 +32,8 @@ _NOT_SETTINGS: Final = (
 """Variables of the clients, the home folder itself, and keys, that share the prefix."""
 
 REMOVED: Final = {
+    **dict.fromkeys(("recall.k1", "recall.b"), "the ranking has one pair, measured over all kinds of texts"),
+    **dict.fromkeys(("recall.floor_coverage", "recall.floor_rarity"), "what a context recalls is measured, not set"),
     "recall.reading_process": "the host itself reads the files that wait for the index",
     "life.status_seconds": "data/status.json is written every second",
     "metrics.http_port": "set metrics.textfile, which node_exporter's textfile collector reads",
@@ -151,26 +153,11 @@ class Recall(_Section):
     newest: int = Field(
         5, ge=0, le=100, description="Newest entries shown at the beginning of a session when nothing matches."
     )
-    floor_coverage: float = Field(
-        0.2,
-        ge=0,
-        le=1,
-        description="Share of a message, weighed by the rarity of its words, that an entry must say to be recalled; "
-        "of a long message, about two rare words are enough.",
-    )
-    floor_rarity: float = Field(
-        0.5,
-        ge=0,
-        le=1,
-        description="Rarity that the rarest shared word must have: 1 is a word of one entry only, 0 one of all.",
-    )
     vectors: VectorsChoice = Field(
         "off",
         description="multilingual: search by meaning, too, with a local model; needs the extra "
         "honeybadger-host[vectors].",
     )
-    k1: float = Field(0.9, ge=0, le=10, description="BM25: how much a word repeated counts more.")
-    b: float = Field(0.4, ge=0, le=1, description="BM25: how much a long text counts less.")
     budget_tokens: int = Field(1500, ge=0, description="Estimated tokens of what is recalled; 0 means no limit.")
     compare_seconds: float = Field(
         60,

@@ -12,12 +12,11 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from bench.recall import learn, locomo, precision, speed, synthetic
+from bench.recall import locomo, precision, speed, synthetic
 from bench.recall.cases import Conversation
 from bench.recall.evaluate import HEAD, Answered, answers, by_category, installed, row
 from bench.recall.systems import System, honeybadger, with_vectors
 from honeybadger_host.search.embeddings import open_embedder
-from honeybadger_host.search.ranking import Floor
 from honeybadger_host.search.scoring import WEIGHTS
 
 
@@ -26,7 +25,6 @@ def main() -> int:
     parser.add_argument("--locomo", type=Path, action="append", default=[], help="a file in LoCoMo's format")
     parser.add_argument("--asker", default="", help="who asks, where it is one of the speakers: a name")
     parser.add_argument("--precision", type=Path, help="the folder of PrecisionMemBench")
-    parser.add_argument("--learn", action="store_true", help="also learn weights and test them on what was left out")
     parser.add_argument("--speed", type=int, nargs="*", help="entries, and as many turns; default 10000 100000")
     parser.add_argument("--only", action="append", default=[], help="measure this system only")
     parser.add_argument("--vectors", action="store_true", help="also ours with vectors")
@@ -34,9 +32,10 @@ def main() -> int:
     for path in (*arguments.locomo, *([arguments.precision] if arguments.precision else [])):
         if not path.exists():
             parser.error(f"{path}: not there; the data is not part of this project, see docs/performance.md")
+    weights = ", ".join(f"{name} {weight:.2f}" for name, weight in WEIGHTS.items())
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"SQLite {sqlite3.sqlite_version}\nweights: {learn.shown(WEIGHTS)}"
+        f"SQLite {sqlite3.sqlite_version}\nweights: {weights}"
     )
     more = {"honeybadger, vectors": with_vectors(open_embedder())} if arguments.vectors else {}
     asker = (arguments.asker,) if arguments.asker else ()
@@ -45,13 +44,13 @@ def main() -> int:
         for line in loaded.skipped:
             print(f"{path.name}: {line}", file=sys.stderr)
         conversations = [Conversation(each.name, each.turns, each.questions, asker) for each in loaded.conversations]
-        report(path.name, conversations, arguments.only, more, is_learning=arguments.learn)
+        report(path.name, conversations, arguments.only, more)
         english = [talk for talk in synthetic.written() if talk.name in ("english-assistant", "english-diary")]
         talks = [synthetic.among(talk, conversations) for talk in english]
-        report(f"our two larger sets among the turns of {path.name}", talks, arguments.only, more, is_learning=False)
+        report(f"our two larger sets among the turns of {path.name}", talks, arguments.only, more)
     if not arguments.locomo:
-        report("the project's own small set", synthetic.conversations(), arguments.only, more, is_learning=False)
-        report("the project's own sets", synthetic.written(), arguments.only, more, is_learning=arguments.learn)
+        report("the project's own small set", synthetic.conversations(), arguments.only, more)
+        report("the project's own sets", synthetic.written(), arguments.only, more)
     if arguments.precision:
         report_precision(arguments.precision, arguments.only, has_vectors=arguments.vectors)
     if arguments.speed is not None:
@@ -67,8 +66,6 @@ def report(
     conversations: Sequence[Conversation],
     only: Sequence[str],
     more: Mapping[str, System],
-    *,
-    is_learning: bool,
 ) -> None:
     """Print the tables of a set of conversations."""
     turns = sum(len(each.turns) for each in conversations)
@@ -83,14 +80,6 @@ def report(
             ours = answered
     for category, answered in by_category(ours).items():
         print(row(f"… {category}{'' if answered[0].question.is_counted else ' (apart)'}", answered))
-    if is_learning and len(conversations) > 1:
-        answered = []
-        chosen = []
-        for talk, parameters in learn.left_out(conversations):
-            answered += answers(talk, partial(honeybadger, parameters=parameters)(talk))
-            chosen.append(f"without {talk.name}: {learn.shown(parameters.weights)}")
-        print(row("weights learnt, leave one out", [each for each in answered if each.question.is_counted]))
-        print("\n" + "\n".join(chosen))
 
 
 def report_precision(folder: Path, only: Sequence[str], *, has_vectors: bool) -> None:
@@ -107,7 +96,7 @@ def report_precision(folder: Path, only: Sequence[str], *, has_vectors: bool) ->
         ranker = partial(precision.with_vectors, open_embedder())
         print(precision.row("honeybadger, vectors", bench, ranker))
         print(precision.row("… of the content only", bench, partial(ranker, with_names=False)))
-    print(f"\n{precision.floor_row(bench, Floor())}")
+    print(f"\n{precision.floor_row(bench)}")
 
 
 if __name__ == "__main__":

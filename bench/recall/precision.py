@@ -16,7 +16,7 @@ from honeybadger_host.search.documents import Document
 from honeybadger_host.search.embeddings import Embedder
 from honeybadger_host.search.index_vectors import embedded_text
 from honeybadger_host.search.language.analyzer import entry_terms, length_in_words
-from honeybadger_host.search.ranking import Floor, search
+from honeybadger_host.search.ranking import objection, search
 from honeybadger_host.search.vectors import Vectors
 
 FILES = ("beliefs.seed.json", "retrieval.cases.json")
@@ -120,14 +120,14 @@ def row(name: str, bench: Bench, make: Callable[[Sequence[Belief]], Callable[[st
     return f"| {name} | {len(found)} | {' | '.join(f'{figure:.3f}' for figure in figures)} |"
 
 
-def floor_row(bench: Bench, floor: Floor) -> str:
+def floor_row(bench: Bench) -> str:
     """Return what the floor lets through: of what is wanted, and where nothing is; pinned beliefs are shown anyway."""
     kept = wanted = shown = silent = nothing = 0
     for case in bench.cases:
         beliefs = bench.seen_by(case)
         pinned = {belief.key for belief in beliefs if belief.is_pinned}
         hits = search(_corpus(beliefs), case.text, now=_NOW, limit=8, needs_word=True)
-        passing = {hit.key for hit in hits if hit.key not in pinned and floor.objection(hit) is None}
+        passing = {hit.key for hit in hits if hit.key not in pinned and objection(hit) is None}
         if case.wanted:
             kept += len(passing & case.wanted)
             wanted += len(case.wanted)

@@ -88,7 +88,7 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
         "delete_memory": entries.delete_memory(rooms.entry_files, rooms.whole_files),
         "list_memory_entries": listing.list_memory_entries(rooms.entry_files, rooms.index),
         "list_memory_categories": entries.list_memory_categories(rooms.entry_files),
-        "search_memory": search.search_memory(rooms.index, settings.recall),
+        "search_memory": search.search_memory(rooms.index),
         **working_table(WorkingRoom(rooms.shelves, rooms.whole_files, settings.working), screen),
         "undo": undo.undo(rooms.journal, rooms.whole_files),
         "load_session": sessions.load_session(rooms.sessions),

@@ -12,7 +12,7 @@ import structlog
 from honeybadger_host.domain import Injection, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.recollection import Recollection, State, in_view
-from honeybadger_host.handlers.search import earned, floor_of, parameters_of
+from honeybadger_host.handlers.search import earned
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.search.documents import Kind
@@ -138,15 +138,15 @@ class Recaller:
                 now=now,
                 limit=limit,
                 filters=entries,
-                parameters=parameters_of(self.settings),
                 vector=vector,
                 needs_word=True,  # the floor wants one: what has none would only take the place of what has
             )
             return hits, newest(corpus, limit=self.settings.newest, filters=entries) if is_first else []
 
         (hits, fallback), _ = self.index.search(group, ask)
-        floor = floor_of(self.settings)
-        good = {hit.key: hit for hit in hits if floor.objection(hit) is None}
+        from honeybadger_host.search.ranking import objection
+
+        good = {hit.key: hit for hit in hits if objection(hit) is None}
         new = [hit for hit in good.values() if hit.key not in earlier][: self.settings.results]
         numbers = self.index.lookups.entries(group, earlier)
         found = self.index.lookups.show([*(hit.number for hit in new), *numbers.values(), *fallback])
@@ -159,7 +159,7 @@ class Recaller:
                 _recollection(found[number], "newest", current, None) for number in fallback if number in found
             ]
         missed = [
-            Missed(hit, floor.objection(hit) or f"{self.settings.results} others match better (recall.results)")
+            Missed(hit, objection(hit) or f"{self.settings.results} others match better (recall.results)")
             for hit in hits
             if hit not in new and hit.key not in earlier
         ]

@@ -12,13 +12,11 @@ from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
-from honeybadger_host.settings import Recall
 from honeybadger_host.text.time_stamps import time_stamp
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
-    from honeybadger_host.search.ranking import Floor
-    from honeybadger_host.search.scoring import Hit, Parameters
+    from honeybadger_host.search.scoring import Hit
 
 LONGEST_TEXT: Final = 2000
 _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
@@ -28,13 +26,13 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "notes": ("note", "history", "session"),
 }
 DEFAULT_LIMIT: Final = 8
-TEXT: Final = frozenset(("terms", "around", "near", "session"))
+TEXT: Final = frozenset(("terms", "around", "session"))
 """Signals of the text itself, see `scoring`."""
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))
 """Signals that make a hit good without any word in common."""
 
 
-def search_memory(index: Index, settings: Recall) -> QueryHandler:
+def search_memory(index: Index) -> QueryHandler:
     """Return the handler of `search_memory`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
@@ -65,16 +63,15 @@ def search_memory(index: Index, settings: Recall) -> QueryHandler:
                 now=now,
                 limit=limit,
                 filters=filters,
-                parameters=parameters_of(settings),
                 vector=vector,
             )
             return [hit.number for hit in hits], hits
 
         (numbers, hits), is_complete = index.search(asked.group, ask)
         found = index.lookups.show(numbers)
-        by_number, floor = {hit.number: hit for hit in hits}, floor_of(settings)
+        by_number = {hit.number: hit for hit in hits}
         return {
-            "hits": [_shown(found[number], by_number.get(number), floor) for number in numbers if number in found],
+            "hits": [_shown(found[number], by_number.get(number)) for number in numbers if number in found],
             "is_complete": is_complete,
         }
 
@@ -109,20 +106,6 @@ def name_of(found: Found) -> str:
             return f"{found.file.rpartition('/')[2]}#{found.key}"
 
 
-def parameters_of(settings: Recall) -> Parameters:
-    """Return the ranking's parameters, as the settings have them."""
-    from honeybadger_host.search.scoring import Parameters
-
-    return Parameters(k1=settings.k1, b=settings.b)
-
-
-def floor_of(settings: Recall) -> Floor:
-    """Return what an entry must have in common with a message, as the settings have it."""
-    from honeybadger_host.search.ranking import Floor
-
-    return Floor(coverage=settings.floor_coverage, rarity=settings.floor_rarity)
-
-
 def earned(hit: Hit) -> dict[str, Any]:
     """Return a hit's score and what it is made of, as they are shown.
 
@@ -136,12 +119,14 @@ def earned(hit: Hit) -> dict[str, Any]:
     return {"score": round(hit.score, 3), "points": points, "words": words}
 
 
-def _weakness(hit: Hit, floor: Floor) -> str | None:
+def _weakness(hit: Hit) -> str | None:
     """Return why a hit has little to do with the question; None: it has, or its date or its meaning brought it."""
-    return None if hit.parts.keys() & OTHER_GROUNDS else floor.objection(hit)
+    from honeybadger_host.search.ranking import objection
+
+    return None if hit.parts.keys() & OTHER_GROUNDS else objection(hit)
 
 
-def _shown(found: Found, hit: Hit | None, floor: Floor) -> dict[str, Any]:
+def _shown(found: Found, hit: Hit | None) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": name_of(found),
         "kind": found.kind,
@@ -152,7 +137,7 @@ def _shown(found: Found, hit: Hit | None, floor: Floor) -> dict[str, Any]:
     }
     if hit is not None:
         shown |= earned(hit)
-        if (why := _weakness(hit, floor)) is not None:
+        if (why := _weakness(hit)) is not None:
             shown["why_weak"] = why
     if found.at is not None:
         shown["time"] = time_stamp(datetime.fromtimestamp(found.at, UTC))

@@ -48,32 +48,27 @@ _ALL_OF_IT: Final = 0.8
 """From this share of a message on it asks for nothing else, however common its words are in the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """What a hit must have in common with a message to be shown unasked.
+_RAREST: Final = 0.5
+"""Rarity of the rarest word that a hit shares with a message, at least, see `Hit`."""
+_COVERAGE: Final = 0.2
+"""Share of the message's words, weighed by rarity, that it says, at least; or"""
+_SHARED: Final = 1.3
+"""rarities of all words it shares, added up: of a long message about two rare words are enough."""
+
+
+def objection(hit: Hit) -> str | None:
+    """Return why a hit has too little in common with a message to be shown unasked; None when it has enough.
 
     One of its words must be rare in the group, or they are nearly all of the message; and together they must be a fair
-    part of it. Of a long message, about two rare words are enough.
-
-    Args:
-        rarity: of the rarest shared word, see `Hit`.
-        coverage: share of the message's words, weighed by rarity.
-        shared: rarities of all shared words, added up.
+    part of it.
     """
-
-    rarity: float = 0.5
-    coverage: float = 0.2
-    shared: float = 1.3
-
-    def objection(self, hit: Hit) -> str | None:
-        """Return why a hit stays out, or None."""
-        if not hit.terms:
-            return "shares no word with the message"
-        if hit.rarity < self.rarity and hit.coverage < _ALL_OF_IT:
-            return f"shares only common words ({', '.join(hit.terms)})"
-        if hit.coverage < self.coverage and hit.shared < self.shared:
-            return f"shares too little with the message ({', '.join(hit.terms)}: {hit.coverage:.0%} of it)"
-        return None
+    if not hit.terms:
+        return "shares no word with the message"
+    if hit.rarity < _RAREST and hit.coverage < _ALL_OF_IT:
+        return f"shares only common words ({', '.join(hit.terms)})"
+    if hit.coverage < _COVERAGE and hit.shared < _SHARED:
+        return f"shares too little with the message ({', '.join(hit.terms)}: {hit.coverage:.0%} of it)"
+    return None
 
 
 def search(

@@ -267,18 +267,6 @@ class Scoring:
             )
         return found
 
-    def signals(self) -> dict[Signal, npt.NDArray[np.float64]]:
-        """Return every signal of every row, to be weighed: what the evaluation learns from."""
-        rows = np.arange(self._corpus.size)
-        text = self._text(None)
-        self._scale = float(text.max(initial=0.0)) or 1.0
-        share = self._share(text)
-        parts = self._text_parts(rows)
-        for signal in TEXT:
-            parts[signal] = parts[signal] * self._mask(None)
-        rest = self._rest_parts(rows)
-        return {**parts, **{signal: rest[signal] * share if signal in rest else 0.0 * share for signal in REST}}
-
     # -- the question -------------------------------------------------------------------------------------------
 
     def _who_is_meant(self, asker: Collection[str]) -> tuple[set[int], set[int]]:

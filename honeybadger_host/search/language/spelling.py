@@ -1,8 +1,8 @@
 """What a word of a question may have meant, where the group has never heard it. Pure.
 
-One slip of the finger (`typsecript`, `mongod`), two words written as one (`timezone` for `time zone`), or a pair of
-Chinese characters that do not belong together (`猫叫`). Only words the group does not know are looked at, so what is
-spelt right costs nothing and is never read as something else.
+One slip of the finger (`typsecript`, `mongod`), a known word at the beginning or end of a longer one
+(`Mittagspause`), or a pair of Chinese characters that do not belong together (`猫叫`). Only words the group does not
+know are looked at, so what is spelt right costs nothing and is never read as something else.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from string import ascii_lowercase
 from typing import Final
 
-from honeybadger_host.search.language.analyzer import QueryTerm, document_terms, is_cjk
-from honeybadger_host.search.language.lexicon import STOP
+from honeybadger_host.search.language.analyzer import QueryTerm, is_cjk
 
 SHORTEST: Final = 6
 """Letters; shorter words are one slip away from too many others (`model` from `mode`, `k8s` from `k9s`)."""
@@ -48,13 +47,6 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
     near = tuple(sorted({slip for slip in _slips(word) if slip in vocabulary}))
     if near:
         return [QueryTerm(term.word, near, term.weight * WEIGHT)]
-    for cut in range(3, len(term.word) - 2):
-        halves = (term.word[:cut], term.word[cut:])
-        if any(half in STOP["english"] for half in halves):
-            continue
-        parts = [known for half in halves for known in document_terms(half)]
-        if len(parts) == 2 and all(part in vocabulary for part in parts):
-            return [QueryTerm(term.word, (part,), term.weight * WEIGHT) for part in parts]
     return _parts(term, word, vocabulary)
 
 

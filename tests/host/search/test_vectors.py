@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
 from honeybadger_host.search.language.analyzer import document_terms, length_in_words
-from honeybadger_host.search.ranking import Filters, Floor, search
+from honeybadger_host.search.ranking import Filters, objection, search
 from honeybadger_host.search.scoring import Hit
 from honeybadger_host.search.vectors import UNRELATED_COUNT, Vectors, standing_out
 from tests.host.hashing import HashEmbedder
@@ -130,7 +130,7 @@ def test_where_a_word_is_needed_a_vector_alone_finds_nothing() -> None:
     corpus = corpus_of("an automobile", "the physician is in", *OTHERS)
     assert ask(corpus, "car", needs_word=True) == {}
     assert list(ask(corpus, "car in the window", needs_word=True)) == [3]
-    assert Floor().objection(ask(corpus, "car")[0]) == "shares no word with the message"
+    assert objection(ask(corpus, "car")[0]) == "shares no word with the message"
 
 
 def test_filters_hold_for_what_is_found_by_its_vector() -> None:
