@@ -11,7 +11,8 @@ from typing import Final
 
 _MARK: Final = "> "
 _TITLES: Final = (
-    "your identity|global context|group context|remembered facts|conversation summary|recent conversation|tools"
+    r"your identity|global context|group context|remembered facts|conversation summary"
+    r"|this session|recent conversation|tools"
 )
 _LINES: Final = (
     r"[\[［][^\]］\n]*[\]］][ \t]*(?:\([^)\n]*\))?[ \t]*[:：]|\[\.\.\.|group[ \t]*[:：]|working memory[ \t]*\("

@@ -115,12 +115,18 @@ class Memory(_Section):
 class Conversation(_Section):
     """Turns in memory; the log of a session is never cut."""
 
+    enabled: bool = Field(
+        True, description="false: no turn is kept or replayed; append_turn and get_history are answered with invalid."
+    )
     window_turns: int = Field(50, ge=1, le=10_000, description="Newest turns of a session that history is made of.")
 
 
 class History(_Section):
     """The recent conversation."""
 
+    replayed_turns: int = Field(
+        20, ge=1, le=10_000, description="Newest turns that a context replays; get_history has the whole window."
+    )
     budget_tokens: int = Field(8000, ge=0, description="Estimated tokens of the recent conversation; 0 means no limit.")
 
 

@@ -27,7 +27,7 @@ class AppendTurn(Request[TurnResult], changes=True, audience="programs"):
     content: Annotated[str, StringConstraints(min_length=1)]
     sender: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = Field(
         default=None,
-        description="Who speaks, as shown in the history; default: the sender's folder for `assistant`, else the role.",
+        description="Who speaks, as shown in the history; default: the role.",
     )
     tools_used: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=64

@@ -25,7 +25,7 @@ class ChatResult(Result):
     content: str = Field(description="The agent's answer.")
     agent: str = Field(description="Id of the agent; in the history it is the sender of the answer.")
     model: str = Field(description="The model that wrote it.")
-    turn: int = Field(description="Number of the answer in its session, from 1.")
+    turn: int = Field(description="Number of the answer in its session, from 1; 0 when no conversation is kept.")
     steps: int = Field(description="How often the model was asked.")
     tools: list[ToolRun] = Field(default_factory=list, description="What ran, in order.")
     input_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")

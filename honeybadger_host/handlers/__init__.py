@@ -23,7 +23,7 @@ from honeybadger_host.handlers import (
 from honeybadger_host.handlers.context import ContextHandler
 from honeybadger_host.handlers.context_recall import Recaller
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.handlers.working_memory import WorkingRoom, inventory_of, working_table
+from honeybadger_host.handlers.working_memory import WorkingRoom, inventory_of, switched_off, working_table
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -70,14 +70,20 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
         Recaller(rooms.index, rooms.ledger, settings.recall, history_budget),
         (lambda sender: NOBODY) if desk is None else desk.agents.identity_of,
         settings.context.budget_tokens,
+        settings.history.replayed_turns if settings.conversation.enabled else 0,
         settings.document.in_context,
     )
+    turn_log: dict[str, Handler] = {
+        "append_turn": conversation.append_turn(rooms.conversations, rooms.sessions, screen),
+        "get_history": conversation.get_history(rooms.conversations, default_budget_tokens=history_budget),
+    }
+    if not settings.conversation.enabled:
+        turn_log = {name: switched_off(handler, conversation.OFF) for name, handler in turn_log.items()}
     return {
         "ping": host.ping((lambda sender: None) if desk is None else desk.agents.tools_of),
         "update_memory": notes.update_memory(rooms.files, screen),
         "read_group_files": notes.read_group_files(rooms.files),
-        "append_turn": conversation.append_turn(rooms.conversations, rooms.sessions, screen),
-        "get_history": conversation.get_history(rooms.conversations, default_budget_tokens=history_budget),
+        **turn_log,
         "get_context": QueryHandler(context.answer),
         "preview_context": QueryHandler(context.answer),
         "save_memory": entries.save_memory(
@@ -103,4 +109,6 @@ def build_table(settings: Settings, rooms: Rooms, desk: turns.Desk | None = None
 
 def _chat(settings: Settings, rooms: Rooms, desk: turns.Desk, screen: Screen) -> TurnHandler:
     limits = TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds)
-    return turns.chat(turns.TurnRoom(desk, rooms.conversations, rooms.sessions, screen, limits))
+    return turns.chat(
+        turns.TurnRoom(desk, rooms.conversations, rooms.sessions, screen, limits, settings.conversation.enabled)
+    )

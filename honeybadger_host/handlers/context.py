@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,7 @@ from honeybadger_host.domain import (
     Answer,
     Asked,
     Identity,
+    Turn,
 )
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of
@@ -31,7 +32,8 @@ from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.session_document_store import Sessions, session_file
 from honeybadger_host.memory.turn_log import Conversations, turns_file
-from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.neutralise import estimate_tokens, neutralise
+from honeybadger_host.text.redaction import redact
 
 log = structlog.get_logger()
 
@@ -43,6 +45,7 @@ class ContextHandler:
     Args:
         identity_of: sender -> who it is, when it is an agent of this home.
         budget_tokens: of a whole context, when the request does not say.
+        replayed_turns: of a session, the newest; 0 when no conversation is kept.
         shows_document: whether the session's document is a part.
     """
 
@@ -53,6 +56,7 @@ class ContextHandler:
     recaller: Recaller
     identity_of: Callable[[str], Identity]
     budget_tokens: int
+    replayed_turns: int
     shows_document: bool = True
 
     def answer(self, asked: Asked, now: datetime) -> Answer:
@@ -61,7 +65,9 @@ class ContextHandler:
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
         group, session = asked.group, asked.session
         identity = self._identity(asked, payload)
-        turns = self.documents.in_context(group, session, self.conversations.load(group, session).turns)
+        kept = self.conversations.load(group, session).turns if self.replayed_turns else ()
+        window = self.documents.in_context(group, session, kept)
+        turns = _without(payload.message, window)[-self.replayed_turns :]
         recalled = self.recaller.recall(group, session, payload.message, turns, now)
         loaded = Parts(
             group=group,
@@ -74,6 +80,7 @@ class ContextHandler:
             summary=self._read(f"groups/{group}/{SUMMARY}"),
             global_files=[(file, self._read(file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
             turns=turns,
+            no_turns=None if self.replayed_turns else "conversation.enabled is off",
             turns_file=turns_file(group, session),
             message=payload.message,
             working=self.inventory(group, session, now),
@@ -96,7 +103,7 @@ class ContextHandler:
             session=session,
             tokens=context.tokens,
             budget_tokens=budget,
-            history_tokens_before=sum(turn.line_tokens for turn in turns),
+            history_tokens_before=sum(turn.line_tokens for turn in window),
             history_tokens=estimate_tokens(context.part(CONVERSATION).text),
         )
         result = {
@@ -141,3 +148,12 @@ class ContextHandler:
         except FileProblem as problem:
             log.warning("group_file.refused", file=problem.file, why=problem.message)
             return problem
+
+
+def _without(message: str | None, turns: Sequence[Turn]) -> Sequence[Turn]:
+    """Return the turns without the newest, if that is the message: it stands in `messages`, and is not said twice."""
+    if message is None or not turns or turns[-1].role != "user":
+        return turns
+    said = neutralise(message).text.strip()
+    newest = neutralise(turns[-1].content).text.strip()
+    return turns[:-1] if newest == said or newest == redact(said)[0] else turns

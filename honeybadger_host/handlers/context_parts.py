@@ -56,6 +56,7 @@ class Parts:
         turns_file: where the conversation is kept.
         message: what the user says now; None when nothing is asked yet.
         session: what its document tells; None: nothing, and `no_session` says why, or there is no such part.
+        no_turns: why there are none.
         working: None: there is no such part.
         recalled: long-term entries for this message, the most wanted first.
         not_recalled: why there are none.
@@ -76,6 +77,7 @@ class Parts:
     session: Digest | None = None
     session_file: str = ""
     no_session: str = ""
+    no_turns: str | None = None
 
 
 def parts_of(
@@ -98,7 +100,7 @@ def parts_of(
         _recalled(f"{folder}/memory", loaded.recalled, loaded.not_recalled, recall_budget_tokens),
         *([] if loaded.session is None and not loaded.no_session else [_session(loaded)]),
         *([] if loaded.working is None else [_working(loaded.working)]),
-        _conversation(loaded.turns_file, loaded.turns, history_budget_tokens),
+        _conversation(loaded.turns_file, loaded.turns, loaded.no_turns, history_budget_tokens),
     ]
 
 
@@ -274,9 +276,9 @@ def _working(inventory: Inventory) -> Part:
 # -------------------------------------------------------------------------------------------------------- conversation
 
 
-def _conversation(source: str, turns: Sequence[Turn], budget_tokens: int) -> Part:
+def _conversation(source: str, turns: Sequence[Turn], why_none: str | None, budget_tokens: int) -> Part:
     """Return the newest turns that fit."""
-    part = Part(CONVERSATION, source, weight=WEIGHTS[CONVERSATION], why="nothing was said in this session")
+    part = Part(CONVERSATION, source, weight=WEIGHTS[CONVERSATION], why=why_none or "nothing was said in this session")
     if not turns:
         return part
     tokens = sum(turn.line_tokens for turn in turns)

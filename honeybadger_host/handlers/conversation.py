@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -27,6 +27,8 @@ from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutrali
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 log = structlog.get_logger()
+
+OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
 
 
 def prepare_turn(conversations: Conversations, documents: Sessions) -> Callable[[Asked], None]:
@@ -56,7 +58,7 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
             what = "holds nothing but thinking" if thoughts else "is blank"
             raise Refusal("invalid", f"payload.content {what}: nothing was appended", field="payload.content")
         screen.session(asked)
-        speaker = speaker_of(payload.sender, asked.sender if payload.role == "assistant" else payload.role)
+        speaker = speaker_of(payload.sender, payload.role)
         content, changed = screen.text(asked, "payload.content", text)
         at = to_milliseconds(now)
         if payload.at is not None:

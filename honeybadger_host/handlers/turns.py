@@ -83,13 +83,18 @@ class Desk:
 
 @dataclass(frozen=True, slots=True)
 class TurnRoom:
-    """What turns are made with."""
+    """What turns are made with.
+
+    Args:
+        are_kept: what is said and answered is appended to the conversation.
+    """
 
     desk: Desk
     conversations: Conversations
     documents: Sessions
     screen: Screen
     limits: TurnLimits
+    are_kept: bool
 
 
 def chat(room: TurnRoom) -> TurnHandler:
@@ -301,7 +306,7 @@ class _ChatTurn:
             content=outcome.text,
             agent=agent,
             model=self.model,
-            turn=answered.number,
+            turn=answered.number if room.are_kept else 0,
             steps=outcome.steps,
             tools=[tool_run(answer) for answer in outcome.answers],
             input_tokens=outcome.input_tokens,
@@ -309,7 +314,9 @@ class _ChatTurn:
             stopped_by=outcome.stopped_by,
             neutralised=dict(self.changed),
         )
-        changes: tuple[Change, ...] = (*added, *room.documents.after_turns(added, now))
+        changes: tuple[Change, ...] = ()
+        if room.are_kept:
+            changes = (*added, *room.documents.after_turns(added, now))
         return Outcome(result.model_dump(exclude_none=True), changes)
 
 

@@ -76,7 +76,7 @@ def working_table(room: WorkingRoom, screen: Screen) -> Mapping[str, Handler]:
         "search_working_memory": _search(room),
         "list_working_memory": _list(room),
     }
-    return table if room.settings.enabled else {name: _off(handler) for name, handler in table.items()}
+    return table if room.settings.enabled else {name: switched_off(handler, _OFF) for name, handler in table.items()}
 
 
 def inventory_of(shelves: Shelves, settings: Working) -> InventoryOf:
@@ -202,11 +202,11 @@ def _list(room: WorkingRoom) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _off(handler: Handler) -> Handler:
+def switched_off(handler: Handler, why: str) -> Handler:
     """Return a handler that refuses, of the same kind."""
 
     def refuse(asked: Asked, now: datetime) -> Any:
-        raise Refusal("invalid", _OFF, field="type")
+        raise Refusal("invalid", why, field="type")
 
     return without_preparation(refuse) if isinstance(handler, ChangeHandler) else QueryHandler(refuse)
 

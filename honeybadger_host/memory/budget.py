@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from math import inf
 from typing import Final
 
@@ -119,63 +118,54 @@ def cut_notes(book: NoteBook, share_tokens: int, unread: Mapping[str, int] | Non
     # what is said of the rest may fill half of it: else the newest note comes first
     for_marks = next(tokens for tokens in (mark + above, mark, 0) if 2 * tokens <= share_tokens)
     room = share_tokens - for_marks
-    costs = {author: _costs(book, places, room) for author, places in book.by_author.items()}
+    newest = {author: book.newest(author, room) for author in book.by_author}
     kept: dict[int, str] = {}
     is_shortened = False
-    for author, (count, left) in newest_of_each(costs, room).items():
-        places = book.by_author[author]
-        kept |= {place: book.shown(place) for place in places[:count]}
+    for author, (count, left) in newest_of_each({author: made[1] for author, made in newest.items()}, room).items():
+        places, texts = book.by_author[author].places, newest[author][0]
+        kept.update(zip(places[:count], texts[:count], strict=True))
         rest = places[count : count + 1]
         if rest == [PREFACE] and (not book.notes or left > 2 * estimate_tokens(ABOVE)):
             end = "\n" if book.notes else ""
-            kept[PREFACE] = _newest_lines(book.shown(PREFACE), left - len(end)) + end
+            kept[PREFACE] = _newest_lines(texts[count], left - len(end)) + end
             is_shortened = True
         elif rest and not count and rest != [PREFACE]:
-            kept[rest[0]] = shorten(book.shown(rest[0]).strip("\n") + "\n", max(1, left))
+            kept[rest[0]] = shorten(texts[0].strip("\n") + "\n", max(1, left))
             is_shortened = True
     return _assembled(book, kept, unread or {}, for_marks, is_shortened=is_shortened)
 
 
 def all_notes(book: NoteBook, unread: Mapping[str, int]) -> CutNotes:
     """Return the notes of a file of which more could not be read; see `cut_notes`."""
-    kept = {place: book.shown(place) for places in book.by_author.values() for place in places}
+    kept = {place: book.shown(place) for notes in book.by_author.values() for place in notes.places}
     return _assembled(book, kept, unread, inf)
 
 
-def newest_of_each(costs: Mapping[str, Sequence[int]], room: int) -> dict[str, tuple[int, int]]:
+def newest_of_each(totals: Mapping[str, Sequence[int]], room: int) -> dict[str, tuple[int, int]]:
     """Return author -> (how many of the newest notes fit its share of the room, what the share has left).
 
     Args:
-        costs: author -> cost of each note, newest first; the author of the newest note first. Authors for whom there is
-            hardly any room are left out, those of the oldest notes first.
+        totals: author -> what each note costs with all newer ones, newest first; the author of the newest note first.
+            Authors for whom there is hardly any room are left out, those of the oldest notes first.
     """
-    needs = {author: sum(costs[author]) for author in list(costs)[: max(1, room // _LEAST_SHARE)]}
+    needs = {author: totals[author][-1] for author in list(totals)[: max(1, room // _LEAST_SHARE)]}
     found: dict[str, tuple[int, int]] = {}
     for author, share in divide(room, needs, dict.fromkeys(needs, 1)).items():
-        totals = list(accumulate(costs[author]))
-        count = bisect_right(totals, share)
-        found[author] = (count, share - (totals[count - 1] if count else 0))
+        count = bisect_right(totals[author], share)
+        found[author] = (count, share - (totals[author][count - 1] if count else 0))
     return found
-
-
-def _costs(book: NoteBook, places: Sequence[int], room: int) -> list[int]:
-    """Return what notes cost, up to the first that is over the room."""
-    costs: list[int] = []
-    for place in places:
-        costs.append(book.cost(place))
-        room -= costs[-1]
-        if room < 0:
-            break
-    return costs
 
 
 def _assembled(
     book: NoteBook, kept: Mapping[int, str], unread: Mapping[str, int], for_marks: float, *, is_shortened: bool = False
 ) -> CutNotes:
     """Return the kept texts in the order of the file, below what is said of the others."""
-    in_text = Counter(book.authors[place] for place in kept if place != PREFACE)
     in_file = book.counts + Counter(unread)
-    authors = {author: (in_text[author], in_file[author]) for author in {**book.by_author, **unread} if in_file[author]}
+    authors: dict[str, tuple[int, int]] = {}
+    for author in {**book.by_author, **unread}:
+        places = book.by_author[author].places if author in book.by_author else []
+        count = next((at for at, place in enumerate(places) if place == PREFACE or place not in kept), len(places))
+        authors |= {author: (count, in_file[author])} if in_file[author] else {}
     left_out = sum(count - is_in for is_in, count in authors.values())
     has_lost_text = bool(book.preface.strip()) and kept.get(PREFACE) != book.shown(PREFACE)
     top = ""

@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 from honeybadger_host.memory.budget import ABOVE, SHORTENED, newest_of_each
@@ -61,7 +62,8 @@ def newest_notes(
     found = _survey(pread, size, most_bytes, block_bytes)
     unread = {author: notes.count for author, notes in found.items()}
     parts: list[tuple[int, str]] = []
-    for author, (count, left) in newest_of_each({name: one.lengths for name, one in found.items()}, most_bytes).items():
+    totals = {author: list(accumulate(notes.lengths)) for author, notes in found.items()}
+    for author, (count, left) in newest_of_each(totals, most_bytes).items():
         notes = found[author]
         unread[author] -= max(1, count)
         for start, length in zip(notes.starts[:count], notes.lengths[:count], strict=True):

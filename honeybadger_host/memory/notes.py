@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -22,6 +22,20 @@ NOBODY: Final = ""
 """Author of what nobody signed: what people write into the file themselves."""
 
 
+@dataclass(slots=True)
+class NotesOf:
+    """What one author wrote, newest first.
+
+    Args:
+        places: in the file.
+        made: as far as was asked for, the notes as they stand in a context, and the estimated tokens of each with all
+            newer ones. Replaced as a whole: several threads may read one book.
+    """
+
+    places: list[int]
+    made: tuple[list[str], list[int]] = ([], [])
+
+
 @dataclass(frozen=True)
 class NoteBook:
     """A MEMORY.md, cut at its second-level headings.
@@ -35,49 +49,51 @@ class NoteBook:
     notes: Sequence[str]
 
     @cached_property
-    def authors(self) -> Sequence[str]:
-        """The author of each note, `NOBODY` where it is not signed."""
-        return [author_of(note) for note in self.notes]
-
-    @cached_property
-    def by_author(self) -> dict[str, list[int]]:
-        """Author -> places of the notes, newest first; the preface is the oldest of what nobody signed."""
-        found: dict[str, list[int]] = {}
+    def by_author(self) -> dict[str, NotesOf]:
+        """Author -> notes, the author of the newest first; the preface is the oldest of what nobody signed."""
+        places: defaultdict[str, list[int]] = defaultdict(list)
         for place in range(len(self.notes) - 1, -1, -1):
-            found.setdefault(self.authors[place], []).append(place)
+            places[author_of(self.notes[place])].append(place)
         if self.preface.strip():
-            found.setdefault(NOBODY, []).append(PREFACE)
-        return found
+            places[NOBODY].append(PREFACE)
+        return {author: NotesOf(found) for author, found in places.items()}
 
     @cached_property
     def counts(self) -> Counter[str]:
         """Author -> how many notes."""
-        return Counter(self.authors)
+        return +Counter({author: sum(at != PREFACE for at in notes.places) for author, notes in self.by_author.items()})
+
+    def newest(self, author: str, room: float) -> tuple[list[str], list[int]]:
+        """Return texts and running totals of an author's newest notes, up to the first over the room or further.
+
+        Args:
+            room: estimated tokens; each note costs one more, for rounding.
+        """
+        notes = self.by_author[author]
+        texts, totals = notes.made
+        total = totals[-1] if totals else 0
+        if total <= room and len(texts) < len(notes.places):
+            texts, totals = list(texts), list(totals)
+            for place in notes.places[len(texts) :]:
+                texts.append(self.shown(place))
+                total += estimate_tokens(texts[-1]) + 1
+                totals.append(total)
+                if total > room:
+                    break
+            notes.made = texts, totals
+        return texts, totals
 
     def shown(self, place: int) -> str:
         """Return a note, or the preface, as it stands in a context: no line of it looks like one of a context's own."""
-        return self._shown(place)[0]
+        if place == PREFACE:
+            return set_apart(self.preface)
+        note = self.notes[place]
+        return _quoted_note(note) if author_of(note) != NOBODY else set_apart(note)
 
-    def cost(self, place: int) -> int:
-        """Return the estimated tokens of `shown`, one for rounding included."""
-        return self._shown(place)[1]
-
-    @property
+    @cached_property
     def text(self) -> str:
         """The whole file, as it stands in a context."""
         return "".join(map(self.shown, range(PREFACE, len(self.notes))))
-
-    @cached_property
-    def _known(self) -> dict[int, tuple[str, int]]:
-        return {}
-
-    def _shown(self, place: int) -> tuple[str, int]:
-        if (known := self._known.get(place)) is None:
-            text = self.preface if place == PREFACE else self.notes[place]
-            is_signed = place != PREFACE and self.authors[place] != NOBODY
-            text = _quoted_note(text) if is_signed else set_apart(text)
-            known = self._known[place] = (text, estimate_tokens(text) + 1)
-        return known
 
 
 def parse_notes(text: str) -> NoteBook:
@@ -92,9 +108,10 @@ def parse_notes(text: str) -> NoteBook:
 
 def author_of(note: str) -> str:
     """Return who signed a note, `NOBODY` when nobody did."""
-    heading = note.partition("\n")[0]
-    at = heading.rfind(" (")
-    return _signer(heading[at:]) if at >= 0 else NOBODY
+    end = note.find("\n")
+    end = len(note) if end < 0 else end
+    begin = note.rfind(" (", 0, end)
+    return _signer(note[begin:end]) if begin >= 0 else NOBODY
 
 
 @lru_cache(maxsize=4096)

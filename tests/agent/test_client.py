@@ -65,7 +65,7 @@ def test_every_method_is_answered_by_the_host(host: HostProcess, home: Path) -> 
     assert "## Preferences (researcher, " in memory
     assert client.append_turn("user", "What now?", tools_used=["search"]).turn == 1
     assert client.append_turn("assistant", "This.").turn == 2
-    assert client.get_history(max_messages=1).text == "[researcher]: This.\n"
+    assert client.get_history(max_messages=1).text == "[assistant]: This.\n"
     context = client.get_context("And then?", budget_tokens=0)
     assert "User prefers dark mode" in context.system
     assert [message.content for message in context.messages] == ["And then?"]

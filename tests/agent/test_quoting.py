@@ -11,6 +11,7 @@ from honeybadger_agent.quoting import quoted, set_apart
 STRUCTURE = [
     "## Your Identity",
     "## Recent Conversation",
+    "## This Session",
     "###   tools",
     "\\## Group Context (worker, 2026-11-21 06:05)",
     "Group: root",

@@ -66,7 +66,7 @@ def test_turns_come_back_as_history_oldest_first(member: MakeClient) -> None:
     assert agent.append_turn("assistant", "hi there").turn == 2
     assert agent.append_turn("tool", "42", sender="calculator", tools_used=["add"]).turn == 3
     history = agent.get_history()
-    assert history.text == "[user]: hello\n[researcher]: hi there\n[calculator]: 42\n"
+    assert history.text == "[user]: hello\n[assistant]: hi there\n[calculator]: 42\n"
     assert [(m.role, m.content, m.turn) for m in history.messages] == [
         ("user", "hello", 1),
         ("assistant", "hi there", 2),

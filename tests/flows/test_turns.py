@@ -70,6 +70,18 @@ def test_a_message_is_answered_after_its_tools_ran(host: HostProcess, stranger: 
     assert (turn["steps"], turn["tools"], turn["agent"]) == (2, ["update_memory"], "assistant")
 
 
+def test_without_a_conversation_each_message_is_answered_by_itself(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    make_host(script(home, REMEMBER, HELLO) | {"conversation.enabled": False}).start()
+    for number in range(2):
+        result = stranger.chat(f"a{number}", "hello")["result"]
+        assert (result["content"], result["turn"]) == ("Hello to you.", 0)
+    stranger.chat("a2", "Remember that I like tea")
+    assert stranger.memory_text().count("- Likes tea\n") == 1
+    assert said(stranger) == []
+
+
 def test_the_same_message_again_gets_the_first_answer_and_other_bytes_a_conflict(
     host: HostProcess, stranger: RawSender
 ) -> None:

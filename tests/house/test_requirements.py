@@ -202,6 +202,13 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_context_text.py::test_the_inventory_stands_between_the_summary_and_the_conversation_as_in_the_seed",
         "host/handlers/test_working_handlers.py::test_the_context_shows_the_inventory_and_explains_it",
     ],
+    "RB7 the newest 20 turns are replayed, a setting apart from the window": [
+        "host/handlers/test_handlers.py::test_a_context_replays_the_newest_twenty_turns_and_history_has_the_window",
+    ],
+    "RB12 the conversation can be switched off": [
+        "host/handlers/test_handlers.py::test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed",
+        "flows/test_turns.py::test_without_a_conversation_each_message_is_answered_by_itself",
+    ],
     "RB12 working memory can be switched off": [
         "host/handlers/test_working_handlers.py::test_a_host_without_working_memory_says_so",
         "flows/test_working.py::test_switched_off_it_says_so_and_data_has_its_limit",
@@ -323,7 +330,7 @@ def test_every_requirement_has_its_tests(row: str) -> None:
 def test_no_row_of_this_issue_is_left_out() -> None:
     asked = {"HB1", "HB2", "HB3", "HB4", "HB5", "HB6", "HB7", "HB8", "HB9", "AM1", "AB5", "AB6"}
     asked |= {"HB10", "AM4", "AM5"}
-    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB11", "RB12", "AM2", "AM3", "AM6"}
+    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB11", "RB12", "AM2", "AM3", "AM6"}
     asked |= {"CM1", "CM2", "CM3", "CM4", "CM5", "CM6"}
     assert {row.split()[0] for row in ROWS} == asked
 

@@ -31,7 +31,7 @@ from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.memory.working_memory_store import Shelves
-from honeybadger_host.settings import Settings
+from honeybadger_host.settings import Conversation, Settings
 from honeybadger_host.storage.atomic_files import WholeFiles
 from tests.host.indexes import index_of, ledger_of
 
@@ -41,8 +41,8 @@ NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
 class Room:
     """The handlers over a home, and as much of the road as they need: write what was decided, then settle it."""
 
-    def __init__(self, home: Path) -> None:
-        settings = Settings()
+    def __init__(self, home: Path, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
         self.home = home
         self.files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576)
         self.conversations = Conversations(
@@ -222,7 +222,7 @@ def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
         "turn": 2,
         "at": "2026-11-21T06:05:59.123Z",
         "role": "assistant",
-        "sender": "researcher",
+        "sender": "assistant",
         "by": "researcher",
         "content": "你好",
         "token_count": 2,
@@ -236,7 +236,7 @@ def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
 @pytest.mark.parametrize(
     ("role", "sender", "shown"),
     [
-        ("assistant", None, "researcher"),
+        ("assistant", None, "assistant"),
         ("user", None, "user"),
         ("system", None, "system"),
         ("tool", None, "tool"),
@@ -245,7 +245,7 @@ def test_append_turn_numbers_and_keeps_what_was_said(room: Room) -> None:
         ("assistant", "小熊", "小熊"),
     ],
 )
-def test_who_speaks_is_the_sender_else_the_folder_for_the_assistant_else_the_role(
+def test_who_speaks_is_the_sender_else_the_role_and_by_is_the_folder(
     room: Room, role: str, sender: str | None, shown: str
 ) -> None:
     room.change("append_turn", role=role, content="x", **({} if sender is None else {"sender": sender}))
@@ -279,12 +279,50 @@ def test_get_history_gives_lines_and_messages_of_the_same_turns(room: Room) -> N
     room.now += timedelta(minutes=1)
     room.change("append_turn", role="assistant", content="three")
     result = room.ask("get_history")
-    assert result["text"] == "[user]: one\n  > two\n[researcher]: three\n"
+    assert result["text"] == "[user]: one\n  > two\n[assistant]: three\n"
     assert result["messages"] == [
         {"role": "user", "content": "one\ntwo\u202e", "sender": "user", "turn": 1, "at": "2026-11-21T06:05:59.123Z"},
-        {"role": "assistant", "content": "three", "sender": "researcher", "turn": 2, "at": "2026-11-21T06:06:59.123Z"},
+        {"role": "assistant", "content": "three", "sender": "assistant", "turn": 2, "at": "2026-11-21T06:06:59.123Z"},
     ]
-    assert (result["tokens"], result["dropped"], result["shortened"]) == (5 + 5, 0, False)
+    assert (result["tokens"], result["dropped"], result["shortened"]) == (5 + 4, 0, False)
+
+
+def test_a_message_that_was_appended_stands_in_messages_and_not_in_the_system_text(room: Room) -> None:
+    secret = "My token is ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
+    for message in ("What do I like?", "a\u202eb", secret, "  two\r\nlines "):
+        room.change("append_turn", role="user", content="What do I drink?")
+        room.change("append_turn", role="assistant", content="Tea.")
+        room.change("append_turn", role="user", content=message)
+        context = room.ask("get_context", message=message)
+        assert context["messages"] == [{"role": "user", "content": message}]
+        assert context["system"].endswith("[user]: What do I drink?\n[assistant]: Tea.\n")
+        last = room.ask("get_context")
+        assert last["messages"] == []
+        assert "[user]: " in last["system"].rstrip("\n").rpartition("[assistant]: Tea.\n")[2]
+        room.change("append_turn", role="assistant", content="Noted.")
+        assert room.ask("get_context", message=message)["system"].endswith("[assistant]: Noted.\n")
+
+
+def test_a_context_replays_the_newest_twenty_turns_and_history_has_the_window(room: Room) -> None:
+    for number in range(60):
+        room.change("append_turn", role="user", content=f"turn {number:02}")
+    replayed = room.ask("get_context")["system"].partition("## Recent Conversation")[2]
+    assert [number for number in range(60) if f"turn {number:02}" in replayed] == list(range(40, 60))
+    assert len(room.ask("get_history")["messages"]) == 50
+
+
+def test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed(tmp_path: Path) -> None:
+    room = Room(tmp_path, Settings(conversation=Conversation(enabled=False)))
+    for type_, payload in (("append_turn", {"role": "user", "content": "hello"}), ("get_history", {})):
+        handler = room.table[type_]
+        with pytest.raises(Refusal, match=r"conversation\.enabled"):
+            room.decide(type_, **payload) if isinstance(handler, ChangeHandler) else room.ask(type_, **payload)
+    (tmp_path / "data/sessions/main").mkdir(parents=True)
+    (tmp_path / "data/sessions/main/main.jsonl").write_bytes(b'{"turn":1,"at":"2026-11-21T06:05:59Z"}\n')
+    context = room.ask("get_context", message="hello")
+    assert "Recent Conversation" not in context["system"]
+    row = next(row for row in context["sections"] if row["title"] == "## Recent Conversation")
+    assert (row["state"], row["why"]) == ("absent", "conversation.enabled is off")
 
 
 def test_get_history_of_an_unknown_session_is_empty(room: Room) -> None:

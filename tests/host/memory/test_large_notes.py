@@ -12,7 +12,7 @@ import pytest
 
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.large_notes import newest_notes
-from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.notes import author_of, parse_notes
 
 MIB = 1 << 20
 
@@ -55,8 +55,10 @@ def test_what_is_served_is_a_part_of_the_file_and_the_rest_is_counted(seed: int)
     there = [note.strip() for note in book.notes]
     assert [note for note in there if note in whole] == whole  # each is of the file, in its order
     for author in book.counts:
-        mine = [note.strip() for note, by in zip(book.notes, book.authors, strict=True) if by == author]
-        got_of_author = [note.strip() for note, by in zip(kept.notes, kept.authors, strict=True) if by == author]
+        mine = [note.strip() for note, by in zip(book.notes, map(author_of, book.notes), strict=True) if by == author]
+        got_of_author = [
+            note.strip() for note, by in zip(kept.notes, map(author_of, kept.notes), strict=True) if by == author
+        ]
         if got_of_author and "[... shortened]" not in got_of_author[-1]:
             assert mine[-len(got_of_author) :] == got_of_author  # its newest
     assert len(got.encode()) <= most + 100
