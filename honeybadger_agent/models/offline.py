@@ -124,7 +124,7 @@ def fact_in(text: str) -> str | None:
     tells = "that" in said or ":" in said
     if not words.strip(".!?:,; ") or (not tells and (words.endswith("?") or _QUESTION.match(words))):
         return None
-    return words
+    return words.rstrip("?").rstrip()  # the mark belongs to the wish: `could you remember that …?`
 
 
 def is_question(text: str) -> bool:

@@ -151,7 +151,7 @@ async def test_a_credential_is_not_repeated(host: HostProcess, home: Path) -> No
         ("Remember that I prefer dark mode for all UIs", "I prefer dark mode for all UIs"),
         ("please remember: I'm allergic to nuts.", "I'm allergic to nuts."),
         ("Don’t forget that my birthday is in May", "my birthday is in May"),
-        ("Can you please remember that I never drink coffee?", "I never drink coffee?"),
+        ("Can you please remember that I never drink coffee?", "I never drink coffee"),
         ("I want you to remember that Anna comes in May", "Anna comes in May"),
         ("I'd like you to remember my shoe size is 42", "my shoe size is 42"),
         ("I want you to note that the key is with Otto", "the key is with Otto"),

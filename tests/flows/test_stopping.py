@@ -180,6 +180,16 @@ async def test_nobody_stops_the_turn_of_another_but_the_operator(
     assert "no turn a1 waits or runs" in nothing.stderr
 
 
+def test_without_a_host_the_operator_takes_a_message_back(home: Path) -> None:
+    sender = RawSender(home).make()
+    sender.say("a1", "hello")
+    stopped = run_cli("stop-turn", "main", "a1", "--json", home=home)
+    assert orjson.loads(stopped.stdout) == {"turn": "a1", "state": "taken_back"}, stopped.stderr
+    assert_refused(sender.reply("a1"), "unavailable", says="operator asked to stop this before it began")
+    assert list(sender.turns.iterdir()) == []
+    assert run_cli("stop-turn", "main", home=home).returncode == 9
+
+
 # ------------------------------------------------------------------------------------------------------- end of a host
 
 DYING = """
@@ -222,22 +232,3 @@ def _streamed(sender: RawSender) -> str:
     except FileNotFoundError:
         return ""
     return "".join(orjson.loads(line).get("text") or "" for line in lines)
-
-
-def test_a_stop_that_waits_for_its_host_ends_a_turn_that_was_begun_before(
-    make_host: HostFactory, settings: dict[str, object], home: Path
-) -> None:
-    host = make_host(settings).start()
-    sender = RawSender(home).make()
-    sender.say("a1", "slowly")
-    wait_for(lambda: "two" in _streamed(sender), what="the answer begins")
-    host.kill()
-    sender.drop("s1", request("s1", "stop_turn", payload={"turn": "a1"}))
-    host.start()
-    assert sender.reply("s1")["ok"]
-    reply = sender.reply("a1")
-    if reply["ok"]:
-        assert "Stopped" in reply["result"]["content"]
-    else:
-        assert_refused(reply, "unavailable", says="nothing was said")
-    assert sender.chat("a2", "hello")["ok"]
