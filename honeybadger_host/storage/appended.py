@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -141,10 +142,17 @@ def complete_torn_tail(fd: int, rows: Sequence[Row], missing: Sequence[Row]) -> 
     return True
 
 
-def count_entry(data: bytes, lines: Sequence[bytes], places: Mapping[bytes, Sequence[int]]) -> int:
-    """Return how often an entry stands on its own lines, whatever blank lines stand around it.
+def count_entries(text: bytes, entries: Iterable[bytes]) -> Counter[bytes]:
+    """Return how often each entry stands in a text on its own lines, whatever blank lines stand around it."""
+    lines = [line.removesuffix(b"\r") for line in text.split(b"\n")]
+    places: defaultdict[bytes, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        places[line].append(number)
+    return Counter({data: _count_entry(data, lines, places) for data in entries})
 
-    An entry that goes on (an indented line follows) is another one.
+
+def _count_entry(data: bytes, lines: Sequence[bytes], places: Mapping[bytes, Sequence[int]]) -> int:
+    """Return how often an entry stands there; one that goes on (an indented line follows) is another one.
 
     Args:
         places: line -> its numbers; looked at are those of the rarest line, so that thousands of entries in a long

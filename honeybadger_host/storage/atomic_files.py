@@ -82,6 +82,10 @@ class WholeFiles:
         for follower in self._followers:
             follower.foresee(change)
 
+    def foresee_append(self, file: str, data: bytes) -> None:
+        """Take in that a loaded file gets more; it is appended by other means."""
+        self._held[file] = (self._held[file] or b"") + data
+
     def settle(self) -> None:
         """End a slice."""
         self._held.clear()

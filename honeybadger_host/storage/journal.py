@@ -17,6 +17,7 @@ from typing import Final
 
 import structlog
 
+from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
 from honeybadger_host.storage.journal_schema import (
@@ -237,12 +238,13 @@ class Journal:
     def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
         """Return how many changes before the seq `before` appended just each of `entries` to `file`; for repairs.
 
-        Reads the changes of the hour before, and 10,000 at least: an index by file would make every commit dearer.
+        Those of the operator are not counted: what is undone stood there before. Reads the changes of the hour before,
+        and 10,000 at least: an index by file would make every commit dearer.
         """
-        query = "SELECT data FROM changes WHERE seq >= ? AND seq < ? AND file = ?"
+        query = "SELECT data FROM changes WHERE seq >= ? AND seq < ? AND file = ? AND sender != ?"
         try:
-            first = self._first_since(before)
-            return Counter(row[0] for row in self._writer.execute(query, (first, before, file)) if row[0] in entries)
+            rows = self._writer.execute(query, (self._first_since(before), before, file, OPERATOR))
+            return Counter(row[0] for row in rows if row[0] in entries)
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
 

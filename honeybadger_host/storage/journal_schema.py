@@ -121,6 +121,10 @@ class Marks(NamedTuple):
         """Every change up to it is settled."""
         return min(self.unsettled.values(), default=self.settled_seq + 1) - 1
 
+    def first_unsettled(self, file: str) -> int:
+        """Return a seq before which all changes of a file are settled."""
+        return self.unsettled.get(file, self.settled_seq + 1)
+
     def up_to(self, other: Marks) -> Marks:
         """Return what both say is settled."""
         settled_seq = min(self.settled_seq, other.settled_seq)

@@ -22,11 +22,12 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.storage.appended import (
     UNKNOWN,
     complete_torn_tail,
-    count_entry,
+    count_entries,
     find_places,
     not_where_they_belong,
     to_put_back,
@@ -214,7 +215,8 @@ class Projections:
         unsettled = self._unsettled.get(file)
         must_wait = unsettled is not None and unsettled.is_behind and not self._look(file, now, is_urgent=True)
         before = self._signature(file)
-        if not must_wait and before is not None and (unsettled is None or unsettled.left != before):
+        is_untouched = unsettled is not None and unsettled.left == before and unsettled.changed_at is None
+        if not must_wait and not is_untouched:
             must_wait = self._is_being_saved(file, before, now)
         fd = self._open(file)
         try:
@@ -520,15 +522,12 @@ class Projections:
 
         A person may have moved an entry, or changed the blank lines around it.
         """
-        lines = [line.removesuffix(b"\r") for line in text.split(b"\n")]
-        places: defaultdict[bytes, list[int]] = defaultdict(list)
-        for number, line in enumerate(lines):
-            places[line].append(number)
-        there = {data: count_entry(data, lines, places) for data in {row.data for row in missing}}
+        there = count_entries(text, {row.data for row in missing})
         lacking = Counter(row.data for row in unsettled)
         if found_some := {data for data, count in there.items() if count}:
             lacking += self._count_projected(file, found_some, unsettled[0].seq)
-        lacking -= Counter(there)
+            lacking -= Counter(row.data for row in unsettled if row.sender == OPERATOR and row.data in found_some)
+        lacking -= there
         found: list[Row] = []
         for row in reversed(missing):
             if lacking[row.data] > 0:

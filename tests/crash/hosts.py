@@ -91,10 +91,12 @@ class Nursery(Forge):
         kill: Kill | Point | None = None,
         shadow: Path | None = None,
         env: Mapping[str, str] | None = None,
+        base: Mapping[str, object] = QUICK,
     ) -> Child:
         """Start a host.
 
         Args:
+            base: settings below `settings`.
             faults: arguments of `launch.py`.
             shadow: what a power cut cannot take goes here.
             env: more variables of `faults.c`.
@@ -112,7 +114,7 @@ class Nursery(Forge):
             }
         if shadow is not None:
             variables["HB_SHADOW"] = str(shadow)
-        constants, flags = arguments_of({**QUICK, **(settings or {})})
+        constants, flags = arguments_of({**base, **(settings or {})})
         arguments = [*constants, *faults, "run", "--home", str(home), *flags]
         return self.fork(arguments, variables, stdout=stderr, stderr=stderr)
 

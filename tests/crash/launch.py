@@ -7,6 +7,8 @@ Faults: `--constant NAME=V`         another value for a constant of a module, as
         `--kill-at POINT:K`         SIGKILL at the K-th passage of a named point of the road
         `--without-receipts`        forgets which requests are done: must double something
         `--without-sync`            never syncs: must lose something in a power cut
+        `--without-patience`        puts notes back in the middle of a save, and forgets what it put back: must lose or
+                                    double something under editors
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--kill-at", default="")
     parser.add_argument("--without-receipts", action="store_true")
     parser.add_argument("--without-sync", action="store_true")
+    parser.add_argument("--without-patience", action="store_true")
     begin = argv.index("run") if "run" in argv else 0
     faults, rest = parser.parse_args(argv[:begin]), argv[begin:]
 
@@ -47,6 +50,8 @@ def main(argv: Sequence[str]) -> int:
         _forget_receipts()
     if faults.without_sync:
         _leave_out_syncs()
+    if faults.without_patience:
+        _lose_patience()
     sys.argv = ["honeybadger-host", *rest]
     try:
         cli.main()
@@ -98,6 +103,22 @@ def _leave_out_syncs() -> None:
     setattr(journal_schema, "SYNCHRONOUS", "OFF")  # noqa: B010
     for name in ("fsync", "fdatasync"):
         setattr(os, name, lambda fd: None)
+
+
+def _lose_patience() -> None:
+    from honeybadger_host.storage import projections
+
+    reconcile: Any = projections.Projections._reconcile
+
+    def forget(self: Any, file: str, unsettled: Any, now: float) -> bool:
+        since = dict(zip((row.seq for row in unsettled.rows), unsettled.settling_since, strict=True))
+        is_done: bool = reconcile(self, file, unsettled, now)
+        unsettled.settling_since = [since[row.seq] for row in unsettled.rows]
+        return is_done
+
+    setattr(projections, "_QUIET_SECONDS", 0.0)  # noqa: B010
+    setattr(projections, "is_open_for_writing", lambda path: False)  # noqa: B010
+    setattr(projections.Projections, "_reconcile", forget)  # noqa: B010
 
 
 def nurse() -> None:

@@ -84,6 +84,8 @@ class Story:
         self.refused: dict[str, bytes] = {}
         self.kept_lines: defaultdict[str, list[bytes]] = defaultdict(list)
         """Group -> lines an editor added to MEMORY.md."""
+        self.taken_out: set[str] = set()
+        """Notes, by their request, that a person deleted after they had settled."""
         self.gone: set[str] = set()
         """Requests whose removal is durable."""
         self._boxes = {box: Mailbox.of(home, *box) for box in BOXES}
@@ -206,7 +208,7 @@ class Story:
         wanted = [
             (sent.sender, sent.content.replace("\n", "\n  "))
             for sent in self.sent
-            if sent.kind == "note" and sent.group == group
+            if sent.kind == "note" and sent.group == group and sent.request_id not in self.taken_out
         ]
         found, lines = parse_memory(read(self.memory(group)), self.kept_lines[group], verdict.wrong)
         _count(f"{group}: note", wanted, found, verdict)
@@ -336,6 +338,8 @@ def parse_memory(
         line = text[at:end]
         if line.strip() in kept_lines:
             lines.append(line.strip())
+            if text.startswith(b"## ", end):
+                end -= 1  # an older text ended within the note's own line end: nothing but the blank line is missing
         else:
             end = text.find(b"\n## ", at + 1)
             end = len(text) if end < 0 else end

@@ -96,8 +96,7 @@ class World:
 
     def unsettled_from(self) -> int:
         """Return the number of the oldest note that is not settled, as the journal has it."""
-        marks = self.journal.marks
-        return marks.unsettled.get(MEMORY, marks.settled_seq + 1)
+        return self.journal.marks.first_unsettled(MEMORY)
 
     def read(self, file: str = MEMORY) -> bytes:
         return (self.home / file).read_bytes()

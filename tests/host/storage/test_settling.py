@@ -46,17 +46,18 @@ def counts(world: World, *texts: str) -> list[int]:
 # ------------------------------------------------------------------------------------------------------- older texts
 
 
+@pytest.mark.parametrize("rest", [5, len(TEXT) // 2], ids=["all but a word", "half"])
 @pytest.mark.parametrize("at", [0.0, 0.5, 1.5, 3.5])
 def test_a_save_in_place_that_lasts_four_seconds_loses_and_doubles_no_note_of_its_middle(
-    world: World, at: float
+    world: World, at: float, rest: int
 ) -> None:
     world.add(MEMORY, note("before"))
     with save_in_place(world) as editor:
-        editor.write(TEXT[: len(TEXT) // 2])
+        editor.write(TEXT[:-rest])
         look_for(world, at)
         world.add(MEMORY, note("one"), note("two"))
         look_for(world, 4 - at)
-        editor.write(TEXT[len(TEXT) // 2 :])
+        editor.write(TEXT[-rest:])
     world.settle()
     assert world.read() == TEXT + note("before") + note("one") + note("two")
     assert world.unsettled_from() == 4

@@ -1,0 +1,248 @@
+"""SIGKILL at random moments, settings at their defaults, editors that save MEMORY.md in every way they have."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import orjson
+import pytest
+
+from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from honeybadger_host.storage.journal_reader import glance
+from tests.crash.chains import Figures
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Nursery, ended, is_up
+from tests.crash.story import Sent, Story, read
+from tests.hosting import Child, wait_for
+
+KILLS: Final = int(os.environ.get("HB_EDITOR_KILLS", "2000"))
+SENDERS: Final = (("alpha", "ann"), ("alpha", "bob"))
+_AT_ONCE: Final = 4
+_PAUSE_SECONDS: Final = 0.05
+_LONG_PAUSE_SECONDS: Final = 3.5
+"""In which notes settle, where no host is killed meanwhile."""
+_OLDEST_TEXT_SECONDS: Final = 1.0
+"""An older text is not saved: a note that came meanwhile may have settled, and would be deleted for good."""
+
+
+class Desk:
+    """Somebody who reads MEMORY.md again and again, changes it and saves it: one person, one text at a time."""
+
+    def __init__(self, story: Story, rng: random.Random) -> None:
+        self._story = story
+        self._rng = rng
+        self._path = story.memory("alpha")
+        self.is_over = threading.Event()
+        self.saves = 0
+
+    def run(self) -> None:
+        while not self.is_over.wait(self._rng.choice((self._rng.uniform(0, 0.6), _LONG_PAUSE_SECONDS))):
+            for _ in range(self._rng.randint(1, 6)):
+                self.edit()
+
+    def edit(self) -> None:
+        read_at = time.monotonic()
+        text = self._read()
+        taken_out = self._one_that_settled(text) if self._rng.random() < 0.5 else None
+        if taken_out is not None:
+            text = text.replace(note_of(taken_out, text), b"", 1)
+        if self._rng.random() < 0.3:
+            self.is_over.wait(self._rng.uniform(0, 0.6))  # thinking
+        line = b"An editor wrote line %d." % len(self._story.kept_lines["alpha"])
+        text = line + b"\n" + text if self._rng.random() < 0.5 else text + line + b"\n"
+        if time.monotonic() - read_at > _OLDEST_TEXT_SECONDS:
+            return
+        self._story.kept_lines["alpha"].append(line)
+        if taken_out is not None:
+            self._story.taken_out.add(taken_out.request_id)
+        self._save(text)
+        saved_at = time.monotonic()
+        while self._rng.random() < 0.4:  # once more, from the same buffer
+            self.is_over.wait(self._rng.uniform(0, 0.5))
+            if time.monotonic() - saved_at > _OLDEST_TEXT_SECONDS:
+                break
+            self._save(text)
+
+    def _read(self) -> bytes:
+        """Return the text, not one that is being written."""
+        while (text := read(self._path)) != read(self._path):
+            pass
+        return text
+
+    def _save(self, text: bytes) -> None:
+        self.saves += 1
+        if self._rng.random() < 0.4:
+            temporary = self._path.with_name(".MEMORY.md.swp")
+            temporary.write_bytes(text)
+            temporary.rename(self._path)
+            return
+        cuts = sorted(self._rng.randint(0, len(text)) for _ in range(self._rng.randint(0, 3)))
+        with self._path.open("wb", buffering=0) as file:
+            for start, end in itertools.pairwise([0, *cuts, len(text)]):
+                self.is_over.wait(self._rng.choice((0, 0.003, 0.3)))
+                file.write(text[start:end])
+
+    def _one_that_settled(self, text: bytes) -> Sent | None:
+        """Return a note of the text that the journal says has settled."""
+        try:
+            first = glance(self._story.home / JOURNAL_FILE).marks.first_unsettled("groups/alpha/MEMORY.md")
+        except JournalError:
+            return None  # the host makes it just now
+        settled = [
+            sent
+            for sent in self._story.sent
+            if (reply := self._story.acknowledged.get(sent.request_id)) is not None
+            and orjson.loads(reply)["seq"] < first
+            and sent.request_id not in self._story.taken_out
+            and note_of(sent, text) in text
+        ]
+        return self._rng.choice(settled) if settled else None
+
+
+def note_of(sent: Sent, text: bytes) -> bytes:
+    """Return the bytes of a note in a text; some that are not there when it lacks the note."""
+    end = text.find(b"\n- %s\n" % sent.content.encode())
+    start = text.rfind(b"\n## ", 0, end + 1)
+    return text[start : end + len(sent.content) + 4] if 0 <= start < end else b"\0"
+
+
+@contextlib.contextmanager
+def at_work(story: Story, desk: Desk) -> Iterator[None]:
+    """Send notes and edit them, each in a thread of its own."""
+    is_over = threading.Event()
+    threads = [threading.Thread(target=_send, args=(story, box, is_over), daemon=True) for box in SENDERS]
+    editing = threading.Thread(target=desk.run, daemon=True)
+    for thread in (*threads, editing):
+        thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        desk.is_over.set()
+        for thread in (*threads, editing):
+            thread.join()
+
+
+def _send(story: Story, box: tuple[str, str], is_over: threading.Event) -> None:
+    for number in itertools.count():
+        if is_over.wait(_PAUSE_SECONDS):
+            return
+        story.drop(box, "note", f"{box[1]} says {number}")
+
+
+@dataclass(slots=True)
+class Storm:
+    """What storms came to."""
+
+    figures: Figures = field(default_factory=Figures)
+    saves: int = 0
+    deletions: int = 0
+
+    def add(self, other: Storm) -> None:
+        self.figures.add(other.figures)
+        self.saves += other.saves
+        self.deletions += other.deletions
+
+    @property
+    def is_good(self) -> bool:
+        return self.figures.verdict.is_good
+
+    def __str__(self) -> str:
+        return f"{self.figures.acknowledged} notes, {self.saves} saves, {self.deletions} deletions: {self.figures}"
+
+
+def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults: Sequence[str] = ()) -> Storm:
+    """Kill hosts of one home while people write and edit; return what the files say in the end."""
+    home = folder / "home"
+    folder.mkdir()
+    make_home(home)
+    story = Story(home)
+    story.memory("alpha").parent.mkdir()
+    desk = Desk(story, random.Random(rng.getrandbits(64)))
+
+    def start() -> Child:
+        return nursery.start(home, base={"log.requests": False}, faults=faults)
+
+    with at_work(story, desk):
+        for _ in range(kills):
+            with ended(start()) as host:
+                death = time.monotonic() + rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4)))
+                while time.monotonic() < death:
+                    assert host.poll() is None, host.tail()
+                    story.look()
+                    time.sleep(0.05)
+    with ended(start()) as host:
+        wait_for(lambda: is_up(host, home) and not story.is_waiting(), 60, what="every box empty")
+        wait_for(lambda: _is_settled(home), 60, what="everything settled")
+        story.look()
+    figures = Figures(chains=1, kills=kills, acknowledged=len(story.acknowledged))
+    figures.verdict = story.check(is_ordered=False)
+    if not figures.verdict.is_good:
+        figures.bad.append(f"{figures.verdict} ({folder})")
+    return Storm(figures, desk.saves, len(story.taken_out))
+
+
+def storms(
+    nursery: Nursery, folder: Path, rng: random.Random, at_once: int, kills: int, faults: Sequence[str] = ()
+) -> Storm:
+    """Run some storms at once, each on a home of its own."""
+    folder.mkdir(exist_ok=True)
+    total = Storm()
+    with ThreadPoolExecutor(at_once) as threads:
+        seeds = [random.Random(rng.getrandbits(64)) for _ in range(at_once)]
+        runs = [
+            threads.submit(storm, nursery, folder / f"home{at}", seed, kills, faults) for at, seed in enumerate(seeds)
+        ]
+    for run in runs:
+        total.add(run.result())
+    return total
+
+
+def _is_settled(home: Path) -> bool:
+    at = glance(home / JOURNAL_FILE)
+    return at.projected_seq == at.committed_seq
+
+
+def test_killed_at_random_under_editors_that_save_in_every_way_nothing_is_lost_or_doubled_and_deletions_are_kept(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    total = storms(nursery, tmp_path, rng, 2, 3)
+    assert total.is_good, str(total)
+
+
+def test_a_host_without_patience_loses_or_doubles_something_under_editors(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    """The control: the same check sees what settling is for."""
+    for number in range(10):
+        verdict = storms(nursery, tmp_path / str(number), rng, 3, 2, ("--without-patience",)).figures.verdict
+        if verdict.lost or verdict.doubled:
+            return
+    raise AssertionError("nothing was lost or doubled")
+
+
+@pytest.mark.skipif(not IS_LONG, reason="the long form: HB_CRASH_LONG=1")
+@pytest.mark.timeout(4 * 3600)
+def test_two_thousand_kills_under_editors(
+    nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
+) -> None:
+    total = Storm()
+    for number in itertools.count():
+        if total.figures.kills >= KILLS:
+            break
+        total.add(storms(nursery, tmp_path / str(number), rng, _AT_ONCE, 25))
+        with capsys.disabled():
+            print(f"\nround {number + 1}: {total}", flush=True)
+        assert total.is_good, str(total)
+    assert total.deletions
