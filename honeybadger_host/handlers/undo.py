@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
-from honeybadger_host.domain import REMOVED, Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
+from honeybadger_host.domain import (
+    MEMORY,
+    REMOVED,
+    Asked,
+    Change,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    NoteAdded,
+    Outcome,
+)
+from honeybadger_host.storage.appended import count_entries
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, fingerprint
-from honeybadger_host.storage.journal_reader import read_change, read_earlier, read_request
+from honeybadger_host.storage.journal_reader import glance, read_change, read_earlier, read_request
 from honeybadger_host.storage.journal_schema import Row
 
+NOTE: Final = "note"
+ENTRY: Final = "entry"
 _Undone: TypeAlias = tuple[Row, bytes | None]
 """A change that is to be undone, and what its file held before it; None: there was none."""
-_INSTEAD = {
-    "note": "a note is undone with an editor: take it out of MEMORY.md",
-    "turn": "what was said stays in the log of its conversation",
-}
 
 
 def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
@@ -27,10 +36,15 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
     def prepare(asked: Asked) -> list[_Undone]:
         if asked.sender != OPERATOR:
             raise Refusal("forbidden", "undo is the operator's: honeybadger-host undo <seq>", field="type")
-        rows = read_request(journal, _row_of(asked, journal))  # an entry that was moved is written and removed
+        row = _row_of(asked, journal)
+        # an entry that was moved is written and removed
+        rows = [row] if row.kind == NOTE else read_request(journal, row)
         for row in rows:
             files.load(row.file)
-        befores = [None if row.kind.endswith(REMOVED) else _before(row, journal) for row in rows]
+        is_young = row.seq >= glance(journal).marks.first_unsettled(row.file)
+        if row.kind == NOTE and is_young and not _stands(row, files.get(row.file)):
+            raise _conflict(f"change {row.seq} is too new: the host itself puts it back, within seconds")
+        befores = [_before(row, journal) if row.kind == ENTRY else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
     def decide(asked: Asked, rows: list[_Undone], now: datetime) -> Outcome:
@@ -41,17 +55,26 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
     def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str, str]:
         """Return the change that undoes a change, its file, and what it does. Raises Refusal."""
         held = files.get(row.file)
-        if row.kind.endswith(REMOVED):
+        change: Change
+        if row.kind == NOTE:
+            if _stands(row, held):
+                raise Refusal(
+                    "invalid",
+                    f"change {row.seq} (note) stands in {MEMORY}: take it out of {MEMORY} with an editor",
+                    field="payload.seq",
+                )
+            files.foresee_append(row.file, row.data)
+            change, did = NoteAdded(asked.group, row.data), "restored"
+        elif row.kind.endswith(REMOVED):
             if held is not None:
                 raise _conflict(f"{row.file} is there again, and nothing is written over it: move it away first")
-            change: Change = FileWritten(asked.group, "entry", row.file, row.data, None)
-            did = "restored"
+            change, did = FileWritten(asked.group, ENTRY, row.file, row.data, None), "restored"
         elif held != row.data:
             raise _conflict(f"{row.file} {'is gone' if held is None else 'was changed'} since change {row.seq}")
         elif before is None:
-            change, did = FileRemoved(asked.group, "entry", row.file, row.data), "removed"
+            change, did = FileRemoved(asked.group, ENTRY, row.file, row.data), "removed"
         else:
-            change, did = FileWritten(asked.group, "entry", row.file, before, row.data), "put_back"
+            change, did = FileWritten(asked.group, ENTRY, row.file, before, row.data), "put_back"
         return change, row.file, did
 
     return ChangeHandler(decide, prepare)
@@ -64,10 +87,18 @@ def _row_of(asked: Asked, journal: Path) -> Row:
     row = read_change(journal, payload.seq)
     if row is None or row.group != asked.group:
         raise Refusal("not_found", f"group {asked.group} has no change {payload.seq}", field="payload.seq")
-    if row.kind.removesuffix(REMOVED) != "entry":
-        instead = _INSTEAD.get(row.kind, "only entries are")
-        raise Refusal("invalid", f"change {row.seq} ({row.kind}) cannot be undone: {instead}", field="payload.seq")
+    if row.kind.removesuffix(REMOVED) not in (NOTE, ENTRY):
+        raise Refusal(
+            "invalid",
+            f"change {row.seq} ({row.kind}) cannot be undone: only notes and entries are",
+            field="payload.seq",
+        )
     return row
+
+
+def _stands(row: Row, held: bytes | None) -> bool:
+    """Return whether a note stands in what its file holds."""
+    return held is not None and count_entries(held, [row.data])[row.data] > 0
 
 
 def _before(row: Row, journal: Path) -> bytes | None:
