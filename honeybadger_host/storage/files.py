@@ -13,7 +13,8 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -94,14 +95,19 @@ def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tu
         NotRegular: a link, folder, FIFO, socket or device; the message names the kind.
         OSError: there is none, or the world failed (too many open files, I/O error).
     """
-    try:
-        fd = os.open(path, _READ, dir_fd=within)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise NotRegular("a link") from None
-        if error.errno == errno.ENXIO:
-            raise NotRegular("a socket or a device") from None
-        raise
+    for seconds in (0.001, 0.01, 0.1, None):
+        try:
+            fd = os.open(path, _READ, dir_fd=within)
+            break
+        except OSError as error:
+            if error.errno == errno.EAGAIN and seconds is not None:  # see `alone_with`
+                time.sleep(seconds)
+                continue
+            if error.errno in (errno.ELOOP, errno.EMLINK):
+                raise NotRegular("a link") from None
+            if error.errno == errno.ENXIO:
+                raise NotRegular("a socket or a device") from None
+            raise
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
         os.close(fd)
@@ -181,7 +187,7 @@ def is_open_for_writing(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # who opens it just now breaks the lease; SIGIO would end us
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # sent when somebody opens it just now; SIGIO would end us
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError as error:
@@ -189,6 +195,25 @@ def is_open_for_writing(path: Path) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+@contextlib.contextmanager
+def alone_with(fd: int) -> Iterator[None]:
+    """Let nobody open a file that this process has open for writing, where the kernel can do that: others wait.
+
+    It cannot while another program has the file open, or where there are no leases.
+    """
+    is_held = False
+    if hasattr(fcntl, "F_SETLEASE"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # ignored, unlike SIGIO
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            is_held = True
+    try:
+        yield
+    finally:
+        if is_held:
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
 
 
 def append(fd: int, data: bytes) -> None:

@@ -33,7 +33,14 @@ from honeybadger_host.storage.appended import (
     to_put_back,
 )
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, bring_up, make_room
-from honeybadger_host.storage.files import Signature, append, is_open_for_writing, open_to_append, remove_leftovers
+from honeybadger_host.storage.files import (
+    Signature,
+    alone_with,
+    append,
+    is_open_for_writing,
+    open_to_append,
+    remove_leftovers,
+)
 from honeybadger_host.storage.journal_schema import Row
 
 log = structlog.get_logger()
@@ -221,7 +228,7 @@ class Projections:
         fd = self._open(file)
         try:
             found = before or Signature.of(os.fstat(fd))
-            lead = _lead(fd, file)
+            lead = _lead(file, os.pread(fd, 1, max(found.size - 1, 0)))
         finally:
             os.close(fd)
         return Target(file, found, UNKNOWN if must_wait else found.size + len(lead), lead)
@@ -465,22 +472,29 @@ class Projections:
             if not missing:
                 unsettled.changed_at = None
                 return True
-            if not self._is_as_left(file, unsettled, now):
-                return False
-            is_repaired = complete_torn_tail(fd, rows, missing)
-            if is_repaired:
+            with alone_with(fd):
+                if not self._is_as_left(file, unsettled, now):
+                    return False
+                is_repaired = complete_torn_tail(fd, rows, missing)
                 unsettled.left = Signature.of(os.fstat(fd))
+            if is_repaired:
                 missing = not_where_they_belong(fd, rows)
             text = _read_all(fd)
             lacking = self._not_anywhere(text, file, rows, missing)
             wanted = to_put_back(rows, missing, lacking)
             places = find_places(text, rows, lacking)
             if wanted:
-                if not self._is_as_left(file, unsettled, now):
-                    return False
-                places |= self._append_missing(fd, file, text, wanted)
-                unsettled.left = Signature.of(os.fstat(fd))
+                kept, rest = self._to_append(fd, file, text, wanted)
+                with alone_with(fd):
+                    if not self._is_as_left(file, unsettled, now):
+                        return False
+                    if kept < len(text):
+                        os.ftruncate(fd, kept)
+                    append(fd, rest)
+                    unsettled.left = Signature.of(os.fstat(fd))
                 is_repaired = True
+                ends = accumulate((-len(row.data) for row in reversed(wanted)), initial=kept + len(rest))
+                places |= {row.seq: start for row, start in zip(reversed(wanted), list(ends)[1:], strict=True)}
                 if not unsettled.is_behind:
                     log.warning("projection.repaired", file=file, rows=len(wanted), first_seq=wanted[0].seq)
         finally:
@@ -498,24 +512,17 @@ class Projections:
         unsettled.notice(self._signature(file), now)
         return unsettled.left == before
 
-    def _append_missing(self, fd: int, file: str, text: bytes, missing: Sequence[Row]) -> dict[int, int]:
-        """Append rows to a file that somebody changed; where an earlier try was torn, go on from there.
+    def _to_append(self, fd: int, file: str, text: bytes, missing: Sequence[Row]) -> tuple[int, bytes]:
+        """Return how much of a file to keep, and what to append so that it has `missing`, too.
 
-        Args:
-            text: what the file holds.
-        Returns:
-            Seq of each row -> the offset it has now.
+        Where an earlier try was torn it goes on from there. Zeros that a power cut left at the end go.
         """
         data = b"".join(row.data for row in missing)
         kept = text.rstrip(b"\0")
         torn = next((size for size in range(len(missing[0].data) - 1, 1, -1) if kept.endswith(data[:size])), 0)
         if torn and self._count_projected(file, [data[:torn].rstrip(b"\n") + b"\n"], missing[0].seq + 1):
             torn = 0  # an entry that this one begins with
-        if len(kept) < len(text):
-            os.ftruncate(fd, len(kept))
-        append(fd, data[torn:] if torn else _lead(fd, file) + data)
-        ends = accumulate((len(row.data) for row in missing), initial=os.fstat(fd).st_size - len(data))
-        return {row.seq: start for row, start in zip(missing, ends, strict=False)}
+        return len(kept), data[torn:] if torn else _lead(file, kept[-1:]) + data
 
     def _not_anywhere(self, text: bytes, file: str, unsettled: Sequence[Row], missing: Sequence[Row]) -> list[Row]:
         """Return those of `missing` that stand nowhere in the file; identical ones are counted.
@@ -536,13 +543,15 @@ class Projections:
         return found[::-1]
 
 
-def _lead(fd: int, file: str) -> bytes:
+def _lead(file: str, last: bytes) -> bytes:
     """Return what must stand before an append: a log line must not be glued to a torn one.
 
     A note begins with a line end of its own.
+
+    Args:
+        last: the last byte of the file; empty when there is none.
     """
-    size = os.fstat(fd).st_size
-    return b"\n" if file.endswith(".jsonl") and size > 0 and os.pread(fd, 1, size - 1) != b"\n" else b""
+    return b"\n" if file.endswith(".jsonl") and last not in (b"", b"\n") else b""
 
 
 def _read_all(fd: int) -> bytes:

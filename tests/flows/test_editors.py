@@ -44,7 +44,7 @@ def wait_until_settled(host: HostProcess, seq: int) -> None:
 def test_a_note_that_left_memory_md_is_brought_back_once_by_undo(
     make_host: HostFactory, stranger: RawSender, is_served: bool
 ) -> None:
-    host = make_host({"memory.settle_seconds": 0.2}).start()
+    host = make_host({"storage.projections.SETTLE_SECONDS": 0.2}).start()
     for stem in ("a", "b"):
         assert stranger.ask(stem, request(stem, content=f"note {stem}"))["ok"] is True
     standing = run_cli("undo", 2, home=host.home)
@@ -69,7 +69,7 @@ def test_a_note_that_left_memory_md_is_brought_back_once_by_undo(
 
 
 def test_undoing_a_note_twice_in_one_batch_brings_it_back_once(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host({"memory.settle_seconds": 0.2}).start()
+    host = make_host({"storage.projections.SETTLE_SECONDS": 0.2}).start()
     assert stranger.ask("a", request("a", content="note a"))["ok"] is True
     wait_until_settled(host, 1)
     stranger.memory.unlink()

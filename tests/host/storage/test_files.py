@@ -11,7 +11,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,9 +23,12 @@ from honeybadger_host.storage.files import (
     Changing,
     NotRegular,
     Signature,
+    alone_with,
     append,
+    is_open_for_writing,
     make_folders,
     open_folder,
+    open_plain,
     open_to_append,
     read_incoming,
     remove_leftovers,
@@ -435,3 +440,43 @@ def test_a_signature_changes_with_the_file(tmp_path: Path, change: Callable[[Pat
             break
     change(path)
     assert Signature.of(path.stat()) != before
+
+
+# --------------------------------------------------------------------------------------------------------------- leases
+
+
+def test_a_file_that_another_descriptor_may_write_to_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "MEMORY.md"
+    assert not is_open_for_writing(path)
+    path.write_bytes(b"text")
+    with path.open("rb"):
+        assert not is_open_for_writing(path)
+    for mode in ("r+b", "ab", "wb"):
+        with path.open(mode):
+            assert is_open_for_writing(path)
+    source = f"file = open({str(path)!r}, 'ab'); print(); input()"
+    with subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert is_open_for_writing(path)
+        other.stdin.close()
+    assert not is_open_for_writing(path)
+
+
+def test_whoever_opens_a_file_waits_while_it_is_written_and_is_not_alone_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "MEMORY.md"
+    path.write_bytes(b"text")
+    fd = open_to_append(path)
+    with ThreadPoolExecutor(2) as threads:
+        with alone_with(fd):
+            saved = threads.submit(path.write_bytes, b"edited")
+            read = threads.submit(open_plain, path)
+            time.sleep(0.05)
+            assert not saved.done()
+            append(fd, b" and more")
+            assert path.stat().st_size == len(b"text and more")
+        assert saved.result() == 6
+        os.close(read.result()[0])
+    os.close(fd)
+    assert path.read_bytes() == b"edited"
