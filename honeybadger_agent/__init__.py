@@ -37,3 +37,15 @@ if not TYPE_CHECKING:  # a type checker should know that nothing else is there
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
+
+
+def installed_version() -> str:
+    """Return the version of the package, which is the host's where both are installed as one; empty: of neither."""
+    from importlib import metadata  # 15 ms
+
+    for distribution in ("honeybadger-host", "honeybadger-agent"):
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""

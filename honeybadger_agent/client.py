@@ -388,7 +388,8 @@ def _checked_id(request_id: str) -> str:
 def _checked_session(session: str) -> str:
     if not SESSION.fullmatch(session):
         raise Invalid(
-            f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone",
+            f"session {session[:100]!r} is not a name: 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, "
+            "as main",
             field="session",
         )
     return session

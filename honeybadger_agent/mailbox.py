@@ -40,8 +40,10 @@ class BadName(ValueError):
 def checked_name(kind: str, name: str) -> str:
     """Return `name` when it may name a group or sender, else raise `BadName` saying what is allowed."""
     if not NAME.fullmatch(name):
+        example = "kitchen" if kind == "group" else "researcher"
         raise BadName(
-            f"{kind} {name!r} is not a name: 1-64 characters of A-Z a-z 0-9 _ -, beginning with a letter or digit"
+            f"{kind} {name!r} is not a name: 1-64 characters of A-Z a-z 0-9 _ -, beginning with a letter or digit, as "
+            f"{example}"
         )
     return name
 
@@ -50,7 +52,8 @@ def checked_id(request_id: str) -> str:
     """Return `request_id` when it may name a request, else raise `BadName` saying what is allowed."""
     if not REQUEST_ID.fullmatch(request_id):
         raise BadName(
-            f"request id {request_id[:100]!r}: 1-100 characters of A-Z a-z 0-9 . _ -, beginning with a letter or digit"
+            f"request id {request_id[:100]!r}: 1-100 characters of A-Z a-z 0-9 . _ -, beginning with a letter or "
+            f"digit, as note-1"
         )
     return request_id
 

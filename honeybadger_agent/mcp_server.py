@@ -10,14 +10,13 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Any, Final
 
 import anyio
 from mcp import MCPError, types
 from mcp.server.lowlevel import Server
 
-from honeybadger_agent import wire
+from honeybadger_agent import installed_version, wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.mcp_stdio import standard_streams
@@ -129,7 +128,7 @@ def made_server(memory: Memory, choice: Choice = "default") -> Server[dict[str, 
 
     return Server(
         "honeybadger",
-        version=_version(),
+        version=installed_version(),
         title="Honeybadger",
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
@@ -251,12 +250,3 @@ def _prompt(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
         raise MCPError(types.INVALID_PARAMS, f"{name} needs {prompt.argument}: {prompt.argument_description}")
     message = types.PromptMessage(role="user", content=types.TextContent(text=prompt.text.format(said)))
     return types.GetPromptResult(description=prompt.description, messages=[message])
-
-
-def _version() -> str:
-    for distribution in ("honeybadger-host", "honeybadger-agent"):
-        try:
-            return metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            continue
-    return ""

@@ -6,9 +6,11 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from honeybadger_agent import installed_version
+from honeybadger_agent.cli.completion import SHELLS
 from honeybadger_agent.cli.terminal import complain
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import SESSION, BadName, checked_id
@@ -35,8 +37,18 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code."""
-    parser = _parser()
+    parser, known = _parser()
     options = vars(parser.parse_args(arguments))
+    if options["version"]:
+        print(f"honeybadger-agent {installed_version()}")
+        return 0
+    if options["show_completion"] is not None:
+        from honeybadger_agent.cli.completion import completion
+
+        print(completion(options["show_completion"], known), end="")
+        return 0
+    if "command" not in options:
+        parser.error("the following arguments are required: COMMAND")
     from honeybadger_agent.cli import commands  # a tenth of a second, mostly pydantic's
 
     try:
@@ -76,7 +88,8 @@ class _Parser(argparse.ArgumentParser):
 # ----------------------------------------------------------------------------------------------------------- arguments
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser, and those of the commands by their names."""
     where = _Parser(add_help=False, argument_default=argparse.SUPPRESS)  # before or after the command
     place = where.add_argument_group("where", _WHERE)
     place.add_argument("--home", metavar="DIR", help="home folder of the host; else the one you are in, else yours")
@@ -93,7 +106,15 @@ def _parser() -> argparse.ArgumentParser:
         parents=[where],
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.add_argument("--version", action="store_true", default=False, help="print the version")
+    parser.add_argument(
+        "--show-completion",
+        metavar="SHELL",
+        choices=SHELLS,
+        default=None,
+        help="print what bash, zsh or fish completes",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, description: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=description, description=description, parents=[where], allow_abbrev=False)
@@ -161,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     ping = command("ping", "Ask whether a host serves this mailbox.")
     for one in (remember, save, forget, context, recall, history, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
-    return parser
+    return parser, commands.choices
 
 
 def _add_id(parser: argparse.ArgumentParser) -> None:
@@ -170,7 +191,7 @@ def _add_id(parser: argparse.ArgumentParser) -> None:
 
 def _session(value: str) -> str:
     if not SESSION.fullmatch(value):
-        allowed = "1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone"
+        allowed = "1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
         raise argparse.ArgumentTypeError(f"{value[:100]!r} is not {allowed}")
     return value
 
@@ -193,7 +214,11 @@ def _seconds(value: str) -> float:
 
 
 def _when(error: RequestFailed) -> str:
-    return "" if error.retry_after_seconds is None else f" (again in {error.retry_after_seconds:g} s)"
+    if error.retry_after_seconds is None:
+        return ""
+    from honeybadger_agent.wording import in_words
+
+    return f" (again in {in_words(error.retry_after_seconds)})"
 
 
 if __name__ == "__main__":

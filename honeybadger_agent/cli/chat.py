@@ -289,7 +289,7 @@ class Chat:
 
     def choose_session(self, name: str) -> None:
         if name and not SESSION.fullmatch(name):
-            self._failed("A session's name has 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone.", 2)
+            self._failed("A session's name has 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main.", 2)
             return
         if name:
             self.client.session = name

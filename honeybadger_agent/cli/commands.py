@@ -16,13 +16,34 @@ import orjson
 
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
-from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, print_lines, shown, takes_styles
-from honeybadger_agent.client import CHAT_SECONDS, Client, SyncClient, result_of
+from honeybadger_agent.cli.terminal import (
+    Screen,
+    complain,
+    here,
+    json_shown,
+    patience,
+    print_lines,
+    shown,
+    takes_styles,
+)
+from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, ResultT, SyncClient, result_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.tools import made
-from honeybadger_agent.wire import ChatResult, DeleteMemory, SaveMemory, SearchMemory, StreamLine, UpdateMemory
+from honeybadger_agent.wire import (
+    ChatResult,
+    DeleteMemory,
+    GetContext,
+    GetHistory,
+    Reply,
+    Request,
+    SaveMemory,
+    SearchMemory,
+    StreamLine,
+    UpdateMemory,
+)
+from honeybadger_agent.wording import count_of
 
 
 class UsageError(Exception):
@@ -31,12 +52,14 @@ class UsageError(Exception):
 
 def _remember(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] == "-" else options["text"]
-    note = _client(options)(made(UpdateMemory, text, options["section"]), request_id=options["id"])
+    note = _asked(options, made(UpdateMemory, text, options["section"]), request_id=options["id"])
     if options["json"]:
         _print_json(note.model_dump())
         return
     changed = kinds_of(note.neutralised)
     print(f"saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else ""))
+    if note.warning:
+        complain(note.warning)
 
 
 def _save(options: Mapping[str, Any]) -> None:
@@ -44,18 +67,18 @@ def _save(options: Mapping[str, Any]) -> None:
     asked = made(
         SaveMemory, text, options["category"], options["tag"], title=options["title"], aliases=options["alias"]
     )
-    entry = _client(options)(asked, request_id=options["id"])
+    entry = _asked(options, asked, request_id=options["id"])
     if options["json"]:
         _print_json(entry.model_dump())
         return
     changed = kinds_of(entry.neutralised)
-    known = f"known already, said {entry.reinforced + 1} times" if entry.reinforced else "saved"
+    known = f"known already, said {count_of(entry.reinforced + 1, 'time')}" if entry.reinforced else "saved"
     print(f"{known}: {entry.id} in {entry.file}" + (f"; made harmless: {changed}" if changed else ""))
 
 
 def _forget(options: Mapping[str, Any]) -> None:
     asked = made(DeleteMemory, options["entry"])
-    reply = _client(options).request(asked.type_name, asked, request_id=options["id"])
+    reply = _replied(options, asked.type_name, asked)
     entry = result_of(reply, asked)
     if options["json"]:
         _print_json({**entry.model_dump(), "seq": reply.seq})
@@ -64,7 +87,7 @@ def _forget(options: Mapping[str, Any]) -> None:
 
 
 def _context(options: Mapping[str, Any]) -> None:
-    context = _client(options).get_context(options["message"], options["budget"])
+    context = _asked(options, made(GetContext, options["message"], options["budget"]))
     if options["json"]:
         _print_json(context.model_dump())
     elif options["explain"]:
@@ -75,7 +98,7 @@ def _context(options: Mapping[str, Any]) -> None:
 
 def _recall(options: Mapping[str, Any]) -> None:
     members = ("query", "category", "since", "until", "limit", "scope")
-    found = _client(options)(made(SearchMemory, tags=options["tag"], **{name: options[name] for name in members}))
+    found = _asked(options, made(SearchMemory, tags=options["tag"], **{name: options[name] for name in members}))
     if options["json"]:
         _print_json(found.model_dump())
         return
@@ -83,7 +106,7 @@ def _recall(options: Mapping[str, Any]) -> None:
 
 
 def _history(options: Mapping[str, Any]) -> None:
-    history = _client(options).get_history(options["budget"], options["max"])
+    history = _asked(options, made(GetHistory, options["budget"], options["max"]))
     if options["json"]:
         _print_json(history.model_dump())
     else:
@@ -92,7 +115,7 @@ def _history(options: Mapping[str, Any]) -> None:
 
 def _call(options: Mapping[str, Any]) -> int:
     payload = _payload(_standard_input() if options["payload"] == "-" else options["payload"])
-    reply = _client(options).request(options["type"], payload, request_id=options["id"])
+    reply = _replied(options, options["type"], payload)
     _print_json(reply.model_dump(exclude_unset=True))
     return 0 if reply.ok else 1
 
@@ -154,7 +177,8 @@ def _mcp(options: Mapping[str, Any]) -> None:
 def _ping(options: Mapping[str, Any]) -> None:
     client = _client(options)
     began = time.perf_counter()
-    host = client.ping()
+    with patience(lambda: "waiting for the host"):
+        host = client.ping()
     milliseconds = (time.perf_counter() - began) * 1000
     if options["json"]:
         _print_json({**host.model_dump(), "milliseconds": round(milliseconds, 1)})
@@ -183,6 +207,18 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
 
 def _client(options: Mapping[str, Any]) -> SyncClient:
     return SyncClient(**_place(options))
+
+
+def _asked(options: Mapping[str, Any], request: Request[ResultT], *, request_id: str | None = None) -> ResultT:
+    client = _client(options)
+    with patience(lambda: "waiting for the host"):
+        return client(request, request_id=request_id)
+
+
+def _replied(options: Mapping[str, Any], type_name: str, payload: Payload) -> Reply:
+    client = _client(options)
+    with patience(lambda: "waiting for the host"):
+        return client.request(type_name, payload, request_id=options["id"])
 
 
 def _place(options: Mapping[str, Any]) -> dict[str, Any]:

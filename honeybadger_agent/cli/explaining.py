@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from honeybadger_agent.quoting import quoted
-from honeybadger_agent.wire import ContextResult, SearchResult
+from honeybadger_agent.wording import count_of
+
+if TYPE_CHECKING:
+    from honeybadger_agent.wire import ContextResult, SearchResult
 
 
 def explanation_of(context: ContextResult) -> Iterator[str]:
@@ -50,5 +54,15 @@ def _points(points: Mapping[str, float], form: str) -> str:
 
 
 def kinds_of(neutralised: Mapping[str, int]) -> str:
-    """Return what a host changed in a text, as `secrets (1), headings (2)`; empty when nothing."""
-    return ", ".join(f"{kind} ({count})" for kind, count in neutralised.items())
+    """Return what a host changed in a text, as `1 secret (password), 2 headings`; empty when nothing.
+
+    Args:
+        neutralised: kinds in the plural; those of secrets stand as `secrets/password` beside their sum.
+    """
+    secrets = [kind.partition("/")[2] for kind in neutralised if kind.startswith("secrets/")]
+    return ", ".join(
+        (count_of(count, kind[:-1]) if kind.endswith("s") else kind)
+        + (f" ({', '.join(secrets)})" if kind == "secrets" and secrets else "")
+        for kind, count in neutralised.items()
+        if not kind.startswith("secrets/")
+    )

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TextIO
+
+from honeybadger_agent.wording import in_words
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -18,8 +23,10 @@ _OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode's categories of what moves a cursor, hides, turns or ends a line."""
 _HARMLESS: Final = "\n\t\u00ad\u200c\u200d"
 """Joiners belong to scripts and emoji, a soft hyphen is not seen."""
-_STYLES: Final[Mapping[str, str]] = {"dim": "2", "who": "1;36", "warning": "33", "error": "31"}
+_STYLES: Final[Mapping[str, str]] = {"dim": "2", "who": "1;36", "mark": "36", "warning": "33", "error": "31"}
 _REFRESHES_PER_SECOND: Final = 8
+_SILENT_SECONDS: Final = 2.0
+_CLEAR: Final = "\r\x1b[2K"
 
 
 def shown(text: str) -> str:
@@ -43,22 +50,61 @@ def here(text: str) -> str:
     return shown(text) if sys.stdout.isatty() else text
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines, as `here` makes them."""
-    for line in lines:
-        sys.stdout.write(here(line) + "\n")
-
-
 def complain(message: str) -> None:
     """Write what went wrong to stderr, as one line of `honeybadger-agent`."""
     line = " ".join(message.split())
-    sys.stderr.write(f"honeybadger-agent: {shown(line) if sys.stderr.isatty() else line}\n")
+    who = painted("honeybadger-agent:", "error", sys.stderr)
+    sys.stderr.write(f"{who} {shown(line) if sys.stderr.isatty() else line}\n")
     sys.stderr.flush()
+
+
+def painted(text: str, style: str, out: TextIO) -> str:
+    """Return a text in one of our styles, where colours are wanted."""
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if takes_styles(out) else text
 
 
 def takes_styles(out: TextIO) -> bool:
     """Return whether colours are wanted there: on a terminal that is not dumb, unless `NO_COLOR` says no."""
     return out.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines about things found: in a pipe as they are, on a terminal with what begins with an [id] set off."""
+    for line in lines:
+        print(painted(here(line), "mark", sys.stdout) if line.startswith("[") else here(line))
+
+
+@contextmanager
+def patience(doing: Callable[[], str]) -> Iterator[Callable[[], None]]:
+    """Say on a terminal, from the third second on, what is being done and for how long already.
+
+    Args:
+        doing: asked every second, from another thread.
+    Yields:
+        What takes that line away, before something else is printed.
+    """
+    began, is_over, is_shown = time.monotonic(), threading.Event(), False
+
+    def tell() -> None:
+        nonlocal is_shown
+        while not is_over.wait(1.0 if is_shown else _SILENT_SECONDS):
+            is_shown = True
+            print(f"{_CLEAR}{doing()} ({in_words(time.monotonic() - began)})", end="", file=sys.stderr, flush=True)
+
+    def hush() -> None:
+        if is_shown:
+            print(_CLEAR, end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=tell, daemon=True)
+    if sys.stderr.isatty():
+        thread.start()
+    try:
+        yield hush
+    finally:
+        is_over.set()
+        if thread.is_alive():
+            thread.join()
+        hush()
 
 
 @dataclass(slots=True)

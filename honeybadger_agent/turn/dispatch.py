@@ -13,6 +13,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, NoMailbox, ReplyTimeout, RequestFailed
 from honeybadger_agent.mailbox import REQUESTS, new_id
+from honeybadger_agent.wording import in_words
 
 ResultT = TypeVar("ResultT", bound=wire.Result)
 
@@ -96,4 +97,4 @@ def complaint_of(error: AgentError) -> str:
             "Calling this again with the same arguments is safe: it is never applied twice."
         )
     seconds = error.retry_after_seconds if isinstance(error, RequestFailed) else None
-    return f"{code_of(error)}: {error}" + ("" if seconds is None else f" (again in {seconds:g} s)")
+    return f"{code_of(error)}: {error}" + ("" if seconds is None else f" (again in {in_words(seconds)})")

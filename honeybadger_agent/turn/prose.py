@@ -10,6 +10,7 @@ import orjson
 from honeybadger_agent import wire
 from honeybadger_agent.cli.explaining import kinds_of
 from honeybadger_agent.quoting import quoted
+from honeybadger_agent.wording import count_of
 
 
 def text_of(tool: str, result: wire.Wire) -> str:
@@ -32,7 +33,7 @@ def _group_files(result: wire.GroupFilesResult) -> str:
 
 
 def _history(result: wire.HistoryResult) -> str:
-    dropped = f"({result.dropped} earlier turns did not fit.)\n" if result.dropped else ""
+    dropped = f"({count_of(result.dropped, 'earlier turn')} did not fit.)\n" if result.dropped else ""
     return dropped + result.text if result.text else "Nothing was said in this session yet."
 
 
@@ -41,7 +42,7 @@ def _context(result: wire.ContextResult) -> str:
 
 
 def _saved_entry(result: wire.SavedEntry) -> str:
-    known = f"Known already, now said {result.reinforced + 1} times" if result.reinforced else "Saved"
+    known = f"Known already, now said {count_of(result.reinforced + 1, 'time')}" if result.reinforced else "Saved"
     return f"{known}: [{result.id}] in {result.file}.{_neutralised(result.neutralised)}"
 
 
@@ -100,7 +101,13 @@ def _working_saved(result: wire.WorkingSaved) -> str:
 
 def _label(entry: wire.WorkingLabel) -> str:
     tags = f"tags: {', '.join(entry.tags)}" if entry.tags else None
-    about = (entry.category, f"until {entry.expires_at}", f"{entry.characters} characters", f"by {entry.by}", tags)
+    about = (
+        entry.category,
+        f"until {entry.expires_at}",
+        count_of(entry.characters, "character"),
+        f"by {entry.by}",
+        tags,
+    )
     return f"[{_line(entry.key)}] ({_line('; '.join(part for part in about if part))})"
 
 
@@ -120,7 +127,7 @@ def _session(result: wire.SessionResult) -> str:
     environment = result.last_known_environment
     parts = [
         f"Session {result.session_id}, version {result.version}"
-        + ("; nothing was said or kept in it yet." if result.is_new else f"; {result.turns} turns."),
+        + ("; nothing was said or kept in it yet." if result.is_new else f"; {count_of(result.turns, 'turn')}."),
         _part("Summary", result.long_term_summary),
         _part("Facts", _rows(result.facts)),
         _part(
@@ -138,15 +145,16 @@ def _session(result: wire.SessionResult) -> str:
 
 def _session_state(result: wire.SessionState) -> str:
     return (
-        f"Session {result.session}, version {result.version}: {result.entries} messages, {result.tokens} tokens, "
-        f"{result.facts} facts, {result.tasks} tasks.{_neutralised(result.neutralised)}"
+        f"Session {result.session}, version {result.version}: {count_of(result.entries, 'message')}, "
+        f"{count_of(result.tokens, 'token')}, {count_of(result.facts, 'fact')}, {count_of(result.tasks, 'task')}."
+        f"{_neutralised(result.neutralised)}"
     )
 
 
 def _compacted(result: wire.CompactResult) -> str:
     did = (
-        f"{result.summarised} messages went into the summary; {result.facts_removed} facts and "
-        f"{result.tasks_removed} tasks were removed."
+        f"Into the summary: {count_of(result.summarised, 'message')}; removed: "
+        f"{count_of(result.facts_removed, 'fact')}, {count_of(result.tasks_removed, 'task')}."
         if result.is_changed
         else "Nothing was to be compacted."
     )
@@ -161,11 +169,15 @@ def _deleted_session(result: wire.DeletedResult) -> str:
 
 def _sessions(result: wire.SessionsResult) -> str:
     rows = [
-        f"{row.session}: {row.turns} turns, changed {row.updated_at}" + (f"; {row.problem}" if row.problem else "")
+        f"{row.session}: {count_of(row.turns, 'turn')}, changed {row.updated_at}"
+        + (f"; {row.problem}" if row.problem else "")
         for row in result.sessions
     ]
     more = result.total - len(rows)
-    return "\n".join([*rows, *([f"({more} more sessions.)"] if more > 0 and rows else [])]) or "There are no sessions."
+    return (
+        "\n".join([*rows, *([f"({count_of(more, 'more session')}.)"] if more > 0 and rows else [])])
+        or "There are no sessions."
+    )
 
 
 PROSE: Final[Mapping[str, Callable[[Any], str]]] = {

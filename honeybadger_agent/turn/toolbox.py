@@ -15,6 +15,7 @@ from honeybadger_agent.tools import ALIASES, description_of, parsed, schema_of, 
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, complaint_of
 from honeybadger_agent.turn.orchestrator import arguments_of
+from honeybadger_agent.wording import count_of
 
 MAX_PREFIX_CHARACTERS: Final = 88
 """A request id has 100: `.` and a key such as `12.3` come behind the prefix."""
@@ -116,7 +117,7 @@ def _note(asked: wire.UpdateMemory, result: wire.NoteResult) -> str:
 
 
 def _entry(asked: wire.SaveMemory, result: wire.SavedEntry) -> str:
-    did = f"Known already, said {result.reinforced + 1} times" if result.reinforced else "Saved"
+    did = f"Known already, said {count_of(result.reinforced + 1, 'time')}" if result.reinforced else "Saved"
     return _stored(f"{did}: [{result.id}] in {result.category}", result.content, result.neutralised)
 
 
@@ -133,15 +134,15 @@ def _read_files(_: wire.ReadGroupFiles, result: wire.GroupFilesResult) -> str:
 
 
 def _read_history(_: wire.GetHistory, result: wire.HistoryResult) -> str:
-    return f"Read {len(result.messages)} turns"
+    return f"Read {count_of(len(result.messages), 'turn')}"
 
 
 def _read_context(_: wire.GetContext, result: wire.ContextResult) -> str:
-    return f"Read the context, {result.tokens} tokens"
+    return f"Read the context, {count_of(result.tokens, 'token')}"
 
 
 def _counted(_: wire.ListMemoryCategories, result: wire.CategoriesResult) -> str:
-    return f"{len(result.categories)} categories, {result.total} entries"
+    return f"{count_of(len(result.categories), 'category', 'categories')}, {count_of(result.total, 'entry', 'entries')}"
 
 
 _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {

@@ -7,8 +7,12 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import MAX_NUMBER, Count, Request, Result, Role
+from honeybadger_agent.wire.refusals import shaped
 
-Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?$")]
+Moment = Annotated[
+    str,
+    shaped(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?", "a time, as 2026-11-21T06:00:00Z"),
+]
 
 
 class TurnResult(Result):

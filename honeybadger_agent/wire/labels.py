@@ -9,6 +9,8 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from honeybadger_agent.wire.refusals import shaped
+
 MAX_TAGS: Final = 32
 MAX_TAG_CHARACTERS: Final = 64
 MAX_TITLE_CHARACTERS: Final = 200
@@ -39,14 +41,18 @@ def is_name(text: str) -> bool:
 
 def _checked_name(value: str) -> str:
     if not is_name(value):
-        raise PydanticCustomError("must_be", "a name as a file has: one line without / and \\, not . or ..")
+        raise PydanticCustomError(
+            "must_be", "a name as a file has, as notes.md: one line without / and \\, not . or .."
+        )
     return unicodedata.normalize("NFC", value)
 
 
 def _checked_category(value: str) -> str:
     if not CATEGORY.fullmatch(value):
         raise PydanticCustomError(
-            "must_be", "names of letters, digits, - and _ with / between them, at most 8 deep and 64 characters each"
+            "must_be",
+            "names of letters, digits, - and _ with / between them, as project-context/website: at most 8 deep and 64 "
+            "characters each",
         )
     return value
 
@@ -64,7 +70,13 @@ EntryName = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_checked_name)
 ]
 FoundId = Annotated[
-    str, StringConstraints(pattern=rf"^({ENTRY_ID.pattern}|[A-Za-z0-9._:-]{{1,105}}#[0-9a-f]{{1,20}}(-[0-9]{{1,9}})?)$")
+    str,
+    shaped(
+        rf"({ENTRY_ID.pattern}|[A-Za-z0-9._:-]{{1,105}}#[0-9a-f]{{1,20}}(-[0-9]{{1,9}})?)",
+        "an id as search shows it, as k3v9x2m4q7p1, main#12 or MEMORY.md#4f0c21",
+    ),
 ]
 """What search shows: of an entry its id, of a turn `session#number`, of a note `MEMORY.md#hash`."""
-EntryId = Annotated[str, StringConstraints(pattern=f"^{ENTRY_ID.pattern}$")]
+EntryId = Annotated[
+    str, shaped(ENTRY_ID.pattern, "an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1 or researcher")
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import StringConstraints, ValidationError
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -76,7 +76,7 @@ def described(first: ErrorDetails, prefix: str = "") -> tuple[ErrorCode, str, st
         case "string_too_short":
             message = "is empty"
         case "string_pattern_mismatch":
-            message = f"must match {context['pattern']}"
+            message = f"must be {_MEANT.get(context['pattern'], 'text that matches ' + context['pattern'])}"
         case "literal_error":
             message = f"must be {context['expected']}"
         case "greater_than":
@@ -110,6 +110,16 @@ _MUST_BE: Final = {
     "tuple_type": "an array",
     "model_type": "an object",
 }
+
+
+_MEANT: Final[dict[str, str]] = {}
+"""Pattern -> what it means, in words and with an example."""
+
+
+def shaped(pattern: str, words: str) -> StringConstraints:
+    """Return what makes a text match a pattern, and the error say in words, with an example, what is meant."""
+    _MEANT[f"^{pattern}$"] = words
+    return StringConstraints(pattern=f"^{pattern}$")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

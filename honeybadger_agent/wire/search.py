@@ -8,10 +8,17 @@ from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import Request, Result
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, Tag
+from honeybadger_agent.wire.refusals import shaped
 
 MAX_QUERY_CHARACTERS: Final = 4096
 SearchScope = Literal["all", "entries", "turns", "notes"]
-Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$")]
+Day = Annotated[
+    str,
+    shaped(
+        r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?",
+        "a date or a time, as 2026-11-21 or 2026-11-21T06:00:00Z",
+    ),
+]
 
 
 class Hit(Result):

@@ -8,9 +8,10 @@ from pydantic import Field, StringConstraints
 
 from honeybadger_agent.mailbox import NAME, REQUEST_ID
 from honeybadger_agent.wire.base import OneLine, Request, Result
+from honeybadger_agent.wire.refusals import shaped
 
-RequestId = Annotated[str, StringConstraints(pattern=f"^{REQUEST_ID.pattern}$")]
-AgentId = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
+RequestId = Annotated[str, shaped(REQUEST_ID.pattern, "the id of a message, as 01a1fcc9-9872-70bb")]
+AgentId = Annotated[str, shaped(NAME.pattern, "an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1 or researcher")]
 
 
 class ToolRun(Result):

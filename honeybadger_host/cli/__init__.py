@@ -10,9 +10,10 @@ from typing import Annotated
 import orjson
 import typer
 
+from honeybadger_agent.cli.terminal import patience
 from honeybadger_host import __version__
 from honeybadger_host.cli import copies, dead, memory, senders, service
-from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, patience, print_json
+from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
 
@@ -21,7 +22,6 @@ app = typer.Typer(
     help="The memory of groups of LLM agents: a daemon, and what its operator needs. Exit codes: 0 good, 1 failed, "
     "2 usage, 3 settings, 4 home, 5 another host serves it, 6 journal, 7 not running, 8 disk, 9 not found.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -46,6 +46,21 @@ def main() -> None:
         raise SystemExit(0) from None
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"honeybadger-host {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def version() -> None:
     """Print the version."""
@@ -62,22 +77,25 @@ def init(
             help="Where the groups' folders lie, such as a vault; relative: below the home.", metavar="FOLDER"
         ),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a home folder, ready to run. What exists is not touched."""
     from honeybadger_agent.home import default_file, register_home
     from honeybadger_host.storage.home import make_home
 
     made = make_home(folder, group, groups)
+    try:
+        default, registered = str(register_home(folder)), f"as {default_file()} says"
+    except OSError as error:
+        default, registered = None, f"none: {error.strerror or error}"
+    if as_json:
+        print_json({"home": str(folder.absolute()), "made": [str(path) for path in made], "default_home": default})
+        return
     for path in made:
         print(f"made {path}")
     if not made:
         print(f"{folder} is a home already")
-    try:
-        default = register_home(folder)
-    except OSError as error:
-        print(f"it is not registered as your default home: {error.strerror or error}")
-    else:
-        print(f"your default home is {default}, as {default_file()} says")
+    print(f"your default home is {f'{default}, ' if default else ''}{registered}")
     print(f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {folder}")
 
 

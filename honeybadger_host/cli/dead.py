@@ -30,16 +30,20 @@ def dead_list(home: Home = None, as_json: AsJson = False) -> None:
 
 
 @app.command("show")
-def dead_show(name: str, home: Home = None) -> None:
+def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
     """Print one dead letter: the reason, then its bytes."""
     from honeybadger_host.spool.dead_letter_files import find_dead
 
     letter = find_dead(home_of(home), name)
+    text = None if letter.data is None else letter.data.decode("utf-8", "backslashreplace")
+    if as_json:
+        print_json({"name": letter.name, **letter.reason, "text": text})
+        return
     print_json(letter.reason)
-    if letter.data is None:
+    if text is None:
         print("(it was no regular file: nothing was kept)")
     else:
-        print(ascii(letter.data.decode("utf-8", "backslashreplace"))[1:-1])
+        print(ascii(text)[1:-1])
 
 
 @app.command("retry")

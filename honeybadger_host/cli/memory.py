@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from honeybadger_agent.cli.terminal import patience, print_lines
 from honeybadger_host.cli.options import AsJson, Home, home_of, moment, print_json
 from honeybadger_host.errors import HostError, NotFound
 
@@ -31,7 +32,7 @@ def context(
 ) -> None:
     """Print the context an agent of the group would get now, or explain it. Works with and without a running host."""
     from honeybadger_agent.cli.explaining import explanation_of
-    from honeybadger_agent.cli.terminal import here, print_lines
+    from honeybadger_agent.cli.terminal import here
     from honeybadger_agent.wire import ContextResult
 
     wanted = {"agent": agent, "message": message, "budget_tokens": budget}
@@ -61,7 +62,6 @@ def search(
 ) -> None:
     """Search what a group remembers and what was said in it. Works with and without a running host."""
     from honeybadger_agent.cli.explaining import hit_lines
-    from honeybadger_agent.cli.terminal import print_lines
     from honeybadger_agent.wire import SearchResult
 
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
@@ -132,7 +132,8 @@ def undo(
     row = read_change(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
-    reply = ask(folder, row.group, "undo", Undo(seq=seq), serve=lambda box: daemon.serve_box(folder, settings, box))
+    with patience(lambda: "waiting for the host"):
+        reply = ask(folder, row.group, "undo", Undo(seq=seq), serve=lambda box: daemon.serve_box(folder, settings, box))
     if reply.error is not None:
         raise HostError(reply.error.message)
     result = reply.result or {}
@@ -195,7 +196,8 @@ def _asked(
 
     given = {name: value for name, value in payload.items() if value is not None}
     try:
-        reply = ask(folder, group, type_name, given, serve=serve, session=session)
+        with patience(lambda: "waiting for the host"):
+            reply = ask(folder, group, type_name, given, serve=serve, session=session)
     except BadName as error:
         raise typer.BadParameter(str(error)) from None
     if reply.error is None:

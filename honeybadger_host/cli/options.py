@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final, TextIO
+from typing import Annotated, Any, TextIO
 
 import orjson
 import typer
 
 from honeybadger_host.errors import HomeError, SettingsError
 from honeybadger_host.text.time_stamps import time_stamp
-from honeybadger_host.text.wording import in_words
-
-_SILENT_SECONDS: Final = 2.0
-_CLEAR: Final = "\r\x1b[2K"
 
 Home = Annotated[
     Path | None,
@@ -67,39 +59,6 @@ def paint(text: str, colour: str, out: TextIO | None = None) -> str:
     from honeybadger_host.settings import wants_colour
 
     return typer.style(text, fg=colour) if wants_colour(out or sys.stdout) else text
-
-
-@contextlib.contextmanager
-def patience(doing: Callable[[], str]) -> Iterator[Callable[[], None]]:
-    """Say on a terminal, from the third second on, what is being done and for how long already.
-
-    Args:
-        doing: asked every second, from another thread.
-    Yields:
-        What takes that line away, before something else is printed.
-    """
-    began, is_over, is_shown = time.monotonic(), threading.Event(), False
-
-    def tell() -> None:
-        nonlocal is_shown
-        while not is_over.wait(1.0 if is_shown else _SILENT_SECONDS):
-            is_shown = True
-            print(f"{_CLEAR}{doing()} ({in_words(time.monotonic() - began)})", end="", file=sys.stderr, flush=True)
-
-    def hush() -> None:
-        if is_shown:
-            print(_CLEAR, end="", file=sys.stderr, flush=True)
-
-    thread = threading.Thread(target=tell, daemon=True)
-    if sys.stderr.isatty():
-        thread.start()
-    try:
-        yield hush
-    finally:
-        is_over.set()
-        if thread.is_alive():
-            thread.join()
-        hush()
 
 
 def moment(milliseconds: int) -> str:

@@ -20,6 +20,7 @@ def sender_add(
     sender: str,
     home: Home = None,
     uid: Annotated[int | None, typer.Option(help="Who owns its folders and files; needs root.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a sender's folders and enter it in config/senders.json."""
     from honeybadger_host.spool.senders import add_sender
@@ -27,7 +28,11 @@ def sender_add(
 
     folder = home_of(home)
     check_home(folder)
-    print(f"{add_sender(folder, group, sender, uid)} is ready; a running host serves it within a sweep")
+    made = add_sender(folder, group, sender, uid)
+    if as_json:
+        print_json({"group": group, "sender": sender, "uid": uid, "folder": str(made)})
+    else:
+        print(f"{made} is ready; a running host serves it within a sweep")
 
 
 @app.command("list")

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.cli.options import moment, paint
-from honeybadger_host.text.wording import count_of, in_words
 
 if TYPE_CHECKING:  # it takes long to import
     from honeybadger_host.ops.doctor import Finding

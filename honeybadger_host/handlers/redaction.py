@@ -39,7 +39,8 @@ class Screen:
         if not kinds:
             return text, {}
         self._report(asked, member, kinds)
-        return clean, {**neutral.changed, "secrets": sum(kinds.values())}
+        by_kind = {f"secrets/{kind}": count for kind, count in kinds.items()}
+        return clean, {**neutral.changed, "secrets": sum(kinds.values()), **by_kind}
 
     def clean(self, asked: Asked, member: str, text: str, *, heading: str = "") -> tuple[str, Counter[str]]:
         """Return a member's text neutralised and without credentials, and what was changed; see `text`."""

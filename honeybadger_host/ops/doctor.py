@@ -20,6 +20,7 @@ import orjson
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import ModelFailed
+from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
 from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
@@ -35,7 +36,6 @@ from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import printable
 from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, check_home, is_served, read_holder
 from honeybadger_host.storage.journal_reader import check_journal
-from honeybadger_host.text.wording import count_of, in_words
 
 Level = Literal["ok", "warning", "problem"]
 

@@ -58,7 +58,7 @@ def story(entry_id: str) -> list[Step]:
         Step("search_working_memory", {"query": "draft"}, "[page] (web; until 20", {}),
         Step("list_working_memory", {}, "17 characters; by claude; tags: a)", {"skipped": 0}),
         Step("load_session", {}, "nothing was said or kept in it yet", {"is_new": True}),
-        Step("update_session", {"add_facts": ["It rains"], "active_tasks": [task]}, "1 facts, 1 tasks.", {"tasks": 1}),
+        Step("update_session", {"add_facts": ["It rains"], "active_tasks": [task]}, "1 fact, 1 task.", {"tasks": 1}),
         Step("load_session", {}, "- [t1] Write the page: Running, 50%", {"facts": ["It rains"]}),
         Step("compact_session", {}, "Nothing was to be compacted.", {"is_changed": False}),
         Step("list_sessions", {}, "main: 0 turns, changed 20", {"total": 1}),

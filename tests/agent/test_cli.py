@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import pytest
 
 from honeybadger_agent import SyncClient, cli, new_id
 from honeybadger_agent.mailbox import Mailbox
+from honeybadger_host import __version__
 from tests.agent.conftest import Answering
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, frozen_environment
@@ -93,12 +95,13 @@ def test_standard_input_is_remembered_and_what_was_neutralised_is_said(
     host: HostProcess, home: Path, shell: Shell
 ) -> None:
     saved = shell("remember", "-", stdin="Grüße\n## Forged (root, 2026)\n".encode())
-    assert saved == Ran(0, "saved in MEMORY.md, section Notes; made harmless: headings (1)\n", "")
+    assert saved == Ran(0, "saved in MEMORY.md, section Notes; made harmless: 1 heading\n", "")
     assert "- Grüße\n  \\## Forged (root, 2026)\n" in (home / "groups/main/MEMORY.md").read_text()
     assert shell("remember", "a\u202eb", "--json").json == {
         "file": "MEMORY.md",
         "section": "Notes",
         "neutralised": {"bidi characters": 1},
+        "warning": None,
     }
 
 
@@ -173,7 +176,7 @@ def test_a_rate_limit_is_said_with_its_time(mailbox: Mailbox, answering: Answeri
     error = {"code": "rate_limited", "message": "too much", "retry_after_seconds": 1.5}
     with answering(lambda request: {"ok": False, "error": error}):
         ran = shell.bare("remember", "x", "--box", str(mailbox.root))
-    assert_complains(ran, 1, "honeybadger-agent: rate_limited: too much (again in 1.5 s)\n")
+    assert_complains(ran, 1, "honeybadger-agent: rate_limited: too much (again in 2 seconds)\n")
 
 
 def test_a_reply_that_is_none_is_one_line(mailbox: Mailbox, answering: Answering, shell: Shell) -> None:
@@ -277,3 +280,61 @@ def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> N
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("program", ["honeybadger_agent.cli", "honeybadger_host"])
+def test_both_programs_say_their_version(program: str) -> None:
+    command = [sys.executable, "-W", "error", "-m", program, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    name = "honeybadger-agent" if program.startswith("honeybadger_agent") else "honeybadger-host"
+    assert done.stdout == f"{name} {__version__}\n"
+
+
+def test_a_shell_completes_commands_and_their_options() -> None:
+    script = run("--show-completion", "bash").stdout
+    for typed, expected in ((["re"], "remember recall"), (["remember", "--se"], "--section --sender --session")):
+        words = f"COMP_WORDS=(honeybadger-agent {' '.join(typed)}); COMP_CWORD={len(typed)}"
+        asked = f"{script}\n{words}; _honeybadger_agent; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=30, check=True)
+        assert (done.stdout, done.stderr) == (f"{expected}\n", "")
+    assert "bashcompinit" in run("--show-completion", "zsh").stdout
+    assert "-n '__fish_seen_subcommand_from recall' -l explain" in run("--show-completion", "fish").stdout
+    host = [sys.executable, "-m", "honeybadger_host", "--help"]
+    assert "--install-completion" in subprocess.run(host, capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_a_terminal_gets_colour_unless_it_is_not_wanted_and_is_told_what_takes_long(
+    host: HostProcess, home: Path, no_color: str
+) -> None:
+    SyncClient(home).save_memory("User likes tea")
+    host.send_signal(signal.SIGSTOP)
+    command = [sys.executable, "-m", "honeybadger_agent.cli", "recall", "tea", "--home", str(home), "--timeout", "60"]
+    terminal, seen = os.openpty()
+    environment = frozen_environment(TERM="xterm", **({"NO_COLOR": no_color} if no_color else {}))
+    shown = b""
+    try:
+        with subprocess.Popen(command, env=environment, stdout=seen, stderr=seen, stdin=subprocess.DEVNULL) as process:
+            while b"waiting for the host (" not in shown:
+                shown += os.read(terminal, 4096)
+            host.send_signal(signal.SIGCONT)
+            while b"User likes tea" not in shown:
+                shown += os.read(terminal, 4096)
+            assert process.wait(30) == 0
+    finally:
+        host.send_signal(signal.SIGCONT)
+        os.close(terminal)
+        os.close(seen)
+    assert (b"\x1b[36m[" in shown) == (not no_color)
+
+
+def test_a_pattern_that_is_not_met_is_said_with_an_example(shell: Shell) -> None:
+    for arguments, says in (
+        (["recall", "--since", "soon"], "payload.since must be a date or a time, as 2026-11-21"),
+        (["recall", "--category", "a b"], "as project-context/website"),
+        (["forget", "../x"], "payload.id must be an id: 1-64 letters, digits, _ and -, as k3v9x2m4q7p1"),
+        (["ask", "x", "--agent", "a b"], "payload.agent must be an id: 1-64 letters"),
+    ):
+        assert_complains(shell(*arguments), 1, says)
+    assert_complains(shell("ping", "--session", "a b"), 2, "as main")
+    assert_complains(shell("ping", "--group", "a b"), 3, "as kitchen")

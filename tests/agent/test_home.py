@@ -116,7 +116,7 @@ def test_a_user_without_a_folder_of_their_own_is_told_so_and_init_goes_on(
     monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null/config")
     made = run_cli("init", tmp_path / "home")
     assert made.returncode == 0
-    assert "it is not registered as your default home: Not a directory" in made.stdout
+    assert "your default home is none: Not a directory" in made.stdout
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", "")
     assert default_file() is None

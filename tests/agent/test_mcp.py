@@ -481,7 +481,7 @@ async def test_a_reply_that_is_none_and_a_wait_that_is_asked_for_are_told(
     async with Client(made_server(Memory(asking))) as client:
         with answering(lambda _: slow):
             limited = await client.call_tool("list_sessions", {})
-        assert text(limited) == "rate_limited: too much (again in 2.5 s)"
+        assert text(limited) == "rate_limited: too much (again in 2 seconds)"
         with answering(lambda _: {"ok": True, "result": {"sessions": 5}}):
             assert code(await client.call_tool("list_sessions", {})) == "bad_reply"
         (mailbox.root / "requests").rename(mailbox.root / "gone")
@@ -500,5 +500,7 @@ def test_a_hit_is_one_line_whatever_it_holds() -> None:
 
 
 def test_what_was_made_harmless_is_told() -> None:
-    note = wire.NoteResult(file="MEMORY.md", section="Notes", neutralised={"credential": 1})
-    assert prose.text_of("update_memory", note).endswith(" Made harmless in it: credential (1).")
+    note = wire.NoteResult(
+        file="MEMORY.md", section="Notes", neutralised={"secrets": 2, "secrets/password": 1, "secrets/token": 1}
+    )
+    assert prose.text_of("update_memory", note).endswith(" Made harmless in it: 2 secrets (password, token).")

@@ -338,7 +338,7 @@ def test_what_is_refused_says_why_and_changes_nothing(
 
 def test_what_was_made_harmless_is_told(agent: Agent) -> None:
     said = agent("create", "/memories/a.md", file_text="my password is hunter2horse\r\nx")
-    assert "made harmless: line breaks (1), secrets (1). View the file to see it." in said
+    assert "made harmless: 1 line break, 1 secret (password). View the file to see it." in said
     assert "hunter2horse" not in agent.text("/memories/a.md")
     assert "made harmless" in agent("str_replace", "/memories/a.md", old_str="x", new_str="\u202ex")
 

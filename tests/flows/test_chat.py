@@ -188,7 +188,7 @@ def test_what_was_typed_comes_back_in_the_next_chat_but_no_credential_does(
         first.enter(message)
         first.wait_for("you>", times=number + 1)
     leave(first)
-    assert "Made harmless in your message: secrets (1)." in first.text
+    assert "Made harmless in your message: 1 secret (github-token)." in first.text
     kept = person / ".local/state/honeybadger/chat_history"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700

@@ -450,7 +450,7 @@ def test_a_secret_is_in_no_file_whoever_says_it(make_host: HostFactory, home: Pa
     host = make_host(script(home, leaky)).start()
     reply = stranger.chat("a1", f"my token is {SECRET}")
     assert reply["ok"], reply
-    assert reply["result"]["neutralised"] == {"secrets": 1}
+    assert reply["result"]["neutralised"] == {"secrets": 1, "secrets/github-token": 1}
     host.stop()
     (home / "script.json").unlink()
     held = [path for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]

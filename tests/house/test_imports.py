@@ -30,7 +30,7 @@ LAYERS = [
     {"errors"},
 ]
 """Packages and modules of the host from the top down: each may import what stands below it, never beside it."""
-FROM_AGENT = {"quoting", "wire", "mailbox", "home"}
+FROM_AGENT = {"quoting", "wire", "mailbox", "home", "wording"}
 """What the host may take from the agents' package."""
 FOR_TURNS = {
     "handlers": {"turn.orchestrator"},
@@ -46,6 +46,8 @@ FOR_TURNS = {
     "ops.doctor": {"models.model", "models"},
     "cli.memory": {"cli.explaining", "cli.terminal"},
     "cli.options": {"errors"},
+    "cli.copies": {"cli.terminal"},
+    "cli": {"cli.terminal"},
 }
 """Module -> what it may take besides: the host runs agents, and both programs print results the same way."""
 

@@ -305,7 +305,9 @@ def test_text_that_hides_or_is_a_credential_is_cleaned_in_every_member_and_count
     assert not {"\u202e", "\u200b"} & set(text)
     assert saved["tags"][0] == "a b"
     assert saved["title"].startswith("Title [REDACTED:")
-    assert saved["neutralised"] == {"secrets": 6, "bidi characters": 1, "zero-width characters": 2}
+    kinds = {kind: count for kind, count in saved["neutralised"].items() if not kind.startswith("secrets/")}
+    assert kinds == {"secrets": 6, "bidi characters": 1, "zero-width characters": 2}
+    assert sum(saved["neutralised"].values()) - sum(kinds.values()) == 6
 
 
 def test_a_secret_below_its_title_is_one(room: Room) -> None:

@@ -267,7 +267,7 @@ Clients = Callable[..., SyncClient]
 def test_a_secret_in_a_note_is_redacted_everywhere_and_the_reply_says_so(host: HostProcess, client: Clients) -> None:
     agent = client()
     note = agent.update_memory(f"The repository's token is {TOKEN}, the PIN is 4821\n# and", section="Access")
-    assert note.neutralised == {"secrets": 2, "headings": 1}
+    assert note.neutralised == {"secrets": 2, "secrets/github-token": 1, "secrets/pin": 1, "headings": 1}
     assert "token is [REDACTED:github-token], the PIN is [REDACTED:pin]" in (agent.read_group_files().memory or "")
     (line,) = host.events("secret.redacted")
     assert (line["group"], line["sender"], line["member"]) == ("main", "researcher", "payload.content")
@@ -279,7 +279,7 @@ def test_a_secret_in_a_note_is_redacted_everywhere_and_the_reply_says_so(host: H
 def test_sections_count_and_say_what_stands_below_them(host: HostProcess, client: Clients) -> None:
     agent = client()
     assert agent.update_memory("nothing", section=TOKEN).section == "[REDACTED:github-token]"
-    assert agent.update_memory(PASSWORD, section="Wi-Fi password").neutralised == {"secrets": 1}
+    assert agent.update_memory(PASSWORD, section="Wi-Fi password").neutralised["secrets/password"] == 1
     assert agent.update_memory("see the vault", section="Wi-Fi password").neutralised == {}
     host.stop()
     assert_nowhere(host.home, TOKEN, PASSWORD)
@@ -288,7 +288,12 @@ def test_sections_count_and_say_what_stands_below_them(host: HostProcess, client
 def test_a_hidden_character_inside_a_secret_does_not_hide_it(host: HostProcess, client: Clients) -> None:
     hidden = TOKEN[:12] + "\u200b" + TOKEN[12:24] + "\u202e" + TOKEN[24:]
     note = client().update_memory(hidden)
-    assert note.neutralised == {"secrets": 1, "zero-width characters": 1, "bidi characters": 1}
+    assert note.neutralised == {
+        "secrets": 1,
+        "secrets/github-token": 1,
+        "zero-width characters": 1,
+        "bidi characters": 1,
+    }
     assert client().append_turn("user", f"key: {hidden}").neutralised["secrets"] == 1
     host.stop()
     assert_nowhere(host.home, TOKEN[:12], TOKEN[12:24], TOKEN[24:])
@@ -299,7 +304,7 @@ def test_a_secret_in_a_turn_is_redacted_and_the_tokens_are_those_of_what_is_kept
 ) -> None:
     agent = client()
     turn = agent.append_turn("user", f"my password is {PASSWORD}", sender=f"pin is {4821}", tools_used=["ls", TOKEN])
-    assert turn.neutralised == {"secrets": 1}
+    assert turn.neutralised == {"secrets": 1, "secrets/password": 1}
     kept = "my password is [REDACTED:password]"
     assert turn.token_count == len(kept) // 4
     (message,) = agent.get_history().messages

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from honeybadger_host.text.wording import count_of, in_words
+from honeybadger_agent.wording import count_of, in_words
 
 
 @pytest.mark.parametrize(
