@@ -47,7 +47,6 @@ from honeybadger_host.search.language.spelling import guesses
 
 Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "statement", "vector"]
 TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
-REST: Final[tuple[Signal, ...]] = ("author", "date", "time", "statement")
 WEIGHTS: Final[Mapping[Signal, float]] = {
     "terms": 1.0,
     "around": 1.2,
