@@ -42,7 +42,7 @@ async def served(home: Path, *more: str, sender: str = "claude", mode: Any = "au
     parameters = StdioServerParameters(
         command=COMMAND[0], args=arguments(home, *more, sender=sender), env=frozen_environment()
     )
-    async with Client(parameters, mode=mode, read_timeout_seconds=30) as client:
+    async with Client(parameters, mode=mode, read_timeout_seconds=60) as client:
         yield client
 
 
@@ -195,7 +195,7 @@ async def test_without_a_home_every_call_says_so_at_once_until_there_is_one(tmp_
         assert f"{str(home)!r} is not a Honeybadger home: there is no such folder. Name a home" in text(refused)
         with pytest.raises(MCPError, match="there is no such folder"):
             await resource(client, "context")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 9  # who waits for a host that is not there waits for ten
         assert not home.exists()
         make_home(home)
         with HostProcess(home) as host:
@@ -366,7 +366,7 @@ def test_a_client_that_went_away_ends_the_server_without_a_word(piped: Piped) ->
 
 
 async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home: Path, make_host: HostFactory) -> None:
-    memory = Memory(AgentClient(home, "main", "claude", timeout_seconds=20))
+    memory = Memory(AgentClient(home, "main", "claude", timeout_seconds=60))
     async with Client(made_server(memory)) as client:
         with anyio.move_on_after(0.3) as given_up:
             await client.call_tool("update_memory", {"content": "Ann likes chess"})

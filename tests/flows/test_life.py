@@ -254,10 +254,10 @@ def test_readiness_is_told_once_and_the_end_too(make_host: HostFactory, abstract
 
 
 def test_the_watchdog_is_told_more_often_than_it_asks(make_host: HostFactory) -> None:
-    host = make_host(env={"WATCHDOG_USEC": "600000"}).start()
+    host = make_host(env={"WATCHDOG_USEC": "3000000"}).start()
     began = time.monotonic()
-    wait_for(lambda: host.notifications.poll().count("WATCHDOG=1") >= 4)
-    assert time.monotonic() - began < 4 * 0.6
+    wait_for(lambda: host.notifications.poll().count("WATCHDOG=1") >= 3)
+    assert time.monotonic() - began < 3 * 3
     host.stop()
 
 
@@ -304,7 +304,7 @@ def test_a_socket_nobody_listens_on_is_no_obstacle(home: Path, make_host: HostFa
     host = make_host()
     host.notifications.close()
     host.launch()
-    assert client(timeout_seconds=20).ping().protocol == 1
+    assert client(timeout_seconds=60).ping().protocol == 1
     host.stop()
 
 

@@ -289,7 +289,7 @@ def test_a_group_about_one_subject_recalls_it_by_its_name_at_every_size(tmp_path
     parts = ("deploys", "database", "cache", "invoices", "search", "backups", "tests")
     with HostProcess(tmp_path / "home") as process:
         process.start()
-        agent = SyncClient(process.home, "main", "bee", timeout_seconds=30)
+        agent = SyncClient(process.home, "main", "bee", timeout_seconds=60)
         for number in range(12):
             put_entry(process.home, "main", f"o{number}", f"Ann likes thing{number}", "people")
         size = 0
@@ -308,6 +308,6 @@ def test_a_group_about_one_subject_recalls_it_by_its_name_at_every_size(tmp_path
             result = wait_for(shown, 60, what=f"{size} entries in the index")
             assert result is not None
             assert not any(hit.why_weak for hit in result.hits)
-            fresh = SyncClient(process.home, "main", "bee", session=f"s{size}", timeout_seconds=30)
+            fresh = SyncClient(process.home, "main", "bee", session=f"s{size}", timeout_seconds=60)
             assert [row.id for row in fresh.get_context("Tell me about Atlas").recalled if row.state == "new"] == newest
         process.stop()

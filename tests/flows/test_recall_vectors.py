@@ -19,7 +19,7 @@ def test_what_means_the_same_is_found_by_a_running_host_and_after_a_restart(tmp_
     make_home(home)
     with HostProcess(home, {"recall.vectors": "multilingual", "ops.status.STATUS_SECONDS": 0.1}) as host:
         host.start()
-        agent = SyncClient(home, "main", "agent", timeout_seconds=30)
+        agent = SyncClient(home, "main", "agent", timeout_seconds=60)
         puppy = agent.save_memory("She adopted a puppy last spring").id
         agent.save_memory("The invoice is due on Monday")
         agent.append_turn("user", "The physician called about my knee")

@@ -20,7 +20,7 @@ from honeybadger_agent.wire import ChatResult
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, Endpoint, openai, served
 from tests.flows.test_turns import said
-from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
 
 SEARCH = ToolCall("call_1", "search_memory", '{"query": "tea"}')
 BY_USER = "asked for by user"
@@ -59,7 +59,7 @@ def host(make_host: HostFactory, settings: dict[str, object]) -> HostProcess:
 
 @pytest.fixture
 def client(home: Path) -> SyncClient:
-    return SyncClient(home, "main", "user", timeout_seconds=20)
+    return SyncClient(home, "main", "user", timeout_seconds=PATIENCE)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def ask(client: SyncClient, aside: Aside, content: str, turn: str, shows: str) -
             is_shown.set()
 
     answer = aside(client.chat, content, request_id=turn, on_line=look)
-    assert is_shown.wait(20), seen
+    assert is_shown.wait(PATIENCE), seen
     return answer
 
 
@@ -90,8 +90,8 @@ def test_a_stop_ends_the_models_call_keeps_what_was_said_and_frees_the_group(
     began = time.monotonic()
     stop = client.stop_turn("a1")
     assert (stop.turn, stop.state) == ("a1", "stopped")
-    assert endpoint.gone.wait(1)  # the connection to the model is closed
-    assert time.monotonic() - began < 1.5  # one second, and the noise of a busy machine
+    assert endpoint.gone.wait(20)  # the connection to the model is closed
+    assert time.monotonic() - began < 20  # a tenth of a second on a quiet machine; the model would hang for two minutes
     result = answer.result()
     assert result.content.startswith("One two")
     assert result.content.endswith(f"\n\n(Stopped here: {BY_USER}.)")
@@ -161,14 +161,14 @@ async def test_nobody_stops_the_turn_of_another_but_the_operator(
     host: HostProcess, home: Path, client: SyncClient, aside: Aside
 ) -> None:
     answer = ask(client, aside, "slowly", "a1", "two")
-    stranger = Client(home, "main", "stranger", timeout_seconds=20)
+    stranger = Client(home, "main", "stranger", timeout_seconds=PATIENCE)
     with pytest.raises(NotFound):
         await stranger.stop_turn("a1")
     with pytest.raises(NotFound):
         await stranger.stop_turn()
     with pytest.raises(Forbidden):
         await stranger.stop_turn("a1", sender="user")
-    elsewhere = SyncClient(home, "main", "user", session="elsewhere", timeout_seconds=20)
+    elsewhere = SyncClient(home, "main", "user", session="elsewhere", timeout_seconds=PATIENCE)
     with pytest.raises(NotFound):
         elsewhere.stop_turn()
     assert not answer.done()

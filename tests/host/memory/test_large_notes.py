@@ -148,5 +148,5 @@ def test_256_mib_are_served_within_seconds_and_32_mib_of_memory(tmp_path: Path, 
     ran = subprocess.run([sys.executable, "-c", LARGE, str(tmp_path)], capture_output=True, text=True, check=True)
     seconds, mib = map(float, ran.stdout.split())
     assert path.stat().st_size > 256 * MIB
-    assert seconds < 10
+    assert seconds < 60  # about two on a quiet machine
     assert mib < 32

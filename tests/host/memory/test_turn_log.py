@@ -241,10 +241,10 @@ def test_much_garbage_is_passed_quickly(log_file: Path) -> None:
         file.truncate(16 * 1024 * 1024)  # what a file system may leave after a power cut
         file.seek(0, 2)
         file.write(b"\n" + line(2))
-    start = time.perf_counter()
+    start = time.process_time()
     window = read_window(log_file, 50)
     assert [each.number for each in window.turns] == [1, 2]
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_an_unknown_session_is_empty(tmp_path: Path) -> None:
