@@ -19,21 +19,28 @@ help:
 	@echo "make clean  remove what these commands made"
 
 $(VENV)/.run: pyproject.toml $(PINS)
-	$(if $(UV),$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
+	@echo "making $(VENV) with $$($(PYTHON) --version) and the host: a minute, once"
+	@$(if $(UV),$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
 	$(call install,$(VENV),-e .)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
+	@echo "adding to $(VENV) what the tests need: some minutes, once"
 	$(call install,$(VENV),-e '.[dev]')
 	@touch $@
 
 # $(1): virtual environment, $(2): what
 define install
-$(if $(UV),$(UV) pip install -q --python $(1)/bin/python -c $(PINS) $(2),$(1)/bin/python -m pip install -q --disable-pip-version-check -c $(PINS) $(2))
+@$(if $(UV),$(UV) pip install -q --python $(1)/bin/python -c $(PINS) $(2),$(1)/bin/python -m pip install -q --disable-pip-version-check -c $(PINS) $(2))
 endef
 
 run: $(VENV)/.run
-	$(VENV)/bin/honeybadger-host run
+	@echo "next, in a second terminal in this folder (README.md has more):"
+	@echo '  PATH="$$PWD/$(VENV)/bin:$$PATH"'
+	@echo '  honeybadger-agent remember "User prefers dark mode"'
+	@echo '  honeybadger-agent recall "Which mode does the user like?"'
+	@echo '  honeybadger-agent chat'
+	@$(VENV)/bin/honeybadger-host run --home .
 
 test: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest $(TEST_ARGS)
