@@ -20,6 +20,7 @@ from honeybadger_host.memory.session_document import SessionDocument, dump_docum
 from honeybadger_host.memory.session_document_store import Sessions, session_file
 from honeybadger_host.memory.turn_log import Conversations, dump_turn, turns_file
 from honeybadger_host.storage import files
+from honeybadger_host.storage.atomic_files import WholeFiles
 
 _CONTENT = (NOTE + " ") * 6
 """About 670 characters: fifty of them and what is around them are 50 KB."""
@@ -41,7 +42,7 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
             conversations = Conversations(
                 home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=time.monotonic
             )
-            sessions = Sessions(home, conversations, limits, last_written=lambda file: None)
+            sessions = Sessions(home, WholeFiles(home), conversations, limits, last_written=lambda file: None)
             assert len(sessions.read("main", "main").document.recent_history) == 51
 
         def save() -> None:

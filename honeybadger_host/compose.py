@@ -41,6 +41,7 @@ from honeybadger_host.storage.files import remove_leftovers
 from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.projections import Projections
+from honeybadger_host.storage.unit_of_work import UnitOfWork
 from honeybadger_host.text.neutralise import use_counter
 from honeybadger_host.text.tokens import counter_of
 
@@ -108,8 +109,10 @@ def _put_together(
         clock=time.monotonic,
     )
     shelves = Shelves(home)
+    whole_files = WholeFiles(home)
     sessions = Sessions(
         home,
+        whole_files,
         conversations,
         CompactionLimits(),
         last_written=journal.last_written,
@@ -117,7 +120,7 @@ def _put_together(
         max_sessions=turn_log.MAX_SESSIONS,
         write_out_seconds=session_document_store.WRITE_OUT_SECONDS,
     )
-    whole_files = WholeFiles(home, [shelves, sessions])
+    unit = UnitOfWork([conversations, whole_files, shelves, sessions])
     senders = SenderList(home) if settings.ipc.closed else None
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
     shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
@@ -156,7 +159,7 @@ def _put_together(
         settings,
         spool,
         dead_letters.DeadRoom(home / "data" / "dead", dead_letters.MAX_BYTES, keeps_secrets=keeps_secrets),
-        Stores(journal, projections, conversations, whole_files, sessions),
+        Stores(journal, projections, unit, sessions.write_out),
         build_table(settings, rooms, desk),
         Limiter(shares),
         counters,

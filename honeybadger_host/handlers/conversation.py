@@ -37,7 +37,7 @@ def prepare_turn(conversations: Conversations, documents: Sessions) -> Callable[
     def prepare(asked: Asked) -> None:
         conversations.load(asked.group, asked.session)
         try:
-            documents.prepare(asked.group, asked.session)
+            documents.load(asked.group, asked.session)
         except WorldFailed as error:  # a turn does not need the document: it is in the log, whatever became of that
             log.warning("session.passed_over", group=asked.group, session=asked.session, error=str(error))
 

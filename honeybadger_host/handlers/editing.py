@@ -85,7 +85,7 @@ def edit_memory(
     def decide(asked: Asked, edit: _Edit, now: datetime) -> Outcome:
         payload = _payload_of(asked)
         file = the_one(payload.id, files.named(memory_folder(asked.group), f"{payload.id}.json"))
-        data = files.get(file)
+        data = files.view(file)
         assert data is not None  # noqa: S101  `named` returns what is there
         before = parsed(entries, file, data)
         if payload.expected_version is not None and payload.expected_version != version_of(data):
@@ -122,7 +122,7 @@ def edit_memory(
         if after.name is not None:
             return free_place(entries, files, [place for place in places if place != file], after.category, after.name)
         (place,) = places
-        if files.get(place) is not None:
+        if files.view(place) is not None:
             raise Refusal(
                 "conflict", f"{place.split('/', 2)[2]} is there already: nothing was changed", field="payload.category"
             )

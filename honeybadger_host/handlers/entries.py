@@ -131,7 +131,7 @@ def delete_memory(entries: EntryFiles, files: WholeFiles) -> ChangeHandler[None]
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         id_ = _id_of(asked)
         file = the_one(id_, files.named(memory_folder(asked.group), f"{id_}.json"))
-        data = files.get(file)
+        data = files.view(file)
         assert data is not None  # noqa: S101  `named` returns what is there
         entry = parsed(entries, file, data)
         return Outcome(shown(entry, file, data), (FileRemoved(asked.group, "entry", file, data),))
@@ -261,7 +261,7 @@ def _look_at(
     free: str | None = None
     standing: list[tuple[str, bytes, Entry]] = []
     for file in places:
-        data = files.get(file)
+        data = files.view(file)
         if data is None:
             free = free or file
         else:

@@ -70,7 +70,7 @@ def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
             result["neutralised"] = dict(texts.changed)
         return Outcome(result, (documents.write(asked.group, asked.session, updated),))
 
-    return ChangeHandler(decide, lambda asked: documents.prepare(asked.group, asked.session))
+    return ChangeHandler(decide, lambda asked: documents.load(asked.group, asked.session))
 
 
 def compact_session(documents: Sessions) -> ChangeHandler[None]:
@@ -91,7 +91,7 @@ def compact_session(documents: Sessions) -> ChangeHandler[None]:
             return Outcome(result)
         return Outcome(result, (documents.write(asked.group, asked.session, compacted.document),))
 
-    return ChangeHandler(decide, lambda asked: documents.prepare(asked.group, asked.session))
+    return ChangeHandler(decide, lambda asked: documents.load(asked.group, asked.session))
 
 
 def delete_session(documents: Sessions) -> ChangeHandler[None]:
@@ -115,7 +115,7 @@ def delete_session(documents: Sessions) -> ChangeHandler[None]:
         }
         return Outcome(result, changes)
 
-    return ChangeHandler(decide, lambda asked: documents.prepare_removal(asked.group, asked.session))
+    return ChangeHandler(decide, lambda asked: documents.load_removal(asked.group, asked.session))
 
 
 def _kept(asked: Asked, turns: int, begins_after: int) -> list[str]:

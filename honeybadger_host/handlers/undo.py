@@ -42,7 +42,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
         for row in rows:
             files.load(row.file)
         is_young = row.seq >= glance(journal).marks.first_unsettled(row.file)
-        if row.kind == NOTE and is_young and not _stands(row, files.get(row.file)):
+        if row.kind == NOTE and is_young and not _stands(row, files.view(row.file)):
             raise _conflict(f"change {row.seq} is too new: the host itself puts it back, within seconds")
         befores = [_before(row, journal) if row.kind == ENTRY else None for row in rows]
         return list(zip(rows, befores, strict=True))
@@ -54,7 +54,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
 
     def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str, str]:
         """Return the change that undoes a change, its file, and what it does. Raises Refusal."""
-        held = files.get(row.file)
+        held = files.view(row.file)
         change: Change
         if row.kind == NOTE:
             if _stands(row, held):
@@ -63,7 +63,6 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
                     f"change {row.seq} (note) stands in {MEMORY}: take it out of {MEMORY} with an editor",
                     field="payload.seq",
                 )
-            files.foresee_append(row.file, row.data)
             change, did = NoteAdded(asked.group, row.data), "restored"
         elif row.kind.endswith(REMOVED):
             if held is not None:

@@ -94,7 +94,7 @@ def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler[None]:
     def prepare(asked: Asked) -> None:
         payload = asked.payload
         assert isinstance(payload, SaveToWorkingMemory)  # noqa: S101  the table pairs type and payload
-        room.shelves.bring(asked.group, asked.session)
+        room.shelves.load(asked.group, asked.session)
         file = entry_file(asked.group, asked.session, payload.key)
         data = room.whole_files.load(file)
         if data is not None:
@@ -126,7 +126,7 @@ def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler[None]:
             "working",
             file,
             dump_entry(WorkingEntry(label, data), asked.session, asked.request_id),
-            room.whole_files.get(file),
+            room.whole_files.view(file),
         )
         result: dict[str, Any] = {
             "key": key,
@@ -261,7 +261,7 @@ def _ttl(payload: SaveToWorkingMemory, settings: Working) -> timedelta:
 
 def _see_room(room: WorkingRoom, asked: Asked, file: str, now: datetime) -> bool:
     """Return whether a key is new to its session. Raises Refusal: there is no room for another one."""
-    labels = room.shelves.at_hand(asked.group, asked.session)
+    labels = room.shelves.view(asked.group, asked.session)
     lives = {name: label for name, label in labels.items() if not label.is_expired(now)}
     if file in lives:
         return False

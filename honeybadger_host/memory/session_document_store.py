@@ -12,7 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import SESSION
-from honeybadger_host.domain import FileRemoved, FileWritten, Turn, TurnAdded, Whole
+from honeybadger_host.domain import Change, FileRemoved, FileWritten, Turn, TurnAdded, Whole
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.compaction import Compacted, CompactionLimits, compact, with_left_out
 from honeybadger_host.memory.edited import Count, Edited, Time, read_json
@@ -35,7 +35,7 @@ from honeybadger_host.memory.session_document import (
 )
 from honeybadger_host.memory.turn_log import Conversations, Window, read_window, turns_file
 from honeybadger_host.storage import files
-from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.text.time_stamps import time_stamp
@@ -106,7 +106,7 @@ class _Working:
     Args:
         base: the file as it will be; the turns in `behind` come after it.
         entries, tokens: of the history with those turns.
-        tombstone: what `deleted_file` will hold.
+        tombstone: what `deleted_file` will hold; `deletion` is what that says.
     """
 
     base: SessionDocument
@@ -115,6 +115,7 @@ class _Working:
     entries: int
     tokens: int
     tombstone: bytes | None = None
+    deletion: _Deleted = field(default_factory=lambda: _Deleted())
     is_changed: bool = False
     whole: SessionDocument | None = None
     """Base and turns together, once somebody wanted them."""
@@ -128,9 +129,7 @@ class _Working:
 class Sessions:
     """The documents of all sessions.
 
-    `read`, `peek` and `names` may run on any thread. The road calls `prepare` on its worker before a slice is decided,
-    `view` to `foresee` on the event loop, `settle` when the slice is written, `write_out` when nothing waits. Of whole
-    files it hears as a follower of `WholeFiles`.
+    `read`, `peek` and `names` may run on any thread; for a batch see `unit_of_work`; `write_out` when nothing waits.
 
     Args:
         last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
@@ -144,6 +143,7 @@ class Sessions:
     def __init__(
         self,
         home: Path,
+        files: WholeFiles,
         conversations: Conversations,
         limits: CompactionLimits,
         *,
@@ -156,6 +156,7 @@ class Sessions:
     ) -> None:
         self.limits = limits
         self._home = home
+        self._files = files
         self._conversations = conversations
         self._last_written = last_written
         self._is_behind = is_behind
@@ -169,7 +170,7 @@ class Sessions:
         self._generations: OrderedDict[tuple[str, str], Generation] = OrderedDict()
         self._working: dict[tuple[str, str], _Working] = {}
         self._decided: dict[str, tuple[_Working, bytes | None, SessionDocument]] = {}
-        """File -> what it will be, between a decision and its `foresee`; spares reading our own JSON."""
+        """File -> what it will be, between a decision and its `apply`; spares reading our own JSON."""
         self._lagging: OrderedDict[tuple[str, str], float] = OrderedDict()
         """Sessions whose file lacks turns -> when the newest came; the longest quiet first."""
 
@@ -214,7 +215,7 @@ class Sessions:
 
     # --------------------------------------------------------------------------------------------------------- the road
 
-    def prepare(self, group: str, session: str) -> None:
+    def load(self, group: str, session: str) -> None:
         """Load what a decision about a session needs. Raises WorldFailed."""
         if (group, session) not in self._working:
             generation = self._generation(group, session)
@@ -223,13 +224,15 @@ class Sessions:
             base, behind = self._behind(group, session, generation.document)
             self._working[group, session] = _Working.of(base, generation.data, behind)
 
-    def prepare_removal(self, group: str, session: str) -> None:
+    def load_removal(self, group: str, session: str) -> None:
         """The same, for `remove`. Raises WorldFailed."""
-        self.prepare(group, session)
-        self._working[group, session].tombstone = read_whole(self._home / deleted_file(group, session))
+        self.load(group, session)
+        working = self._working[group, session]
+        working.tombstone = read_whole(self._home / deleted_file(group, session))
+        working.deletion = self._deletion(group, session)
 
     def view(self, group: str, session: str) -> View:
-        """Return a document with everything decided so far. It must be prepared."""
+        """Return a document with everything decided so far. It must be loaded."""
         working = self._working[group, session]
         if working.whole is None:
             working.whole = self._folded(working.base, working.behind)
@@ -285,8 +288,7 @@ class Sessions:
         """
         working = self._working[group, session]
         turns = self.view(group, session).document.turns or 0
-        before = _deleted(working.tombstone)
-        after, since = before.context_begins_after, before.context_begins_at
+        after, since = working.deletion.context_begins_after, working.deletion.context_begins_at
         is_later = begins_again and turns > after
         if is_later:
             after, since = turns, now
@@ -308,8 +310,8 @@ class Sessions:
             return (tombstone,), after
         return (tombstone, FileRemoved(group, "session", session_file(group, session), working.data)), after
 
-    def foresee(self, change: TurnAdded | Whole) -> None:
-        """Take in a change that was decided and is not written yet; those of other rooms are passed over."""
+    def apply(self, change: Change) -> None:
+        """Take in a change that was decided and is not written yet."""
         if isinstance(change, TurnAdded):
             held = self._working.get((change.group, change.session))
             if held is not None:
@@ -320,13 +322,13 @@ class Sessions:
         elif (decided := self._decided.pop(change.file, None)) is not None:
             working, data, document = decided
             if data is None:
-                working.tombstone = change.data
+                working.tombstone, working.deletion = change.data, _deleted(change.data)
             working.base, working.data, working.behind = document, data, []
             working.entries, working.tokens = len(document.recent_history), document.tokens
             working.is_changed, working.whole = True, document
 
-    def settle(self) -> None:
-        """End a slice."""
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Forget what was applied; files that lack turns are written out later."""
         now = self._clock()
         with self._lock:
             for key, working in self._working.items():
@@ -364,7 +366,6 @@ class Sessions:
     def _write_out(self, key: tuple[str, str]) -> bool:
         del self._lagging[key]
         file = session_file(*key)
-        path = self._home / file
         try:
             generation = self._generation(*key)
             base, behind = self._behind(*key, generation.document)
@@ -372,14 +373,8 @@ class Sessions:
                 return False
             document = self._folded(base, behind)
             data = dump_document(document)
-            is_first = not path.parent.exists()
-            files.make_folders(path.parent)
-            if read_whole(path) != generation.data:
+            if not self._files.refresh(file, data, generation.data):
                 return False  # somebody saves it just now
-            files.replace(path, data)
-            if is_first:  # the names of new folders, too
-                files.sync_folder(path.parent.parent)
-                files.sync_folder(path.parent.parent.parent)
         except (OSError, WorldFailed) as error:
             log.warning("session.write_failed", file=file, error=str(error), now_what="the log has every turn")
             return False
@@ -453,7 +448,11 @@ class Sessions:
         try:
             if abs(self._wall_seconds() - path.stat().st_mtime) < _BEING_SAVED_SECONDS:
                 return Generation(broken, document, NEVER_SEEN, complaint=f"cannot be read ({why})")
-            aside = _set_aside(path, broken, why, source, good, self._wall_seconds())
+            aside = _set_aside(path, broken, why, source, self._wall_seconds())
+            if good is None:
+                self._files.discard(session_file(*key), lambda data: data == broken)
+            else:
+                self._files.refresh(session_file(*key), good, broken)
         except OSError as error:
             raise WorldFailed(f"{path} cannot be read ({why}) and cannot be set aside: {error.strerror}") from error
         log.warning("session.set_aside", file=session_file(*key), to=aside, why=why, restored_from=source)
@@ -468,15 +467,13 @@ class Sessions:
     def _deletion(self, group: str, session: str) -> _Deleted:
         """Return what is forgotten of a session, from the journal when the file that says it is damaged."""
         file = deleted_file(group, session)
-        data = read_whole(self._home / file)
-        try:
-            return _deleted(data)
-        except ValueError:
-            try:
-                return _deleted(self._last_written(file))
-            except ValueError:
-                log.warning("session.mark_lost", file=file)
-                return _Deleted()
+        with contextlib.suppress(ValueError):
+            return _deleted(read_whole(self._home / file))
+        with contextlib.suppress(ValueError):
+            if (last := self._last_written(file)) is not None:
+                return _deleted(last)
+        log.warning("session.mark_lost", file=file)
+        return _Deleted()
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
@@ -537,11 +534,8 @@ def _covered(document: SessionDocument, window: Window) -> int:
     return min(later) - 1 if later else window.last_number
 
 
-def _set_aside(path: Path, broken: bytes, why: str, source: str, good: bytes | None, now: float) -> str:
-    """Move a broken file beside its place, with a reason, and put the good generation there; return the new name.
-
-    Raises OSError. A crash at any moment leaves the broken file or the good one in the place.
-    """
+def _set_aside(path: Path, broken: bytes, why: str, source: str, now: float) -> str:
+    """Copy a broken file beside its place, with a reason; return the new name. Raises OSError."""
     at = datetime.fromtimestamp(now, UTC)
     name = f"{path.name}.corrupt-{at:%Y%m%dT%H%M%SZ}"
     aside = path.with_name(name)
@@ -558,11 +552,6 @@ def _set_aside(path: Path, broken: bytes, why: str, source: str, good: bytes | N
     }
     files.replace(aside.with_name(f"{aside.name}.reason"), orjson.dumps(reason, option=_READABLE))
     files.replace(aside, broken)
-    if good is None:
-        path.unlink()
-        files.sync_folder(path.parent)
-    else:
-        files.replace(path, good)
     return aside.name
 
 

@@ -23,7 +23,7 @@ import structlog
 from pydantic import Field, ValidationError
 
 from honeybadger_agent.wire import Role
-from honeybadger_host.domain import Turn, TurnAdded
+from honeybadger_host.domain import Change, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
@@ -213,7 +213,7 @@ class _Session:
 class Conversations:
     """The sessions in memory.
 
-    `load` and `window` may run on any thread; `next_number`, `foresee`, `settle` belong to the event loop.
+    `load` may run on any thread; `next_number`, `last_at`, `apply` and `end_batch` belong to the event loop.
 
     Args:
         window_turns: turns kept of each session.
@@ -232,6 +232,8 @@ class Conversations:
         self._clock = clock
         self._lock = threading.Lock()
         self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
+        self._ahead: set[tuple[str, str]] = set()
+        """Sessions with turns that are not written yet."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -285,18 +287,23 @@ class Conversations:
     def is_loaded(self, group: str, session: str) -> bool:
         return (group, session) in self._sessions
 
-    def foresee(self, change: TurnAdded) -> None:
-        """Count a turn that was decided and is not committed yet."""
-        self._sessions[change.group, change.session].ahead.append(change.turn)
+    def apply(self, change: Change) -> None:
+        """Count a turn that was decided and is not written yet."""
+        if isinstance(change, TurnAdded):
+            key = (change.group, change.session)
+            self._sessions[key].ahead.append(change.turn)
+            self._ahead.add(key)
 
-    def settle(self, foreseen: Iterable[TurnAdded], written: Iterable[TurnAdded]) -> None:
-        """End a batch: forget what was foreseen, take in what was written."""
+    def end_batch(self, written: Iterable[Change]) -> None:
+        """Forget what was applied, take in what was written."""
         with self._lock:
-            for change in foreseen:
-                self._sessions[change.group, change.session].ahead.remove(change.turn)
+            for key in self._ahead:
+                self._sessions[key].ahead.clear()
+            self._ahead.clear()
             by_session: dict[tuple[str, str], list[TurnAdded]] = {}
             for change in written:
-                by_session.setdefault((change.group, change.session), []).append(change)
+                if isinstance(change, TurnAdded):
+                    by_session.setdefault((change.group, change.session), []).append(change)
             for key, changes in by_session.items():
                 held = self._sessions[key]
                 held.window = self._grown(held.window, changes)

@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Final
 
 import structlog
 
-from honeybadger_host.domain import FileWritten, Whole
+from honeybadger_host.domain import Change, FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.working_memory import (
     ROOT,
@@ -74,8 +74,7 @@ class Shelf:
 class Shelves:
     """The labels of all sessions.
 
-    `look` and the readings may run on any thread; `bring`, on the road's thread, puts a session at hand for `at_hand`
-    and `foresee` on the event loop; `settle` takes them away when the slice is written.
+    `look` and the readings may run on any thread; for a batch see `unit_of_work`.
 
     Args:
         wall_ns: nanoseconds since the epoch, the clock of the file system.
@@ -86,34 +85,34 @@ class Shelves:
         self._wall_ns = wall_ns
         self._lock = threading.Lock()
         self._seen: OrderedDict[tuple[str, str], dict[str, _Seen]] = OrderedDict()
-        self._at_hand: dict[str, dict[str, Label]] = {}
-        """Session's folder -> file -> label, as after everything decided in this slice."""
+        self._views: dict[str, dict[str, Label]] = {}
+        """Session's folder -> file -> label, as after everything decided in this batch."""
 
-    # ----------------------------------------------------------------------------------------------- one slice
+    # ----------------------------------------------------------------------------------------------- one batch
 
-    def bring(self, group: str, session: str) -> None:
-        """Put a session's labels at hand. Raises WorldFailed."""
+    def load(self, group: str, session: str) -> None:
+        """Load a session's labels for a batch. Raises WorldFailed."""
         folder = session_folder(group, session)
-        if folder not in self._at_hand:
-            self._at_hand[folder] = dict(self.look(group, session).labels)
+        if folder not in self._views:
+            self._views[folder] = dict(self.look(group, session).labels)
 
-    def at_hand(self, group: str, session: str) -> Mapping[str, Label]:
-        """Return file -> label once everything decided so far is written. The session must be brought."""
-        return self._at_hand[session_folder(group, session)]
+    def view(self, group: str, session: str) -> Mapping[str, Label]:
+        """Return file -> label once everything decided so far is written. The session must be loaded."""
+        return self._views[session_folder(group, session)]
 
-    def foresee(self, change: Whole) -> None:
+    def apply(self, change: Change) -> None:
         """Take in a change that was decided and is not written yet."""
-        labels = self._at_hand.get(change.file.rpartition("/")[0])
-        if labels is None or change.kind != "working":
+        labels = self._views.get(change.file.rpartition("/")[0])
+        if labels is None:
             return
         if isinstance(change, FileWritten):
             labels[change.file] = parse_entry(change.data)[0].label
-        else:
+        elif isinstance(change, FileRemoved):
             labels.pop(change.file, None)
 
-    def settle(self) -> None:
-        """End a slice."""
-        self._at_hand.clear()
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Forget everything: the folders say what was written."""
+        self._views.clear()
 
     # ------------------------------------------------------------------------------------------------- reading
 

@@ -39,12 +39,9 @@ from honeybadger_host.domain import (
     Handler,
     Injection,
     QueryHandler,
-    TurnAdded,
     TurnHandler,
 )
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.dead_letters import DeadRoom
@@ -64,11 +61,12 @@ from honeybadger_host.spool.request import (
 )
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import CutShort, Lanes, Withdrawn
-from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
+from honeybadger_host.storage.atomic_files import row_offset
 from honeybadger_host.storage.files import Changing, NotRegular
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
 from honeybadger_host.storage.projections import Batch, Projections
+from honeybadger_host.storage.unit_of_work import UnitOfWork
 from honeybadger_host.text.redaction import redact_line
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -94,13 +92,16 @@ FULL_DISK_SECONDS = 5.0
 
 
 class Stores(NamedTuple):
-    """What a batch changes: the journal first, then the files, and what is kept of them in memory."""
+    """What a batch changes: the journal first, then the files, and what is kept of them in memory.
+
+    Args:
+        idle: called when nothing waits.
+    """
 
     journal: Journal
     projections: Projections
-    conversations: Conversations
-    whole_files: WholeFiles
-    sessions: Sessions
+    unit: UnitOfWork
+    idle: Callable[[], object]
 
 
 class Door:
@@ -131,9 +132,8 @@ class Door:
         self._dead_room = dead_room
         self._journal = journal = stores.journal
         self._projections = stores.projections
-        self._conversations = stores.conversations
-        self._whole_files = stores.whole_files
-        self._sessions = stores.sessions
+        self._unit = stores.unit
+        self._idle = stores.idle
         self._counters = counters
         self.limiter = limiter
         """Event loop."""
@@ -276,7 +276,7 @@ class Door:
         if not taken and not come_back:
             if has_more:
                 return Slice([])
-            self._sessions.write_out()
+            self._idle()
             return None
         received = Slice([])
         try:
@@ -354,22 +354,17 @@ class Door:
                     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
                         self._bug(letter, error)
                     else:
-                        seq = self._foresee(outcome.changes)
+                        seq = self._apply(outcome.changes)
                         reply = wire.dump_reply(letter.stem, outcome.result, seq)
                         letter.state = Decided(outcome.changes, seq, asking.digest, reply)
 
-    def _foresee(self, changes: Sequence[Change]) -> int | None:
+    def _apply(self, changes: Sequence[Change]) -> int | None:
         """Number changes, and let what is decided later see them; return the number of the last."""
-        seq = None
-        for change in changes:
-            seq = self._journal.next_seq
-            self._journal.next_seq += 1
-            if isinstance(change, TurnAdded):
-                self._conversations.foresee(change)
-                self._sessions.foresee(change)
-            elif isinstance(change, FileWritten | FileRemoved):
-                self._whole_files.foresee(change)
-        return seq
+        if not changes:
+            return None
+        self._unit.apply(changes)
+        self._journal.next_seq += len(changes)
+        return self._journal.next_seq - 1
 
     def _is_over(self, letter: Letter) -> bool:
         """Refuse what is over a share of its sender: it is as if it had not been sent, and no dead letter."""
@@ -403,64 +398,67 @@ class Door:
 
     def _write(self, received: Slice) -> None:
         """Commit what was decided, project it, and answer everything but queries."""
-        changing = [(letter, decided) for letter in received.letters if isinstance(decided := letter.state, Decided)]
-        if any(decided.changes for _, decided in changing):
-            self._commit_and_project([(letter, decided) for letter, decided in changing if decided.changes])
-        self._whole_files.settle()
+        changing = [
+            (letter, decided)
+            for letter in received.letters
+            if isinstance(decided := letter.state, Decided) and decided.changes
+        ]
+        written: Sequence[Change] = ()
+        try:
+            if changing:
+                written = self._commit_and_project(changing)
+        finally:
+            self._unit.end_batch(written)
         self._passed("projected")
         for letter in received.letters:
             if not isinstance(letter.state, Asking):
                 self._reply(received.opened[letter.box], letter)
         self._request_log.flush()
 
-    def _commit_and_project(self, decisions: Sequence[tuple[Letter, Decided]]) -> None:
+    def _commit_and_project(self, decisions: Sequence[tuple[Letter, Decided]]) -> Sequence[Change]:
+        """Return the changes that were committed."""
         at = self._journal.last_at = max(self._journal.last_at, time.time_ns() // 1_000_000)
         rows: list[Row] = []
         receipts: list[Receipt] = []
         ended: list[TurnKey] = []
-        foreseen = [change for _, decided in decisions for change in decided.changes if isinstance(change, TurnAdded)]
-        written: list[TurnAdded] = []
+        written: list[Change] = []
         spoiled: dict[str, WorldFailed] = {}
         """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
         batch = self._projections.batch(self._clock())
-        try:
-            for letter, decided in decisions:
-                try:
-                    for change in decided.changes:
-                        for file in _built_upon(change) if spoiled else ():
-                            if file in spoiled:
-                                raise spoiled[file]
-                        _make_way(batch, change)
-                except WorldFailed as error:
-                    self._world(letter, error)
-                    spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
-                    continue
-                group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, decided.seq or 0
-                for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
-                    file, data = change.file, change.data
-                    if isinstance(change, FileWritten | FileRemoved):
-                        offset = row_offset(change)
-                    else:
-                        offset = batch.target(file).place(len(data))
-                    if isinstance(change, TurnAdded):
-                        written.append(change)
-                    rows.append(Row(seq, at, group, sender, request, change.row_kind, file, offset, data))
-                receipts.append(Receipt(last, at, group, sender, request, decided.digest, decided.reply))
-                if letter.is_turn:
-                    ended.append(TurnKey(group, sender, request))
-            self._passed("placed")
+        for letter, decided in decisions:
             try:
-                self._commit(rows, receipts, ended)
+                for change in decided.changes:
+                    for file in _built_upon(change) if spoiled else ():
+                        if file in spoiled:
+                            raise spoiled[file]
+                    _make_way(batch, change)
             except WorldFailed as error:
-                for letter, _ in decisions:
-                    if not isinstance(letter.state, Refused):
-                        self._world(letter, error)
-                written = []
-                return
-            self._passed("committed")
-            batch.project(rows, self._clock())
-        finally:
-            self._conversations.settle(foreseen, written)
+                self._world(letter, error)
+                spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
+                continue
+            group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, decided.seq or 0
+            for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
+                file, data = change.file, change.data
+                if isinstance(change, FileWritten | FileRemoved):
+                    offset = row_offset(change)
+                else:
+                    offset = batch.target(file).place(len(data))
+                written.append(change)
+                rows.append(Row(seq, at, group, sender, request, change.row_kind, file, offset, data))
+            receipts.append(Receipt(last, at, group, sender, request, decided.digest, decided.reply))
+            if letter.is_turn:
+                ended.append(TurnKey(group, sender, request))
+        self._passed("placed")
+        try:
+            self._commit(rows, receipts, ended)
+        except WorldFailed as error:
+            for letter, _ in decisions:
+                if not isinstance(letter.state, Refused):
+                    self._world(letter, error)
+            return ()
+        self._passed("committed")
+        batch.project(rows, self._clock())
+        return written
 
     def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
         """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""

@@ -13,13 +13,21 @@ import stat
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
-from honeybadger_host.domain import REMOVED, FileWritten, Whole
+from honeybadger_host.domain import REMOVED, Change, FileRemoved, FileWritten, Whole
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.storage.files import FILE_MODE, NotRegular, kind_of, make_folders, open_plain, replace
+from honeybadger_host.storage.files import (
+    FILE_MODE,
+    NotRegular,
+    kind_of,
+    make_folders,
+    open_plain,
+    replace,
+    sync_folder,
+)
 from honeybadger_host.storage.journal_schema import Row
 
 log = structlog.get_logger()
@@ -30,31 +38,16 @@ WHOLE_KINDS: Final = frozenset(kind + end for kind in ("entry", "working", "sess
 """Kinds of rows whose file changes as a whole; `Row.offset` is the fingerprint of what was there before."""
 
 
-class Follower(Protocol):
-    """Whoever keeps something of its own about whole files while a slice is decided."""
-
-    def foresee(self, change: Whole) -> None:
-        """Take in a change that was decided and is not written yet."""
-
-    def settle(self) -> None:
-        """End a slice."""
-
-
 class WholeFiles:
-    """What is known of whole files while a slice of requests is decided.
+    """What is known of whole files while a batch is decided, and the one that writes them past the journal.
 
-    `load` on the worker thread before, `get` and `foresee` on the event loop, `settle` when the slice is written: the
-    road has one slice at a time, so nothing is kept from one to the next.
-
-    Args:
-        followers: told of everything that is foreseen and settled.
+    See `unit_of_work` for `load`, `view`, `apply` and `end_batch`.
     """
 
-    def __init__(self, home: Path, followers: Sequence[Follower] = ()) -> None:
+    def __init__(self, home: Path) -> None:
         self._home = home
-        self._followers = followers
         self._lock = threading.Lock()
-        """Held to load and to discard: what a decision has seen is not discarded before it is written."""
+        """Held to load and to write: what a decision has seen stays as it is until that is written."""
         self._held: dict[str, bytes | None] = {}
 
     def load(self, file: str) -> bytes | None:
@@ -64,7 +57,7 @@ class WholeFiles:
                 self._held[file] = read_whole(self._home / file)
             return self._held[file]
 
-    def get(self, file: str) -> bytes | None:
+    def view(self, file: str) -> bytes | None:
         """Return what a file holds once everything decided so far is written. It must be loaded."""
         return self._held[file]
 
@@ -76,21 +69,36 @@ class WholeFiles:
             if data is not None and file.startswith(f"{folder}/") and file.endswith(f"/{name}")
         ]
 
-    def foresee(self, change: Whole) -> None:
+    def apply(self, change: Change) -> None:
         """Take in a change that was decided and is not written yet."""
-        self._held[change.file] = change.data if isinstance(change, FileWritten) else None
-        for follower in self._followers:
-            follower.foresee(change)
+        if isinstance(change, FileWritten):
+            self._held[change.file] = change.data
+        elif isinstance(change, FileRemoved):
+            self._held[change.file] = None
+        elif change.file in self._held:  # somebody looks at what is appended to
+            self._held[change.file] = (self._held[change.file] or b"") + change.data
 
-    def foresee_append(self, file: str, data: bytes) -> None:
-        """Take in that a loaded file gets more; it is appended by other means."""
-        self._held[file] = (self._held[file] or b"") + data
-
-    def settle(self) -> None:
-        """End a slice."""
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Forget everything: the next batch reads what it needs."""
         self._held.clear()
-        for follower in self._followers:
-            follower.settle()
+
+    def refresh(self, file: str, data: bytes, replaces: bytes | None) -> bool:
+        """Give a file what the journal has by other rows, if it still holds `replaces`; return whether it was written.
+
+        Only in the writer's place, or for a file that no batch has loaded. Durable at once: a change that replaces it
+        must find it after a power cut. Raises WorldFailed, OSError.
+        """
+        path = self._home / file
+        with self._lock:
+            if file in self._held or read_whole(path) != replaces:
+                return False
+            is_first = not path.parent.exists()
+            make_folders(path.parent)
+            replace(path, data, mode=_mode_of(path))
+            if is_first:  # the names of new folders, too
+                sync_folder(path.parent.parent)
+                sync_folder(path.parent.parent.parent)
+            return True
 
     def discard(self, file: str, is_due: Callable[[bytes], bool]) -> bool:
         """Remove a file past the journal, as one that has expired; return whether it was removed.

@@ -174,7 +174,7 @@ def test_a_deleted_session_begins_afresh_also_after_a_restart(
 def test_a_deletion_says_what_it_keeps_and_a_context_begins_again_when_asked(
     home: Path, make_host: HostFactory, client: Clients
 ) -> None:
-    host = make_host({"document.write_out_seconds": 0.1}).start()
+    host = make_host().start()
     agent = client()
     agent.append_turn("user", "the secret of before")
     agent.update_session(add_facts=["a"])

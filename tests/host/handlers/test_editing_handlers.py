@@ -54,7 +54,7 @@ def test_a_name_is_given_once_in_a_category_whatever_the_text(room: Room) -> Non
 def test_two_saves_of_one_name_in_one_slice_are_one(room: Room) -> None:
     (change,) = room.decide("save_memory", content="x", name="a.md").changes
     assert isinstance(change, FileWritten)
-    room.whole_files.foresee(change)
+    room.unit.apply([change])
     assert room.refused("save_memory", content="y", name="a.md").code == "conflict"
 
 
@@ -145,7 +145,7 @@ def test_of_two_edits_of_one_version_in_one_slice_the_second_is_a_conflict(room:
     payload = {"id": saved["id"], "expected_version": saved["version"]}
     (change,) = room.decide("edit_memory", content="coffee", **payload).changes
     assert isinstance(change, FileWritten)
-    room.whole_files.foresee(change)
+    room.unit.apply([change])
     assert room.refused("edit_memory", content="water", **payload).code == "conflict"
 
 
@@ -172,7 +172,7 @@ def test_nothing_is_moved_onto_something_else(room: Room) -> None:
     put(room, "docs/mine.json", content="y")
     room.ask("list_memory_categories")  # looks at the folders
     assert room.refused("edit_memory", id="mine", category="third").code == "conflict"
-    room.whole_files.settle()
+    room.unit.end_batch(())
     (memory(room) / "docs/mine.json").unlink()
     assert room.change("edit_memory", id="mine", category="third")["file"] == "memory/third/mine.json"
     (memory(room) / "fourth/mine.json").mkdir(parents=True)
@@ -189,7 +189,7 @@ def test_what_moved_since_the_places_were_looked_at_is_a_conflict(room: Room) ->
     prepared = handler.prepare(asked)
     for change in room.decide("edit_memory", id=saved["id"], name="c.md").changes:
         assert isinstance(change, FileWritten | FileRemoved)
-        room.whole_files.foresee(change)
+        room.unit.apply([change])
     with pytest.raises(Exception, match="no entry of this group has the id"):
         handler.decide(asked, prepared, NOW)
 

@@ -102,7 +102,7 @@ def test_two_saves_of_one_slice_meet_each_other(room: Room) -> None:
     first = room.decide("save_memory", content="x")
     (change,) = first.changes
     assert isinstance(change, FileWritten)
-    room.whole_files.foresee(change)
+    room.unit.apply([change])
     (again,) = room.decide("save_memory", content="X").changes
     assert isinstance(again, FileWritten)
     assert (again.file, again.replaces) == (change.file, change.data)
@@ -114,7 +114,7 @@ def test_an_entry_saved_and_deleted_in_one_slice_is_gone_and_saved_again_is_new(
         outcome = room.decide(type_, **payload)
         (change,) = outcome.changes
         assert isinstance(change, FileWritten | FileRemoved)
-        room.whole_files.foresee(change)
+        room.unit.apply([change])
         return outcome.result
 
     saved = step("save_memory", content="x")
@@ -188,7 +188,7 @@ def test_a_malformed_file_is_reported_once_and_hides_no_other(room: Room) -> Non
     with capture_logs() as logs:
         for _ in range(3):
             refusal = room.refused("delete_memory", id="bad")
-            room.whole_files.settle()
+            room.unit.end_batch(())
         path.write_bytes(b"{")
         room.refused("delete_memory", id="bad")
     assert refusal.code == "not_found"
@@ -407,7 +407,7 @@ def test_undo_writes_over_nothing_and_says_what_is_in_the_way(past: PastRoom) ->
         assert says in refusal.message
     assert b"by hand" in path.read_bytes()
     path.unlink()
-    past.whole_files.settle()
+    past.unit.end_batch(())
     assert "is gone since change 1" in past.refused("undo", "operator", seq=1).message
 
 
@@ -427,6 +427,7 @@ def test_only_the_operator_undoes_and_only_changes_of_the_group(past: PastRoom) 
     note = Row(2, 1, "main", "bee", "n", "note", "groups/main/MEMORY.md", 0, b"\n## Notes\n- x\n")
     other = Row(3, 1, "kitchen", "bee", "o", "entry", "groups/kitchen/memory/general/x.json", -1, b"{}")
     past.journal.commit([note, other], [])
+    (past.home / note.file).write_bytes(note.data)
     refusal = past.refused("undo", "operator", seq=2)
     assert refusal.code == "invalid"
     assert "take it out of MEMORY.md" in refusal.message

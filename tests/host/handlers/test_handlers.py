@@ -22,7 +22,6 @@ from honeybadger_host.domain import (
     NoteAdded,
     Outcome,
     QueryHandler,
-    TurnAdded,
 )
 from honeybadger_host.handlers import Rooms, build_table
 from honeybadger_host.memory.compaction import CompactionLimits
@@ -33,6 +32,7 @@ from honeybadger_host.memory.turn_log import Conversations
 from honeybadger_host.memory.working_memory_store import Shelves
 from honeybadger_host.settings import Conversation, Settings
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.unit_of_work import UnitOfWork
 from tests.host.indexes import index_of, ledger_of
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
@@ -49,8 +49,11 @@ class Room:
             home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: 0.0
         )
         self.shelves = Shelves(home)
-        self.sessions = Sessions(home, self.conversations, CompactionLimits(), last_written=lambda file: None)
-        self.whole_files = WholeFiles(home, [self.shelves, self.sessions])
+        self.whole_files = WholeFiles(home)
+        self.sessions = Sessions(
+            home, self.whole_files, self.conversations, CompactionLimits(), last_written=lambda file: None
+        )
+        self.unit = UnitOfWork([self.conversations, self.whole_files, self.shelves, self.sessions])
         self.index = index_of(home)
         self.ledger = ledger_of(home)
         rooms = Rooms(
@@ -76,13 +79,8 @@ class Room:
 
     def change(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Mapping[str, Any]:
         outcome = self.decide(type_, folder, **payload)
-        turns = [change for change in outcome.changes if isinstance(change, TurnAdded)]
-        for turn in turns:
-            self.conversations.foresee(turn)
-            self.sessions.foresee(turn)
+        self.unit.apply(outcome.changes)
         for change in outcome.changes:
-            if isinstance(change, FileWritten | FileRemoved):
-                self.whole_files.foresee(change)
             path = self.home / change.file
             path.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(change, FileRemoved):
@@ -92,8 +90,7 @@ class Room:
             else:
                 with path.open("ab") as file:
                     file.write(change.data)
-        self.conversations.settle(turns, turns)
-        self.whole_files.settle()
+        self.unit.end_batch(outcome.changes)
         REQUEST_TYPES[type_].result_type.model_validate(dict(outcome.result))
         return outcome.result
 

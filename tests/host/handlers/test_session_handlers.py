@@ -21,7 +21,6 @@ from honeybadger_host.domain import (
     Handler,
     NoteAdded,
     QueryHandler,
-    TurnAdded,
 )
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers import Rooms, build_table
@@ -35,6 +34,7 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.unit_of_work import UnitOfWork
 from tests.host.indexes import index_of, ledger_of
 from tests.host.memory.test_session_document import SEED
 
@@ -64,8 +64,10 @@ class Room:
         self.conversations = Conversations(
             self.home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: self.monotonic
         )
+        self.whole_files = WholeFiles(self.home)
         self.sessions = Sessions(
             self.home,
+            self.whole_files,
             self.conversations,
             self.limits,
             last_written=self.journal.last_written,
@@ -75,7 +77,7 @@ class Room:
         )
         files = GroupFiles(self.home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576)
         shelves = Shelves(self.home)
-        self.whole_files = WholeFiles(self.home, [shelves, self.sessions])
+        self.unit = UnitOfWork([self.conversations, self.whole_files, shelves, self.sessions])
         self.table = build_table(
             Settings(),
             Rooms(
@@ -118,18 +120,12 @@ class Room:
                 continue
             for change in outcome.changes:
                 assert not isinstance(change, NoteAdded)
-                if isinstance(change, TurnAdded):
-                    self.conversations.foresee(change)
-                    self.sessions.foresee(change)
-                else:
-                    self.whole_files.foresee(change)
+            self.unit.apply(outcome.changes)
             changes += outcome.changes
             results.append(outcome.result)
             REQUEST_TYPES[asks[len(results) - 1][0]].result_type.model_validate_json(orjson.dumps(outcome.result))
         self._write(changes)
-        turns = [change for change in changes if isinstance(change, TurnAdded)]
-        self.conversations.settle(turns, turns)
-        self.whole_files.settle()
+        self.unit.end_batch(changes)
         return results
 
     def change(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
@@ -473,7 +469,7 @@ def test_a_deleted_document_is_gone_and_what_was_said_before_does_not_come_back(
     room.say("just before")
     result = room.change("delete_session")
     log = "data/sessions/main/main.jsonl"
-    assert result == {"session": "main", "is_deleted": True, "file": FILE, "log": log}
+    assert (result["is_deleted"], result["file"], result["log"]) == (True, FILE, log)
     assert not room.file.exists()
     assert len((room.home / log).read_bytes().splitlines()) == 2
     for _ in range(2):
@@ -485,11 +481,13 @@ def test_a_deleted_document_is_gone_and_what_was_said_before_does_not_come_back(
     room.restart()
     assert room.contents() == ["after"]
     tombstone = orjson.loads((room.home / deleted_file("main", "main")).read_bytes())
-    assert tombstone == {"session_id": "main", "turns": 2, "deleted_at": "2026-11-21T06:05:59Z", "by": "researcher"}
+    deleted = {"session_id": "main", "turns": 2, "deleted_at": "2026-11-21T06:05:59Z", "by": "researcher"}
+    assert tombstone == {**deleted, "context_begins_after": 0, "context_begins_at": None}
 
 
 def test_a_session_is_deleted_again_and_again(room: Room) -> None:
-    assert room.change("delete_session") == {"session": "main", "is_deleted": False, "file": FILE, "log": None}
+    nothing = room.change("delete_session")
+    assert (nothing["is_deleted"], nothing["log"]) == (False, None)
     for number in range(3):
         room.say(f"said {number}")  # it has a log only
         assert room.change("delete_session")["is_deleted"] is True
@@ -521,6 +519,9 @@ def test_what_a_deletion_forgot_is_known_from_the_journal_when_its_file_is_damag
     room.change("delete_session")
     (room.home / deleted_file("main", "main")).write_text("{")
     room.restart()
+    assert room.contents() == []
+    room.say("after")
+    assert room.change("delete_session")["is_deleted"] is True
     assert room.contents() == []
     (room.home / deleted_file("main", "never")).write_text("{")
     with capture_logs() as logs:

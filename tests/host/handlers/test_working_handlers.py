@@ -23,6 +23,7 @@ from honeybadger_host.memory.working_memory_store import Shelves
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, bring_up, row_offset
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.unit_of_work import UnitOfWork
 from tests.host.indexes import index_of, ledger_of
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
@@ -41,10 +42,11 @@ class Room:
         self.home = home
         self.now = NOW
         self.shelves = Shelves(home)
-        self.whole_files = WholeFiles(home, [self.shelves])
+        self.whole_files = WholeFiles(home)
+        self.unit = UnitOfWork([self.whole_files, self.shelves])
         files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=0)
         conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=1024, clock=lambda: 0.0)
-        sessions = Sessions(home, conversations, CompactionLimits(), last_written=lambda file: None)
+        sessions = Sessions(home, self.whole_files, conversations, CompactionLimits(), last_written=lambda file: None)
         rooms = Rooms(
             files=files,
             conversations=conversations,
@@ -66,9 +68,9 @@ class Room:
         assert isinstance(handler, ChangeHandler)
         asked = self._asked(SAVE, session, group, payload)
         outcome = handler.decide(asked, handler.prepare(asked), self.now)
+        self.unit.apply(outcome.changes)
         for change in outcome.changes:
             assert isinstance(change, FileWritten)
-            self.whole_files.foresee(change)
             self.decided.append(change)
         REQUEST_TYPES[SAVE].result_type.model_validate(dict(outcome.result))
         return outcome
@@ -80,7 +82,7 @@ class Room:
             row = Row(1, 1, change.group, "bee", "r", change.row_kind, change.file, row_offset(change), change.data)
             assert bring_up(self.home / change.file, change.file, [row])
         self.decided.clear()
-        self.whole_files.settle()
+        self.unit.end_batch(())
 
     def save(self, session: str = "main", group: str = "main", /, **payload: Any) -> Mapping[str, Any]:
         outcome = self.decide(session, group, **payload)
@@ -90,7 +92,7 @@ class Room:
     def refused(self, session: str = "main", /, **payload: Any) -> Refusal:
         with pytest.raises(Refusal) as caught:
             self.decide(session, **payload)
-        self.whole_files.settle()
+        self.unit.end_batch(())
         return caught.value
 
     def ask(self, type_: str, session: str = "main", group: str = "main", /, **payload: Any) -> dict[str, Any]:

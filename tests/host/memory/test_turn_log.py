@@ -67,12 +67,12 @@ def added(session: str, number: int, content: str = "") -> TurnAdded:
 
 
 def say(home: Path, conversations: Conversations, session: str, content: str = "") -> int:
-    """Append one turn as the road does: load, number, foresee, write, settle."""
+    """Append one turn as the road does: load, number, apply, write, end the batch."""
     conversations.load("main", session)
     change = added(session, conversations.next_number("main", session), content)
-    conversations.foresee(change)
+    conversations.apply(change)
     write(home, change)
-    conversations.settle([change], [change])
+    conversations.end_batch([change])
     return change.turn.number
 
 
@@ -312,31 +312,6 @@ def test_sessions_with_names_alike_are_apart_and_so_are_groups(tmp_path: Path) -
     assert sorted(path.parent.name for path in (tmp_path / "data").rglob("*.jsonl")) == ["main"] * 7
 
 
-def test_turns_of_one_batch_are_numbered_one_after_another(tmp_path: Path) -> None:
-    conversations = conversations_of(tmp_path)
-    conversations.load("main", "main")
-    batch = []
-    for _ in range(3):
-        change = added("main", conversations.next_number("main", "main"))
-        conversations.foresee(change)
-        batch.append(change)
-    assert [change.turn.number for change in batch] == [1, 2, 3]
-    for change in batch:
-        write(tmp_path, change)
-    conversations.settle(batch, batch)
-    assert numbers(conversations) == [1, 2, 3]
-
-
-def test_numbers_of_turns_that_could_not_be_committed_are_given_again(tmp_path: Path) -> None:
-    conversations = conversations_of(tmp_path)
-    conversations.load("main", "main")
-    lost = added("main", conversations.next_number("main", "main"))
-    conversations.foresee(lost)
-    conversations.settle([lost], [])
-    assert conversations.load("main", "main").turns == ()
-    assert say(tmp_path, conversations, "main") == 1
-
-
 @pytest.mark.parametrize("seen", [1, 2, 3])
 def test_a_query_between_the_append_and_its_settling_doubles_no_turn(tmp_path: Path, seen: int) -> None:
     conversations = conversations_of(tmp_path)
@@ -344,12 +319,12 @@ def test_a_query_between_the_append_and_its_settling_doubles_no_turn(tmp_path: P
     batch = []
     for _ in range(3):
         batch.append(added("main", conversations.next_number("main", "main")))
-        conversations.foresee(batch[-1])
+        conversations.apply(batch[-1])
     for number, change in enumerate(batch, 1):
         write(tmp_path, change)
         if number == seen:
             assert numbers(conversations) == list(range(1, seen + 2))  # the query
-    conversations.settle(batch, batch)
+    conversations.end_batch(batch)
     assert numbers(conversations) == [1, 2, 3, 4]
     assert say(tmp_path, conversations, "main") == 5
     assert numbers(conversations) == numbers(conversations_of(tmp_path)) == [1, 2, 3, 4, 5]
@@ -405,11 +380,11 @@ def test_an_edit_between_the_loading_and_the_append_is_seen_after_it(tmp_path: P
     conversations = conversations_of(tmp_path)
     say(tmp_path, conversations, "main")
     change = added("main", conversations.next_number("main", "main"))
-    conversations.foresee(change)
+    conversations.apply(change)
     with log_file.open("ab") as file:
         file.write(line(70, "by hand"))
     write(tmp_path, change)
-    conversations.settle([change], [change])
+    conversations.end_batch([change])
     assert numbers(conversations) == [1, 70, 2]
     assert conversations.next_number("main", "main") == 71
 
@@ -418,8 +393,8 @@ def test_a_turn_whose_file_is_behind_is_remembered_and_its_number_taken(tmp_path
     conversations = conversations_of(tmp_path)
     say(tmp_path, conversations, "main")
     change = added("main", conversations.next_number("main", "main"))
-    conversations.foresee(change)
-    conversations.settle([change], [change])  # committed, and the disk was too full for the file
+    conversations.apply(change)
+    conversations.end_batch([change])  # committed, and the disk was too full for the file
     assert numbers(conversations) == [1, 2]
     assert conversations.next_number("main", "main") == 3
     write(tmp_path, change)  # caught up
@@ -476,10 +451,10 @@ def test_a_session_with_turns_under_way_stays(tmp_path: Path, clock: Clock) -> N
     conversations = conversations_of(tmp_path, clock)
     conversations.load("main", "main")
     change = added("main", 1)
-    conversations.foresee(change)
+    conversations.apply(change)
     clock.now += 100_000
     assert conversations.evict() == 0
-    conversations.settle([change], [])
+    conversations.end_batch([])
     clock.now += 100_000
     assert conversations.evict() == 1
 

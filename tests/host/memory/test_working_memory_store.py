@@ -16,6 +16,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_entry, entry_file, session_folder
 from honeybadger_host.memory.working_memory_store import Shelves
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.unit_of_work import UnitOfWork
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=6)
@@ -121,18 +122,18 @@ def test_a_file_in_place_of_the_folder_is_said_and_the_context_goes_on(tmp_path:
 def test_a_later_request_of_a_slice_sees_what_an_earlier_one_decided(tmp_path: Path) -> None:
     put(tmp_path, "one")
     shelves = Shelves(tmp_path)
-    files = WholeFiles(tmp_path, [shelves])
-    shelves.bring("main", "main")
-    shelves.bring("main", "main")
+    files = UnitOfWork([WholeFiles(tmp_path), shelves])
+    shelves.load("main", "main")
+    shelves.load("main", "main")
     two = entry_file("main", "main", "two")
-    files.foresee(FileWritten("main", "working", two, data_of("two"), None))
-    files.foresee(FileWritten("main", "working", entry_file("main", "ab", "x"), data_of("x", "ab"), None))
-    assert sorted(label.key for label in shelves.at_hand("main", "main").values()) == ["one", "two"]
-    files.foresee(FileRemoved("main", "working", two, data_of("two")))
-    assert [label.key for label in shelves.at_hand("main", "main").values()] == ["one"]
-    files.settle()
+    files.apply([FileWritten("main", "working", two, data_of("two"), None)])
+    files.apply([FileWritten("main", "working", entry_file("main", "ab", "x"), data_of("x", "ab"), None)])
+    assert sorted(label.key for label in shelves.view("main", "main").values()) == ["one", "two"]
+    files.apply([FileRemoved("main", "working", two, data_of("two"))])
+    assert [label.key for label in shelves.view("main", "main").values()] == ["one"]
+    files.end_batch(())
     with pytest.raises(KeyError):
-        shelves.at_hand("main", "main")
+        shelves.view("main", "main")
 
 
 def test_many_sessions_fill_no_memory(tmp_path: Path) -> None:
@@ -199,7 +200,7 @@ def test_what_a_decision_has_seen_or_the_journal_has_not_written_is_not_swept(tm
     files = WholeFiles(tmp_path)
     files.load(file)
     assert swept(tmp_path, LATER, whole_files=files) == 0
-    files.settle()
+    files.end_batch(())
     assert swept(tmp_path, LATER, whole_files=files, behind=(file,)) == 0
     assert path.exists()
     assert swept(tmp_path, LATER, whole_files=files) == 1

@@ -120,12 +120,12 @@ def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path) -
 def test_a_later_request_sees_what_an_earlier_one_of_its_slice_decided(tmp_path: Path) -> None:
     files = WholeFiles(tmp_path)
     assert files.load(FILE) is None
-    files.foresee(FileWritten("main", "entry", FILE, b"one", None))
-    assert files.load(FILE) == files.get(FILE) == b"one"
-    files.foresee(FileRemoved("main", "entry", FILE, b"one"))
-    assert files.get(FILE) is None
+    files.apply(FileWritten("main", "entry", FILE, b"one", None))
+    assert files.load(FILE) == files.view(FILE) == b"one"
+    files.apply(FileRemoved("main", "entry", FILE, b"one"))
+    assert files.view(FILE) is None
     put(tmp_path / FILE, b"two")
-    files.settle()
+    files.end_batch(())
     assert files.load(FILE) == b"two"
 
 

@@ -1,0 +1,201 @@
+"""One suite for every store of a batch: what was decided is seen, what was not written is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_host.domain import Change, FileRemoved, FileWritten, NoteAdded, Turn, TurnAdded
+from honeybadger_host.memory.compaction import CompactionLimits
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import Conversations, dump_turn
+from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_entry, entry_file
+from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
+
+NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
+ENTRY = "groups/main/memory/general/a.json"
+
+
+@dataclass
+class Stored:
+    """A store, and what the suite asks of it.
+
+    Args:
+        load: as `prepare` of a request does.
+        view: what a decision sees; `empty` before anything was saved.
+        change: number -> a change that the view must show as `shown(number)`.
+    """
+
+    store: Store
+    load: Callable[[], object]
+    view: Callable[[], Any]
+    empty: Any
+    change: Callable[[int], Change]
+    shown: Callable[[int], Any]
+
+
+def whole_files(home: Path) -> Stored:
+    files = WholeFiles(home)
+    return Stored(
+        files,
+        lambda: files.load(ENTRY),
+        lambda: files.view(ENTRY),
+        None,
+        lambda number: FileWritten("main", "entry", ENTRY, b"%d" % number, files.view(ENTRY)),
+        lambda number: b"%d" % number,
+    )
+
+
+def working_memory(home: Path) -> Stored:
+    shelves = Shelves(home)
+    file = entry_file("main", "main", "key")
+
+    def change(number: int) -> Change:
+        label = Label("key", f"c{number}", (), NOW, NOW + timedelta(hours=1), "bee", 4)
+        return FileWritten("main", "working", file, dump_entry(WorkingEntry(label, "data"), "main", "r"), None)
+
+    return Stored(
+        shelves,
+        lambda: shelves.load("main", "main"),
+        lambda: [label.category for label in shelves.view("main", "main").values()],
+        [],
+        change,
+        lambda number: [f"c{number}"],
+    )
+
+
+def turns(home: Path) -> Stored:
+    conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=9, clock=lambda: 0.0)
+
+    def change(number: int) -> Change:
+        said = Turn(conversations.next_number("main", "main"), NOW, "user", "user", "bee", f"turn {number}", 1)
+        return TurnAdded("main", "main", said, dump_turn(said, "r"))
+
+    return Stored(
+        conversations,
+        lambda: conversations.load("main", "main"),
+        lambda: conversations.next_number("main", "main") - 1,
+        0,
+        change,
+        lambda number: number,
+    )
+
+
+def documents(home: Path) -> Stored:
+    conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=9, clock=lambda: 0.0)
+    sessions = Sessions(home, WholeFiles(home), conversations, CompactionLimits(), last_written=lambda file: None)
+
+    def change(number: int) -> Change:
+        document = sessions.view("main", "main").document
+        facts = (*document.facts, f"fact {number}")
+        return sessions.write("main", "main", document.model_copy(update={"facts": facts}))
+
+    return Stored(
+        sessions,
+        lambda: sessions.load("main", "main"),
+        lambda: len(sessions.view("main", "main").document.facts),
+        0,
+        change,
+        lambda number: number,
+    )
+
+
+STORES = [whole_files, working_memory, turns, documents]
+
+
+@pytest.fixture(params=STORES, ids=[make.__name__ for make in STORES])
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Stored:
+    made: Stored = request.param(tmp_path)
+    return made
+
+
+def write(home: Path, changes: Sequence[Change]) -> None:
+    """Do what the projections do."""
+    for change in changes:
+        path = home / change.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(change, FileRemoved):
+            path.unlink()
+        elif isinstance(change, FileWritten):
+            path.write_bytes(change.data)
+        else:
+            with path.open("ab") as file:
+                file.write(change.data)
+
+
+def decide(stored: Stored, *numbers: int) -> list[Change]:
+    """Decide changes one upon another, each seen before the next."""
+    changes = []
+    for number in numbers:
+        changes.append(stored.change(number))
+        UnitOfWork([stored.store]).apply(changes[-1:])
+        assert stored.view() == stored.shown(number)
+    return changes
+
+
+def test_what_was_decided_is_seen_by_the_next_decision_of_the_batch(stored: Stored) -> None:
+    stored.load()
+    assert stored.view() == stored.empty
+    decide(stored, 1, 2, 3)
+
+
+def test_what_was_written_is_there_in_the_next_batch(stored: Stored, tmp_path: Path) -> None:
+    stored.load()
+    changes = decide(stored, 1, 2)
+    write(tmp_path, changes)
+    stored.store.end_batch(changes)
+    stored.load()
+    assert stored.view() == stored.shown(2)
+    decide(stored, 3)
+
+
+def test_what_could_not_be_written_is_forgotten(stored: Stored, tmp_path: Path) -> None:
+    stored.load()
+    first = decide(stored, 1)
+    write(tmp_path, first)
+    stored.store.end_batch(first)
+    stored.load()
+    decide(stored, 2, 3)
+    stored.store.end_batch(())
+    stored.load()
+    assert stored.view() == stored.shown(1)
+
+
+def test_loading_again_within_a_batch_keeps_what_was_decided(stored: Stored) -> None:
+    stored.load()
+    decide(stored, 1)
+    stored.load()
+    assert stored.view() == stored.shown(1)
+
+
+def test_changes_of_other_stores_are_passed_over(stored: Stored, tmp_path: Path) -> None:
+    stored.load()
+    others: list[Change] = [
+        NoteAdded("main", b"\n## Notes (bee, 2026-11-21 06:05)\n- x\n"),
+        FileWritten("other", "entry", "groups/other/memory/general/b.json", orjson.dumps({"content": "x"}), None),
+        FileRemoved("other", "session", "data/context/other/main.json", b"{}"),
+    ]
+    for change in others:
+        stored.store.apply(change)
+    assert stored.view() == stored.empty
+    decide(stored, 1)
+    stored.store.end_batch(others)
+    stored.load()
+    assert stored.view() == stored.empty
+
+
+def test_what_a_person_wrote_between_two_batches_is_seen(stored: Stored, tmp_path: Path) -> None:
+    stored.load()
+    change = stored.change(1)
+    stored.store.end_batch(())
+    write(tmp_path, [change])  # as an editor, a restored backup, or the run before
+    stored.load()
+    assert stored.view() == stored.shown(1)
