@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.domain import FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_entry, entry_file, session_folder
 from honeybadger_host.memory.working_memory_store import Shelves
 from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.unit_of_work import UnitOfWork
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=6)
@@ -117,23 +115,6 @@ def test_a_file_in_place_of_the_folder_is_said_and_the_context_goes_on(tmp_path:
     with capture_logs() as logs:
         assert "cannot be read" in (Shelves(tmp_path).inventory("main", "main", NOW).problem or "")
     assert [line["event"] for line in logs] == ["working.refused"]
-
-
-def test_a_later_request_of_a_slice_sees_what_an_earlier_one_decided(tmp_path: Path) -> None:
-    put(tmp_path, "one")
-    shelves = Shelves(tmp_path)
-    files = UnitOfWork([WholeFiles(tmp_path), shelves])
-    shelves.load("main", "main")
-    shelves.load("main", "main")
-    two = entry_file("main", "main", "two")
-    files.apply([FileWritten("main", "working", two, data_of("two"), None)])
-    files.apply([FileWritten("main", "working", entry_file("main", "ab", "x"), data_of("x", "ab"), None)])
-    assert sorted(label.key for label in shelves.view("main", "main").values()) == ["one", "two"]
-    files.apply([FileRemoved("main", "working", two, data_of("two"))])
-    assert [label.key for label in shelves.view("main", "main").values()] == ["one"]
-    files.end_batch(())
-    with pytest.raises(KeyError):
-        shelves.view("main", "main")
 
 
 def test_many_sessions_fill_no_memory(tmp_path: Path) -> None:

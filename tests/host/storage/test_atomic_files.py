@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.domain import FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, bring_up, fingerprint, make_room
 from honeybadger_host.storage.journal import Journal
@@ -115,18 +114,6 @@ def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path: Path) -
     put(tmp_path / "groups/main/memory/file", b"a file where a folder belongs")
     with pytest.raises(WorldFailed, match="cannot write"):
         make_room(tmp_path / "groups/main/memory/file/x.json")
-
-
-def test_a_later_request_sees_what_an_earlier_one_of_its_slice_decided(tmp_path: Path) -> None:
-    files = WholeFiles(tmp_path)
-    assert files.load(FILE) is None
-    files.apply(FileWritten("main", "entry", FILE, b"one", None))
-    assert files.load(FILE) == files.view(FILE) == b"one"
-    files.apply(FileRemoved("main", "entry", FILE, b"one"))
-    assert files.view(FILE) is None
-    put(tmp_path / FILE, b"two")
-    files.end_batch(())
-    assert files.load(FILE) == b"two"
 
 
 def commit(journal: Journal, projections: Projections, rows: Sequence[Row], *, is_written: bool) -> None:
