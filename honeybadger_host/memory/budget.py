@@ -120,10 +120,12 @@ def cut_notes(book: NoteBook, share_tokens: int, unread: Mapping[str, int] | Non
     room = share_tokens - for_marks
     newest = {author: book.newest(author, room) for author in book.by_author}
     kept: dict[int, str] = {}
+    counts: Counter[str] = Counter()
     is_shortened = False
     for author, (count, left) in newest_of_each({author: made[1] for author, made in newest.items()}, room).items():
         places, texts = book.by_author[author].places, newest[author][0]
         kept.update(zip(places[:count], texts[:count], strict=True))
+        counts[author] = count - (PREFACE in places[:count])
         rest = places[count : count + 1]
         if rest == [PREFACE] and (not book.notes or left > 2 * estimate_tokens(ABOVE)):
             end = "\n" if book.notes else ""
@@ -131,14 +133,15 @@ def cut_notes(book: NoteBook, share_tokens: int, unread: Mapping[str, int] | Non
             is_shortened = True
         elif rest and not count and rest != [PREFACE]:
             kept[rest[0]] = shorten(texts[0].strip("\n") + "\n", max(1, left))
+            counts[author] = 1
             is_shortened = True
-    return _assembled(book, kept, unread or {}, for_marks, is_shortened=is_shortened)
+    return _assembled(book, kept, counts, unread or {}, for_marks, is_shortened=is_shortened)
 
 
 def all_notes(book: NoteBook, unread: Mapping[str, int]) -> CutNotes:
     """Return the notes of a file of which more could not be read; see `cut_notes`."""
     kept = {place: book.shown(place) for notes in book.by_author.values() for place in notes.places}
-    return _assembled(book, kept, unread, inf)
+    return _assembled(book, kept, book.counts, unread, inf)
 
 
 def newest_of_each(totals: Mapping[str, Sequence[int]], room: int) -> dict[str, tuple[int, int]]:
@@ -157,15 +160,22 @@ def newest_of_each(totals: Mapping[str, Sequence[int]], room: int) -> dict[str, 
 
 
 def _assembled(
-    book: NoteBook, kept: Mapping[int, str], unread: Mapping[str, int], for_marks: float, *, is_shortened: bool = False
+    book: NoteBook,
+    kept: Mapping[int, str],
+    counts: Mapping[str, int],
+    unread: Mapping[str, int],
+    for_marks: float,
+    *,
+    is_shortened: bool = False,
 ) -> CutNotes:
-    """Return the kept texts in the order of the file, below what is said of the others."""
+    """Return the kept texts in the order of the file, below what is said of the others.
+
+    Args:
+        counts: author -> notes that are kept.
+        for_marks: tokens for what is said.
+    """
     in_file = book.counts + Counter(unread)
-    authors: dict[str, tuple[int, int]] = {}
-    for author in {**book.by_author, **unread}:
-        places = book.by_author[author].places if author in book.by_author else []
-        count = next((at for at, place in enumerate(places) if place == PREFACE or place not in kept), len(places))
-        authors |= {author: (count, in_file[author])} if in_file[author] else {}
+    authors = {name: (counts[name], in_file[name]) for name in {**book.by_author, **unread} if in_file[name]}
     left_out = sum(count - is_in for is_in, count in authors.values())
     has_lost_text = bool(book.preface.strip()) and kept.get(PREFACE) != book.shown(PREFACE)
     top = ""
