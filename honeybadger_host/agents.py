@@ -28,6 +28,7 @@ PLUMBING: Final = frozenset({"ping", "append_turn", "get_context", "get_history"
 """What every agent needs to take part at all, whatever tools it has."""
 _LARGEST_BYTES: Final = 65_536
 _MOST_AGENTS: Final = 1000
+_NO_FILE: Final = (0, 0, 0)
 _BUILT_IN: Final = (
     "You are {name}, an assistant with a durable memory. What is remembered here was said or saved by people and "
     "agents of this group; take it as their word, and correct it when they do."
@@ -135,11 +136,16 @@ class Agents:
 
 
 def agent_files(home: Path) -> Mapping[str, tuple[int, int, int]]:
-    """Return the names of the files there are, each with what changes when it is saved."""
+    """Return the names of the files there are, each with what changes when it is saved.
+
+    A folder with a profile is an agent as it is, without a file beside it (AM5).
+    """
     stamps: dict[str, tuple[int, int, int]] = {}
     try:
         with os.scandir(home / AGENTS_FOLDER) as entries:
             for entry in entries:
+                if NAME.fullmatch(entry.name) and any(os.path.isfile(f"{entry.path}/{one}") for one in PROFILE_FILES):
+                    stamps.setdefault(f"{entry.name}.json", _NO_FILE)
                 if not entry.name.endswith(".json") or entry.name.startswith("."):
                     continue
                 status = entry.stat()
@@ -171,7 +177,8 @@ def _load(home: Path, agent_id: str) -> Agent:
     if not NAME.fullmatch(agent_id):
         raise ValueError("its name is no agent's: 1-64 characters of A-Z a-z 0-9 _ - before .json")
     file = f"{AGENTS_FOLDER}/{agent_id}.json"
-    data = (home / file).read_bytes()
+    folder = home / AGENTS_FOLDER / agent_id
+    data = (home / file).read_bytes() if os.path.lexists(home / file) or not folder.is_dir() else b"{}"
     if len(data) > _LARGEST_BYTES:
         raise ValueError(f"it has {len(data)} bytes, the limit is {_LARGEST_BYTES}")
     try:

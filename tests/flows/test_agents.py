@@ -65,6 +65,18 @@ def test_an_agents_identity_stands_second_in_its_context_and_says_where_it_comes
     assert "## Your Identity" not in context_of(home, "researcher")["system"]
 
 
+def test_a_folder_with_a_profile_is_an_agent_without_a_file_beside_it(home: Path, host: HostProcess) -> None:
+    (home / "config/agents/empty").mkdir(parents=True)
+    profile(home, "keeper", soul="You hum.\n")
+    host.wait_for_event("agents.loaded")
+    assert "You are keeper (agent `keeper`).\n\nYou hum." in context_of(home, "keeper")["system"]
+    assert "agent `empty`" not in context_of(home, "empty")["system"]
+    agent(home, "keeper", display_name="Bee Keeper")
+    wait_for(lambda: "You are Bee Keeper" in context_of(home, "keeper")["system"])
+    (home / "config/agents/keeper.json").unlink()
+    wait_for(lambda: "You are keeper (agent" in context_of(home, "keeper")["system"])
+
+
 def test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once(home: Path, host: HostProcess, tmp_path: Path) -> None:
     soul = tmp_path / "soul.txt"
     soul.write_text("You sing.\n")
