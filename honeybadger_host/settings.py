@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from honeybadger_host.errors import SettingsError
 
@@ -271,8 +272,12 @@ class Metrics(_Section):
     textfile: str = Field("", description="File (*.prom) to replace every second, for node_exporter; empty: none.")
 
 
-class Settings(_Section):
+class Settings(BaseSettings):
     """All settings. Build it with `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, case_sensitive=False
+    )
 
     ipc: Ipc = Ipc()
     memory: Memory = Memory()
@@ -290,6 +295,17 @@ class Settings(_Section):
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings, env_settings)
 
 
 @dataclass(frozen=True, slots=True)
