@@ -22,6 +22,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.files import (
     FILE_MODE,
     NotRegular,
+    is_open_for_writing,
     kind_of,
     make_folders,
     open_plain,
@@ -177,9 +178,12 @@ def bring_up(path: Path, file: str, rows: Sequence[Row]) -> bool:
     if held == wanted:
         return False
     known = {*(row.offset for row in rows), *map(fingerprint, states)}
-    if fingerprint(held) not in known and not (held is not None and _is_torn(held, states)):
-        log.info("projection.kept", file=file, seq=rows[-1].seq, why="somebody changed it meanwhile")
-        return False
+    if fingerprint(held) not in known:
+        if held is None or not _is_torn(held, states):
+            log.info("projection.kept", file=file, seq=rows[-1].seq, why="somebody changed it meanwhile")
+            return False
+        if is_open_for_writing(path):  # a person who saves it in place, not a power cut
+            raise WorldFailed(f"{path} is being saved by another program: it is looked at again in a second")
     try:
         if wanted is None:
             with contextlib.suppress(FileNotFoundError):

@@ -125,6 +125,20 @@ def commit(journal: Journal, projections: Projections, rows: Sequence[Row], *, i
         batch.project(rows, 0.0)
 
 
+def test_a_file_that_a_person_is_saving_in_place_is_not_taken_for_a_torn_one(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    put(path, b"one")
+    with path.open("wb") as editor:
+        with pytest.raises(WorldFailed, match="is being saved by another program"):
+            bring_up(path, FILE, rows_of([b"one", b"two"]))
+        editor.write(b"theirs")
+    assert not bring_up(path, FILE, rows_of([b"one", b"two"]))
+    assert held(path) == b"theirs"
+    put(path, b"")  # what a power cut leaves
+    assert bring_up(path, FILE, rows_of([b"one", b"two"]))
+    assert held(path) == b"two"
+
+
 def test_what_a_kill_left_of_replacing_a_file_is_removed_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     journal = Journal.open(tmp_path / "data" / "journal.db")
