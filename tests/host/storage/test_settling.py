@@ -173,6 +173,15 @@ def test_a_repair_waits_until_a_save_in_place_is_done(world: World) -> None:
     assert world.read() == text
 
 
+def test_an_older_text_that_ends_a_byte_behind_where_a_note_stood_does_not_pass_for_a_torn_note(world: World) -> None:
+    world.add(MEMORY, note("one"))
+    older = TEXT[:-1] + b"!\n"
+    assert len(older) == len(TEXT) + 1
+    world.save_as_an_editor(older)
+    world.settle()
+    assert world.read() == older + note("one")
+
+
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stop", "kill"])
 def test_a_save_in_place_over_a_restart_doubles_nothing(world: World, is_killed: bool) -> None:
     world.add(MEMORY, *(note(f"number {number}") for number in range(30)))
