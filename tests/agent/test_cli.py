@@ -265,7 +265,7 @@ def test_the_environment_says_where_and_who(host: HostProcess, home: Path) -> No
     said = {"HONEYBADGER_HOME": str(home), "HONEYBADGER_GROUP": "kitchen", "HONEYBADGER_SENDER": "cook"}
     done = run("call", "append_turn", '{"role": "assistant", "content": "Soup"}', HONEYBADGER_SESSION="dinner", **said)
     assert (done.returncode, done.stderr) == (0, "")
-    assert SyncClient(home, "kitchen", "waiter", session="dinner").get_history().text == "[cook]: Soup\n"
+    assert SyncClient(home, "kitchen", "waiter", session="dinner").get_history().text == "[assistant]: Soup\n"
 
 
 def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> None:
