@@ -51,7 +51,7 @@ def run_as(uid: int, source: str, **variables: object) -> Any:
     program = (
         "import json, os, sys, socket, fcntl, shutil\nfrom pathlib import Path\n"
         "from honeybadger_agent import SyncClient, errors, wire\nimport asyncio, importlib.metadata, time\n"
-        "for kind in wire.REQUEST_TYPES.values(): kind.model_rebuild(); kind.result.model_rebuild()\n"
+        "for kind in wire.REQUEST_TYPES.values(): kind.model_rebuild(); kind.result_type.model_rebuild()\n"
         "wire.Reply.model_rebuild()\n"
         f"os.setgroups([]); os.setgid({uid}); os.setuid({uid})\n{names}{source}"
     )
