@@ -359,7 +359,7 @@ def test_thinking_that_another_agent_appends_is_taken_out_too(
     agent.append_turn("user", "I write <think> before it")  # a person's words are the person's
     history = agent.get_history().text
     assert "SECRETS" not in history
-    assert "[researcher]: It rains.\n" in history
+    assert "[assistant]: It rains.\n" in history
     assert "I write <think> before it" in history
     with pytest.raises(Invalid, match="nothing but thinking"):
         agent.append_turn("assistant", "<think>SECRETS")
