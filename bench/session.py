@@ -18,7 +18,7 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.memory.compaction import CompactionLimits, compact
 from honeybadger_host.memory.session_document import SessionDocument, dump_document, with_turns
 from honeybadger_host.memory.session_document_store import Sessions, session_file
-from honeybadger_host.memory.turn_log import Conversations, dump_turn, turns_file
+from honeybadger_host.memory.turn_log import TurnLogs, dump_turn, turns_file
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import WholeFiles
 
@@ -39,10 +39,8 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
         log.write_bytes(b"".join(dump_turn(turn, f"r{turn.number}") for turn in turns))
 
         def load() -> None:
-            conversations = Conversations(
-                home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=time.monotonic
-            )
-            sessions = Sessions(home, WholeFiles(home), conversations, limits, last_written=lambda file: None)
+            turn_logs = TurnLogs(home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=time.monotonic)
+            sessions = Sessions(home, WholeFiles(home), turn_logs, limits, last_written=lambda file: None)
             assert len(sessions.read("main", "main").document.recent_history) == 51
 
         def save() -> None:

@@ -13,16 +13,16 @@ import structlog
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.handlers import Rooms, build_table
-from honeybadger_host.handlers.turns import Desk
+from honeybadger_host.handlers import Dependencies, build_table
+from honeybadger_host.handlers.turns import AgentRuntime
 from honeybadger_host.memory import group_files, session_document_store, turn_log
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Conversations
-from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import STATUS_FILE, Counters
 from honeybadger_host.ops import clock
@@ -30,9 +30,9 @@ from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool import dead_letters
-from honeybadger_host.spool.pipeline import Door, Stores
+from honeybadger_host.spool.pipeline import Pipeline, Stores
 from honeybadger_host.spool.rate_limits import Limiter, shares_of
-from honeybadger_host.spool.replies import ReplyRoom
+from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage import projections as projecting
@@ -56,7 +56,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
     """Put a host together on a home folder: lock it, open the journal, bring the files up to date.
 
     Args:
-        passed: see `Door`.
+        passed: see `Pipeline`.
     Raises HostError: what is wrong with the home, its lock or its journal.
     """
     check_home(home)
@@ -101,26 +101,26 @@ def _put_together(
     )
     _recover(journal, projections)
     remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
-    conversations = Conversations(
+    turn_logs = TurnLogs(
         home,
         window_turns=settings.conversation.window_turns,
         idle_seconds=turn_log.IDLE_SECONDS,
         max_sessions=turn_log.MAX_SESSIONS,
         clock=time.monotonic,
     )
-    shelves = Shelves(home)
+    working_memory = WorkingMemoryStore(home)
     whole_files = WholeFiles(home)
     sessions = Sessions(
         home,
         whole_files,
-        conversations,
+        turn_logs,
         CompactionLimits(),
         last_written=journal.last_written,
         is_behind=projections.is_behind,
         max_sessions=turn_log.MAX_SESSIONS,
         write_out_seconds=session_document_store.WRITE_OUT_SECONDS,
     )
-    unit = UnitOfWork([conversations, whole_files, shelves, sessions])
+    unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions])
     senders = SenderList(home) if settings.ipc.closed else None
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
     shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
@@ -131,36 +131,36 @@ def _put_together(
         shares=shares,
         max_request_bytes=settings.ipc.max_request_bytes,
     )
-    replies = ReplyRoom(spool, shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
+    replies = ReplyRetention(spool, shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
     replies.mend(journal)
     _compare_clocks(journal)
-    rooms = Rooms(
+    dependencies = Dependencies(
         files=files,
-        conversations=conversations,
+        turn_logs=turn_logs,
         whole_files=whole_files,
         entry_files=EntryFiles(home),
-        shelves=shelves,
+        working_memory=working_memory,
         sessions=sessions,
         index=index,
         ledger=ledger,
         journal=journal.path,
     )
-    desk = Desk(
+    runtime = AgentRuntime(
         home,
         agents,
         models.open,
         is_ours=lambda group, agent: _is_ours(senders, group, agent),
-        look_into=lambda folder: door.look_into(folder),
-        stop=lambda stop: door.lanes.stop_turn(stop),
+        look_into=lambda folder: pipeline.look_into(folder),
+        stop=lambda stop: pipeline.turn_queue.stop_turn(stop),
     )
     keeps_secrets = settings.security.secrets == "off"
     counters = Counters()
-    door = Door(
+    pipeline = Pipeline(
         settings,
         spool,
-        dead_letters.DeadRoom(home / "data" / "dead", dead_letters.MAX_BYTES, keeps_secrets=keeps_secrets),
+        dead_letters.DeadLetters(home / "data" / "dead", dead_letters.MAX_BYTES, keeps_secrets=keeps_secrets),
         Stores(journal, projections, unit, sessions.write_out),
-        build_table(settings, rooms, desk),
+        build_table(settings, dependencies, runtime),
         Limiter(shares),
         counters,
         forbids=agents.forbids,
@@ -174,15 +174,15 @@ def _put_together(
         journal=journal,
         projections=projections,
         files=files,
-        conversations=conversations,
+        turn_logs=turn_logs,
         whole_files=whole_files,
-        shelves=shelves,
+        working_memory=working_memory,
         sessions=sessions,
         index=index,
         ledger=ledger,
         spool=spool,
         replies=replies,
-        door=door,
+        pipeline=pipeline,
         counters=counters,
         senders=senders,
         agents=agents,

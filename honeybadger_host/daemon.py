@@ -69,7 +69,7 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
     log.info("host.stopped", seconds=round(time.monotonic() - host.started, 1))
 
 
-def serve_box(home: Path, settings: Settings, box: Path, *, searched: str | None = None) -> None:
+def serve_box(home: Path, settings: Settings, inbox: Path, *, searched: str | None = None) -> None:
     """Serve what waits in one box of a home that nobody serves, and end. Raises HomeLocked, HostError.
 
     Args:
@@ -79,7 +79,7 @@ def serve_box(home: Path, settings: Settings, box: Path, *, searched: str | None
     try:
         if searched is not None:
             host.index.read_all(searched)
-        anyio.run(host.door.run_once, str(box))
+        anyio.run(host.pipeline.run_once, str(inbox))
         _settle_all(host)
     finally:
         host.close()
@@ -107,7 +107,7 @@ async def _serve(host: Host) -> None:
                 try:
                     _start_up(host, watcher, tasks)
                     async for number in signals:
-                        host.door.stop_accepting()
+                        host.pipeline.stop_accepting()
                         log.info("host.stopping", signal=signal.Signals(number).name)
                         break
                     await _shut_down(host)
@@ -118,7 +118,7 @@ async def _serve(host: Host) -> None:
 
 
 def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
-    tasks.start_soon(host.door.run)
+    tasks.start_soon(host.pipeline.run)
     tasks.start_soon(_sweep, host, watcher)
     keep_house(host, tasks)
     tasks.start_soon(report, host, watcher)
@@ -136,15 +136,15 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
 async def _shut_down(host: Host) -> None:
     """Let open turns, then open requests, end within the grace time; say what did not."""
     notify("STOPPING=1")
-    lanes, seconds = host.door.lanes, host.settings.life.grace_seconds
+    turn_queue, seconds = host.pipeline.turn_queue, host.settings.life.grace_seconds
     with anyio.move_on_after(seconds * _GRACE_OF_TURNS) as grace:  # their tools need the pipeline
-        await lanes.ended.wait()
+        await turn_queue.ended.wait()
     if grace.cancelled_caught:
-        log.warning("turns.grace_over", turns=lanes.running, now_what="the next start goes on with them")
-        lanes.cancel()
-    host.door.stop()
+        log.warning("turns.grace_over", turns=turn_queue.running, now_what="the next start goes on with them")
+        turn_queue.cancel()
+    host.pipeline.stop()
     with anyio.move_on_after(seconds * (1 - _GRACE_OF_TURNS)) as grace:
-        await host.door.ended.wait()
+        await host.pipeline.ended.wait()
     if grace.cancelled_caught:
         log.warning("host.grace_over", now_what="what was not answered is met again at the next start")
 
@@ -171,11 +171,11 @@ class _Hints:
         host = self._host
         if not folder:
             host.files.clear()
-            host.door.hint(None)
+            host.pipeline.hint(None)
         elif folder.endswith("/requests"):
-            host.door.hint(folder.removesuffix("/requests"))
+            host.pipeline.hint(folder.removesuffix("/requests"))
         elif folder.endswith("/turns") and folder.startswith(self._ipc):
-            host.door.hint(folder)
+            host.pipeline.hint(folder)
         else:
             file = f"{folder.removeprefix(self._home)}/{name}"
             host.files.drop(file)
@@ -190,7 +190,7 @@ class _Hints:
 
     def _wake(self) -> None:
         self._is_scheduled = False
-        self._host.door.wake()
+        self._host.pipeline.wake()
 
 
 def _name_missing_extras(host: Host) -> None:
@@ -220,11 +220,11 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
             look_at = now + _LOOK_EVERY_SECONDS
             is_close = next(looks) % _CLOSE_LOOK_EVERY == 0
             await anyio.to_thread.run_sync(_look_around, host, watcher, now, is_close)
-        swept = host.door.sweeps
-        host.door.hint(None)
-        host.door.wake()
+        swept = host.pipeline.sweeps
+        host.pipeline.hint(None)
+        host.pipeline.wake()
         await anyio.sleep(host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS)
-        if host.door.sweeps > swept:  # only a finished sweep says that the road is alive
+        if host.pipeline.sweeps > swept:  # only a finished sweep says that the road is alive
             host.counters.swept_at = time.time()
             if not is_ready:
                 is_ready = True
@@ -239,8 +239,8 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> No
     host.agents.refresh()
     if not host.settings.ipc.watch:
         return
-    boxes = list(host.spool.boxes.values())
-    folders = dict.fromkeys((one.requests for box in boxes for one in box.both), False)
+    inboxes = list(host.spool.inboxes.values())
+    folders = dict.fromkeys((one.requests for inbox in inboxes for one in inbox.both), False)
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
     folders |= {str(host.home / folder): True for folder in host.index.folders[:_MOST_ENTRY_FOLDERS]}

@@ -133,7 +133,9 @@ def undo(
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
     with patience(lambda: "waiting for the host"):
-        reply = ask(folder, row.group, "undo", Undo(seq=seq), serve=lambda box: daemon.serve_box(folder, settings, box))
+        reply = ask(
+            folder, row.group, "undo", Undo(seq=seq), serve=lambda inbox: daemon.serve_box(folder, settings, inbox)
+        )
     if reply.error is not None:
         raise HostError(reply.error.message)
     result = reply.result or {}
@@ -189,10 +191,10 @@ def _asked(
     _check_group(folder, group)
     settings = load_settings(folder).settings
 
-    def serve(box: Path) -> None:
+    def serve(inbox: Path) -> None:
         from honeybadger_host import daemon
 
-        daemon.serve_box(folder, settings, box, searched=group)
+        daemon.serve_box(folder, settings, inbox, searched=group)
 
     given = {name: value for name, value in payload.items() if value is not None}
     try:

@@ -25,13 +25,13 @@ from honeybadger_host.domain import (
 )
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of
-from honeybadger_host.handlers.context_recall import Recaller
+from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.context_text import build_context
 from honeybadger_host.handlers.working_memory import InventoryOf
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.session_document_store import Sessions, session_file
-from honeybadger_host.memory.turn_log import Conversations, turns_file
+from honeybadger_host.memory.turn_log import TurnLogs, turns_file
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 from honeybadger_host.text.redaction import redact
 
@@ -50,10 +50,10 @@ class ContextHandler:
     """
 
     files: GroupFiles
-    conversations: Conversations
+    turn_logs: TurnLogs
     documents: Sessions
     inventory: InventoryOf
-    recaller: Recaller
+    recaller: ContextRecall
     identity_of: Callable[[str], Identity]
     budget_tokens: int
     replayed_turns: int
@@ -65,7 +65,7 @@ class ContextHandler:
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
         group, session = asked.group, asked.session
         identity = self._identity(asked, payload)
-        kept = self.conversations.load(group, session).turns if self.replayed_turns else ()
+        kept = self.turn_logs.load(group, session).turns if self.replayed_turns else ()
         window = self.documents.in_context(group, session, kept)
         turns = _without(payload.message, window)[-self.replayed_turns :]
         recalled = self.recaller.recall(group, session, payload.message, turns, now)

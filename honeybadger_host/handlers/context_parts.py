@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.context_text import NO_ROOM, Part
-from honeybadger_host.handlers.recollection import Recollection, fit
+from honeybadger_host.handlers.recollection import RecalledEntries, fit
 from honeybadger_host.memory.budget import CutNotes, History, all_notes, cut_notes, first_lines, format_history
 from honeybadger_host.memory.compaction import Digest
 from honeybadger_host.memory.group_files import GroupText
@@ -71,7 +71,7 @@ class Parts:
     turns_file: str
     message: str | None
     working: Inventory | None = None
-    recalled: Sequence[Recollection] = ()
+    recalled: Sequence[RecalledEntries] = ()
     not_recalled: str | None = None
     identity: Sequence[GroupText | FileProblem] = ()
     session: Digest | None = None
@@ -191,7 +191,7 @@ def _summary(source: str, loaded: Loaded) -> Part:
 # -------------------------------------------------------------------------------------------------------------- recall
 
 
-def _recalled(source: str, recalled: Sequence[Recollection], why_none: str | None, budget_tokens: int) -> Part:
+def _recalled(source: str, recalled: Sequence[RecalledEntries], why_none: str | None, budget_tokens: int) -> Part:
     """Return what was recalled: whole entries, the most wanted first."""
     part = Part(RECALLED, source, heading="", weight=WEIGHTS[RECALLED], why=why_none)
     if not recalled:

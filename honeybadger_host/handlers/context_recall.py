@@ -11,7 +11,7 @@ import structlog
 
 from honeybadger_host.domain import Injection, Turn
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.recollection import Recollection, State, in_view
+from honeybadger_host.handlers.recollection import RecalledEntries, State, in_view
 from honeybadger_host.handlers.search import earned
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -49,7 +49,7 @@ class Recalled:
         injection: what is to be noted when they were put before a model.
     """
 
-    recollections: Sequence[Recollection] = ()
+    recollections: Sequence[RecalledEntries] = ()
     why_none: str | None = None
     near_misses: Sequence[Missed] = ()
     injection: Injection | None = None
@@ -82,7 +82,7 @@ _WHY: Final[Mapping[State, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Recaller:
+class ContextRecall:
     """Recalls entries for the contexts of all groups.
 
     Args:
@@ -167,8 +167,8 @@ class Recaller:
         return Recalled(recollections, why_none, missed[:_NEAR_MISSES])
 
 
-def _recollection(found: Found, state: State, turn: int, hit: Hit | None) -> Recollection:
-    return Recollection(
+def _recollection(found: Found, state: State, turn: int, hit: Hit | None) -> RecalledEntries:
+    return RecalledEntries(
         id=found.key,
         category=found.category,
         content=found.text,

@@ -22,7 +22,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Conversations, dump_turn
+from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
@@ -31,11 +31,11 @@ log = structlog.get_logger()
 OFF: Final = "no conversation is kept on this host (conversation.enabled): do without it"
 
 
-def prepare_turn(conversations: Conversations, documents: Sessions) -> Callable[[Asked], None]:
+def prepare_turn(turn_logs: TurnLogs, documents: Sessions) -> Callable[[Asked], None]:
     """Return what loads a session before turns are added to it."""
 
     def prepare(asked: Asked) -> None:
-        conversations.load(asked.group, asked.session)
+        turn_logs.load(asked.group, asked.session)
         try:
             documents.load(asked.group, asked.session)
         except WorldFailed as error:  # a turn does not need the document: it is in the log, whatever became of that
@@ -44,7 +44,7 @@ def prepare_turn(conversations: Conversations, documents: Sessions) -> Callable[
     return prepare
 
 
-def append_turn(conversations: Conversations, documents: Sessions, screen: Screen) -> ChangeHandler[None]:
+def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `append_turn`; a turn that brings the session's document over a limit compacts it."""
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
@@ -62,9 +62,9 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
         content, changed = screen.text(asked, "payload.content", text)
         at = to_milliseconds(now)
         if payload.at is not None:
-            at = _said_at(payload.at, conversations.last_at(asked.group, asked.session), at)
+            at = _said_at(payload.at, turn_logs.last_at(asked.group, asked.session), at)
         turn = Turn(
-            number=conversations.next_number(asked.group, asked.session),
+            number=turn_logs.next_number(asked.group, asked.session),
             at=at,
             role=payload.role,
             sender=speaker if payload.sender is None else screen.name(asked, "payload.sender", speaker),
@@ -81,7 +81,7 @@ def append_turn(conversations: Conversations, documents: Sessions, screen: Scree
             result["neutralised"] = {**changed, **({"thinking": thoughts} if thoughts else {})}
         return Outcome(result, (change, *documents.after_turns([change], now)))
 
-    return ChangeHandler(decide, prepare_turn(conversations, documents))
+    return ChangeHandler(decide, prepare_turn(turn_logs, documents))
 
 
 def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
@@ -105,14 +105,14 @@ def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
     raise Refusal("invalid", f"payload.at {why}; nothing was appended", field="payload.at")
 
 
-def get_history(conversations: Conversations, *, default_budget_tokens: int) -> QueryHandler:
+def get_history(turn_logs: TurnLogs, *, default_budget_tokens: int) -> QueryHandler:
     """Return the handler of `get_history`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload = asked.payload
         assert isinstance(payload, GetHistory)  # noqa: S101  the table pairs type and payload
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
-        turns = conversations.load(asked.group, asked.session).turns
+        turns = turn_logs.load(asked.group, asked.session).turns
         if payload.max_messages is not None:
             turns = turns[-payload.max_messages :]
         history = format_history(turns, budget)

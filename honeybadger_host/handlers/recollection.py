@@ -25,7 +25,7 @@ _HEADINGS: Final[Mapping[State, str]] = {"new": TITLE, "in_view": _EARLIER, "new
 
 
 @dataclass(frozen=True, slots=True)
-class Recollection:
+class RecalledEntries:
     """An entry in a context.
 
     Args:
@@ -57,18 +57,18 @@ class Fitted:
     """
 
     text: str
-    left_out: Sequence[Recollection]
+    left_out: Sequence[RecalledEntries]
 
 
-def fit(recollections: Sequence[Recollection], room_tokens: int | None) -> Fitted:
+def fit(recollections: Sequence[RecalledEntries], room_tokens: int | None) -> Fitted:
     """Return the text of the first recollections that fit; an entry is left out whole, never cut.
 
     Args:
         recollections: new ones first, each kind best first.
         room_tokens: estimate for the text; None means no limit.
     """
-    kept: list[Recollection] = []
-    left_out: list[Recollection] = []
+    kept: list[RecalledEntries] = []
+    left_out: list[RecalledEntries] = []
     headed: set[State] = set()
     used = 0
     for recollection in recollections:
@@ -84,7 +84,7 @@ def fit(recollections: Sequence[Recollection], room_tokens: int | None) -> Fitte
     return Fitted(_render(kept), left_out)
 
 
-def _render(recollections: Sequence[Recollection]) -> str:
+def _render(recollections: Sequence[RecalledEntries]) -> str:
     blocks: list[str] = []
     for state, heading in _HEADINGS.items():
         lines = [recollection.line for recollection in recollections if recollection.state == state]

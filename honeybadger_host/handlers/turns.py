@@ -48,7 +48,7 @@ from honeybadger_host.handlers.conversation import prepare_turn, speaker_of
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.turn_output import CleanModel, Shown, tool_run
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Conversations, dump_turn
+from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
 
 log = structlog.get_logger()
@@ -63,7 +63,7 @@ StopATurn: TypeAlias = Callable[[StopAsked], Coroutine[Any, Any, StopResult]]
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class AgentRuntime:
     """What the host runs agents with.
 
     Args:
@@ -82,24 +82,24 @@ class Desk:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnRoom:
+class TurnDependencies:
     """What turns are made with.
 
     Args:
         are_kept: what is said and answered is appended to the conversation.
     """
 
-    desk: Desk
-    conversations: Conversations
+    runtime: AgentRuntime
+    turn_logs: TurnLogs
     documents: Sessions
     screen: Screen
     limits: TurnLimits
     are_kept: bool
 
 
-def chat(room: TurnRoom) -> TurnHandler:
+def chat(room: TurnDependencies) -> TurnHandler:
     """Return the handler of `chat`."""
-    prepare = prepare_turn(room.conversations, room.documents)
+    prepare = prepare_turn(room.turn_logs, room.documents)
 
     async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
         turn = _begun(room, asked, under_way)
@@ -136,7 +136,7 @@ def stop_turn(stop: StopATurn | None) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _begun(room: TurnRoom, asked: Asked, under_way: TurnUnderWay) -> _ChatTurn:
+def _begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> _ChatTurn:
     """Return the turn that answers a message. Raises Refusal."""
     payload = asked.payload
     assert isinstance(payload, Chat)  # noqa: S101  the table pairs type and payload
@@ -152,14 +152,14 @@ def _begun(room: TurnRoom, asked: Asked, under_way: TurnUnderWay) -> _ChatTurn:
     return _ChatTurn(room, asked, under_way, speaker, content, changed, agent, shown)
 
 
-def _chosen(room: TurnRoom, group: str, asked_for: str | None) -> Agent:
+def _chosen(room: TurnDependencies, group: str, asked_for: str | None) -> Agent:
     """Return the agent that answers. Raises Refusal."""
-    agents = room.desk.agents.current
-    agent = agents.get(asked_for or room.desk.agents.default)
+    agents = room.runtime.agents.current
+    agent = agents.get(asked_for or room.runtime.agents.default)
     if agent is None:
         known = ", ".join(sorted(agents)[:20])
         raise Refusal("not_found", f"there is no agent {asked_for!r}; there are: {known}", field="payload.agent")
-    if not room.desk.is_ours(group, agent.id):
+    if not room.runtime.is_ours(group, agent.id):
         raise Refusal(
             "forbidden",
             f"{agent.id} is a sender of its own here (`honeybadger-host sender add`): the host does not speak as it",
@@ -177,7 +177,7 @@ class _ChatTurn:
         kept: the answers of the model so far, those of an earlier attempt among them.
     """
 
-    room: TurnRoom
+    room: TurnDependencies
     asked: Asked
     under_way: TurnUnderWay
     speaker: str
@@ -194,7 +194,7 @@ class _ChatTurn:
         """Run the turn to its end. Raises Refusal, WorldFailed."""
         began = time.monotonic()
         try:
-            model = CleanModel(await self.room.desk.open_model(self.agent.model), self.asked, self.room.screen)
+            model = CleanModel(await self.room.runtime.open_model(self.agent.model), self.asked, self.room.screen)
             self.model = model.name
             attempt = self.under_way.attempt
             self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
@@ -284,7 +284,7 @@ class _ChatTurn:
         """Decide what is appended: what was said, and the answer."""
         room, outcome, agent = self.room, self.outcome, self.agent.id
         assert outcome is not None  # noqa: S101  it ran
-        number = room.conversations.next_number(asked.group, asked.session)
+        number = room.turn_logs.next_number(asked.group, asked.session)
         answered = Turn(
             number + 1,
             now,
@@ -320,17 +320,17 @@ class _ChatTurn:
         return Outcome(result.model_dump(exclude_none=True), changes)
 
 
-def _client(room: TurnRoom, asked: Asked, agent: Agent) -> Client:
+def _client(room: TurnDependencies, asked: Asked, agent: Agent) -> Client:
     """Return the way of an agent into its own inbox. Raises AgentError."""
-    home = room.desk.home
-    box = str(Mailbox.of(home, asked.group, agent.id).root)
+    home = room.runtime.home
+    inbox = str(Mailbox.of(home, asked.group, agent.id).root)
     return Client(
         home,
         asked.group,
         agent.id,
         session=asked.session,
         timeout_seconds=_TOOL_SECONDS,
-        sent=lambda: room.desk.look_into(box),
+        sent=lambda: room.runtime.look_into(inbox),
     )
 
 

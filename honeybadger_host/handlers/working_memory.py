@@ -37,7 +37,7 @@ from honeybadger_host.memory.working_memory import (
     session_folder,
     span_text,
 )
-from honeybadger_host.memory.working_memory_store import Shelves, checked
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore, checked
 from honeybadger_host.search.working_search import find, preview
 from honeybadger_host.settings import Working
 from honeybadger_host.storage.atomic_files import WholeFiles
@@ -60,15 +60,15 @@ _OFF: Final = "working memory is off on this host (working.enabled): do without 
 
 
 @dataclass(frozen=True, slots=True)
-class WorkingRoom:
+class WorkingMemoryDependencies:
     """What the handlers work with."""
 
-    shelves: Shelves
+    working_memory: WorkingMemoryStore
     whole_files: WholeFiles
     settings: Working
 
 
-def working_table(room: WorkingRoom, screen: Screen) -> Mapping[str, Handler]:
+def working_table(room: WorkingMemoryDependencies, screen: Screen) -> Mapping[str, Handler]:
     """Return the handlers of working memory; all refuse when it is off."""
     table: Mapping[str, Handler] = {
         "save_to_working_memory": _save(room, screen),
@@ -79,22 +79,22 @@ def working_table(room: WorkingRoom, screen: Screen) -> Mapping[str, Handler]:
     return table if room.settings.enabled else {name: switched_off(handler, _OFF) for name, handler in table.items()}
 
 
-def inventory_of(shelves: Shelves, settings: Working) -> InventoryOf:
+def inventory_of(working_memory: WorkingMemoryStore, settings: Working) -> InventoryOf:
     """Return what the context asks for a session's inventory."""
 
     def off(group: str, session: str, now: datetime) -> Inventory:
         return Inventory(f"{session_folder(group, session)}/", absent_why="working.enabled is false")
 
-    return shelves.inventory if settings.enabled else off
+    return working_memory.inventory if settings.enabled else off
 
 
-def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler[None]:
+def _save(room: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `save_to_working_memory`: what the key held before is replaced, its expiry too."""
 
     def prepare(asked: Asked) -> None:
         payload = asked.payload
         assert isinstance(payload, SaveToWorkingMemory)  # noqa: S101  the table pairs type and payload
-        room.shelves.load(asked.group, asked.session)
+        room.working_memory.load(asked.group, asked.session)
         file = entry_file(asked.group, asked.session, payload.key)
         data = room.whole_files.load(file)
         if data is not None:
@@ -140,15 +140,15 @@ def _save(room: WorkingRoom, screen: Screen) -> ChangeHandler[None]:
     return ChangeHandler(decide, prepare)
 
 
-def _get(room: WorkingRoom) -> QueryHandler:
+def _get(room: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `get_from_working_memory`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload = asked.payload
         assert isinstance(payload, GetFromWorkingMemory)  # noqa: S101  the table pairs type and payload
-        entry = room.shelves.read(asked.group, asked.session, payload.key)
+        entry = room.working_memory.read(asked.group, asked.session, payload.key)
         if entry is None or entry.label.is_expired(now):
-            labels = live(room.shelves.look(asked.group, asked.session).labels.values(), now)
+            labels = live(room.working_memory.look(asked.group, asked.session).labels.values(), now)
             near = difflib.get_close_matches(payload.key, [label.key for label in labels], n=1, cutoff=0.6)
             hint = f"did you mean {near[0]!a}?" if near else "list_working_memory shows what is there"
             raise Refusal(
@@ -165,7 +165,7 @@ def _get(room: WorkingRoom) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _search(room: WorkingRoom) -> QueryHandler:
+def _search(room: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `search_working_memory`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
@@ -175,7 +175,7 @@ def _search(room: WorkingRoom) -> QueryHandler:
             raise Refusal(
                 "invalid", "payload.query is blank: list_working_memory shows every key", field="payload.query"
             )
-        entries = room.shelves.read_all(asked.group, asked.session, now)
+        entries = room.working_memory.read_all(asked.group, asked.session, now)
         found = find(entries, payload.query, payload.category, payload.tags or (), now=now)
         return {
             "hits": [
@@ -187,12 +187,12 @@ def _search(room: WorkingRoom) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _list(room: WorkingRoom) -> QueryHandler:
+def _list(room: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `list_working_memory`: by key, without data."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         assert isinstance(asked.payload, ListWorkingMemory)  # noqa: S101  the table pairs type and payload
-        shelf = room.shelves.look(asked.group, asked.session)
+        shelf = room.working_memory.look(asked.group, asked.session)
         return {
             "entries": [_label(label) for label in live(shelf.labels.values(), now)],
             "max_entries": MAX_ENTRIES,
@@ -259,9 +259,9 @@ def _ttl(payload: SaveToWorkingMemory, settings: Working) -> timedelta:
     return timedelta(milliseconds=max(1, int(minutes * 60_000)))
 
 
-def _see_room(room: WorkingRoom, asked: Asked, file: str, now: datetime) -> bool:
+def _see_room(room: WorkingMemoryDependencies, asked: Asked, file: str, now: datetime) -> bool:
     """Return whether a key is new to its session. Raises Refusal: there is no room for another one."""
-    labels = room.shelves.view(asked.group, asked.session)
+    labels = room.working_memory.view(asked.group, asked.session)
     lives = {name: label for name, label in labels.items() if not label.is_expired(now)}
     if file in lives:
         return False

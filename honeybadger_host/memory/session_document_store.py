@@ -33,7 +33,7 @@ from honeybadger_host.memory.session_document import (
     salvaged,
     with_turns,
 )
-from honeybadger_host.memory.turn_log import Conversations, Window, read_window, turns_file
+from honeybadger_host.memory.turn_log import TurnLogs, Window, read_window, turns_file
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
@@ -144,7 +144,7 @@ class Sessions:
         self,
         home: Path,
         files: WholeFiles,
-        conversations: Conversations,
+        turn_logs: TurnLogs,
         limits: CompactionLimits,
         *,
         last_written: Callable[[str], bytes | None],
@@ -157,7 +157,7 @@ class Sessions:
         self.limits = limits
         self._home = home
         self._files = files
-        self._conversations = conversations
+        self._turn_logs = turn_logs
         self._last_written = last_written
         self._is_behind = is_behind
         self._max_sessions = max_sessions
@@ -187,7 +187,7 @@ class Sessions:
         data = read_whole(self._home / session_file(group, session))
         document = self._empty(group, session) if data is None else parse_document(data, session)
         base, behind = self._behind(group, session, document)
-        return View(self._folded(base, behind), data, self._conversations.load(group, session).skipped)
+        return View(self._folded(base, behind), data, self._turn_logs.load(group, session).skipped)
 
     def standing(self, group: str, session: str) -> SessionDocument:
         """Return a document as it was written last: turns add nothing to its facts, tasks and summary."""
@@ -479,7 +479,7 @@ class Sessions:
 
     def _behind(self, group: str, session: str, document: SessionDocument) -> tuple[SessionDocument, list[Turn]]:
         """Return the document with a mark that fits the log, and the turns that come after it."""
-        window = self._conversations.load(group, session)
+        window = self._turn_logs.load(group, session)
         covered = _covered(document, window)
         base = document if document.turns == covered else document.up_to(covered)
         missing = window.last_number - covered

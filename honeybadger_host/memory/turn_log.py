@@ -210,7 +210,7 @@ class _Session:
     """Turns decided in the batch that is not committed yet."""
 
 
-class Conversations:
+class TurnLogs:
     """The sessions in memory.
 
     `load` may run on any thread; `next_number`, `last_at`, `apply` and `end_batch` belong to the event loop.

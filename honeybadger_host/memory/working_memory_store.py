@@ -59,7 +59,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class SessionShelf:
     """The labels of one session.
 
     Args:
@@ -71,7 +71,7 @@ class Shelf:
     skipped: int = 0
 
 
-class Shelves:
+class WorkingMemoryStore:
     """The labels of all sessions.
 
     `look` and the readings may run on any thread; for a batch see `unit_of_work`.
@@ -116,7 +116,7 @@ class Shelves:
 
     # ------------------------------------------------------------------------------------------------- reading
 
-    def look(self, group: str, session: str) -> Shelf:
+    def look(self, group: str, session: str) -> SessionShelf:
         """Return what a session's folder holds now; an unknown session is empty. Raises WorldFailed."""
         folder = session_folder(group, session)
         key = (group, session)
@@ -131,7 +131,7 @@ class Shelves:
             else:
                 self._seen.pop(key, None)
         labels = {file: seen.label for file, seen in now.items() if seen.label is not None}
-        return Shelf(labels, len(now) - len(labels))
+        return SessionShelf(labels, len(now) - len(labels))
 
     def read(self, group: str, session: str, key: str) -> WorkingEntry | None:
         """Return one entry, expired or not; None: there is none. Raises WorldFailed: its file is no entry."""

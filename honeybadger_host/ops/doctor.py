@@ -252,8 +252,8 @@ def running(home: Path) -> Iterator[Finding]:
         )
     for file in behind:
         yield Finding("running", "problem", f"{file} cannot be written", "see projection.failed in the log")
-    for box in refused:
-        yield Finding("running", "problem", f"box {box}", "see box.refused in the log")
+    for inbox in refused:
+        yield Finding("running", "problem", f"box {inbox}", "see box.refused in the log")
     if stuck:
         yield Finding(
             "running",
@@ -360,7 +360,7 @@ def _entry_files(home: Path, folder: str) -> Iterator[str]:
         yield from sorted(files)
 
 
-def boxes(home: Path) -> Iterator[Finding]:
+def inboxes(home: Path) -> Iterator[Finding]:
     ipc = home / "data" / "ipc"
     if not ipc.is_dir():
         return
@@ -524,7 +524,7 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     hard_links,
     group_files,
     entries,
-    boxes,
+    inboxes,
     running,
     dead_letters,
     metrics,

@@ -10,15 +10,15 @@ from honeybadger_host.agents import Agents
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Conversations
-from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages
 from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
-from honeybadger_host.spool.pipeline import Door
-from honeybadger_host.spool.replies import ReplyRoom
+from honeybadger_host.spool.pipeline import Pipeline
+from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.atomic_files import WholeFiles
@@ -40,15 +40,15 @@ class Host:
     journal: Journal
     projections: Projections
     files: GroupFiles
-    conversations: Conversations
+    turn_logs: TurnLogs
     whole_files: WholeFiles
-    shelves: Shelves
+    working_memory: WorkingMemoryStore
     sessions: Sessions
     index: Index
     ledger: InjectionLedger
     spool: Spool
-    replies: ReplyRoom
-    door: Door
+    replies: ReplyRetention
+    pipeline: Pipeline
     counters: Counters
     senders: SenderList | None
     agents: Agents

@@ -129,16 +129,18 @@ async def _checkpoint(host: Host) -> None:
             has_more = True
             while has_more:
                 (paths, unsettled), last, has_more = await anyio.to_thread.run_sync(
-                    _settle, host, limiter=host.door.writer_slot
+                    _settle, host, limiter=host.pipeline.writer_slot
                 )
             if paths:
                 is_unmarked = True
                 await anyio.to_thread.run_sync(host.projections.sync, paths)
             if is_unmarked:
-                await anyio.to_thread.run_sync(journal.mark_projected, last, unsettled, limiter=host.door.writer_slot)
+                await anyio.to_thread.run_sync(
+                    journal.mark_projected, last, unsettled, limiter=host.pipeline.writer_slot
+                )
                 is_unmarked = False
             if await anyio.to_thread.run_sync(journal.checkpoint):
-                await anyio.to_thread.run_sync(journal.begin_wal, limiter=host.door.writer_slot)
+                await anyio.to_thread.run_sync(journal.begin_wal, limiter=host.pipeline.writer_slot)
             is_waiting = False
         except WorldFailed as error:  # a full disk: the next round tries again, and recovery would, too
             host.counters.note_error(str(error))
@@ -169,7 +171,7 @@ async def _remove_expired(host: Host) -> None:
     kept = list(host.ages.moments)
     while True:
         await anyio.sleep(HOUSEKEEPING_SECONDS)
-        host.conversations.evict()
+        host.turn_logs.evict()
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
         expired = await anyio.to_thread.run_sync(host.replies.expire, wall.was_watched_for, wall.seen)
@@ -182,12 +184,14 @@ async def _remove_expired(host: Host) -> None:
         try:
             while over and (
                 count := await anyio.to_thread.run_sync(
-                    host.journal.prune_receipts, over, limiter=host.door.writer_slot
+                    host.journal.prune_receipts, over, limiter=host.pipeline.writer_slot
                 )
             ):
                 pruned += count
             if host.ages.moments != kept or (kept and now - kept_at >= _KEEP_AGES_SECONDS):
-                await anyio.to_thread.run_sync(host.journal.keep_ages, host.ages.dump(), limiter=host.door.writer_slot)
+                await anyio.to_thread.run_sync(
+                    host.journal.keep_ages, host.ages.dump(), limiter=host.pipeline.writer_slot
+                )
                 kept, kept_at = list(host.ages.moments), now
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error))
@@ -198,15 +202,15 @@ async def _remove_expired(host: Host) -> None:
 async def _sweep_shelves(host: Host, wall: WallClock) -> int:
     """Remove expired entries of working memory; return how many. The road waits for a few at a time only."""
     now = datetime.fromtimestamp(wall.seen, UTC)
-    files = await anyio.to_thread.run_sync(host.shelves.expired, now, wall.was_watched_for)
+    files = await anyio.to_thread.run_sync(host.working_memory.expired, now, wall.was_watched_for)
     swept = 0
     for start in range(0, len(files), _SWEPT_AT_ONCE):
         some = files[start : start + _SWEPT_AT_ONCE]
         swept += await anyio.to_thread.run_sync(
-            _sweep_some, host, some, now, wall.was_watched_for, limiter=host.door.writer_slot
+            _sweep_some, host, some, now, wall.was_watched_for, limiter=host.pipeline.writer_slot
         )
     return swept
 
 
 def _sweep_some(host: Host, files: list[str], now: datetime, was_watched_for: Callable[[float], bool]) -> int:
-    return host.shelves.sweep(files, host.whole_files, host.projections.behind, now, was_watched_for)
+    return host.working_memory.sweep(files, host.whole_files, host.projections.behind, now, was_watched_for)

@@ -51,7 +51,7 @@ class Numbers:
     journal_seq: int
     projected_seq: int
     files_behind: int
-    boxes: int
+    inboxes: int
     boxes_refused: int
     pending: int
     stuck: int
@@ -80,7 +80,7 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[Numbers], float | None]], ...]] =
     ("journal_seq", "The last change that is durable.", lambda n: n.journal_seq),
     ("journal_projected_seq", "Every change up to this one stands durably in its file.", lambda n: n.projected_seq),
     ("files_behind", "Files that cannot be written now.", lambda n: n.files_behind),
-    ("boxes", "Boxes that were found.", lambda n: n.boxes),
+    ("boxes", "Boxes that were found.", lambda n: n.inboxes),
     ("boxes_refused", "Boxes that are broken and not served.", lambda n: n.boxes_refused),
     ("pending_requests", "Requests seen and not taken yet.", lambda n: n.pending),
     ("stuck_requests", "Requests that are done and cannot be removed.", lambda n: n.stuck),

@@ -15,7 +15,7 @@ import structlog
 from honeybadger_host import __version__
 from honeybadger_host.observe import Throttle, resident_bytes, write_status
 from honeybadger_host.ops.host import Host
-from honeybadger_host.spool.inbox import Box
+from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
 
 if TYPE_CHECKING:  # needs an extra
@@ -52,7 +52,7 @@ async def report(host: Host, watcher: Watcher) -> None:
 def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
     """Return what the host says of itself; no text of anybody's is in it."""
     counters = host.counters
-    boxes = list(host.spool.boxes.values())  # the road's threads add and remove meanwhile
+    inboxes = list(host.spool.inboxes.values())  # the road's threads add and remove meanwhile
     now = time.monotonic()
     outcomes: dict[str, int] = {}
     types: dict[str, int] = {}
@@ -65,17 +65,17 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "uptime_seconds": round(now - host.started, 1),
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
-        "boxes": len(boxes),
+        "boxes": len(inboxes),
         "boxes_refused": [
-            f"{box.group}/{box.sender}: {one.complaint}" for box in boxes for one in box.both if one.complaint
+            f"{inbox.group}/{inbox.sender}: {one.complaint}" for inbox in inboxes for one in inbox.both if one.complaint
         ],
         "pending": host.spool.pending,
-        "stuck": sum(len(one.stuck) for box in boxes for one in box.both),
+        "stuck": sum(len(one.stuck) for inbox in inboxes for one in inbox.both),
         "turns": {
-            "running": host.door.lanes.running,
-            "waiting": sum(one.pending for box in boxes for one in box.both[1:]),
+            "running": host.pipeline.turn_queue.running,
+            "waiting": sum(one.pending for inbox in inboxes for one in inbox.both[1:]),
         },
-        "large_memories": _large_memories(host, boxes),
+        "large_memories": _large_memories(host, inboxes),
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
         "requests": {"total": counters.total, "by_outcome": outcomes, "by_type": types},
         "requests_per_second": round(counters.rate(now), 2),
@@ -85,9 +85,9 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "projected_seq": host.journal.projected_seq,
             "commits": counters.commits,
         },
-        "limits": _limits(host, boxes, now),
+        "limits": _limits(host, inboxes, now),
         "files_behind": host.projections.behind,
-        "sessions_in_memory": len(host.conversations),
+        "sessions_in_memory": len(host.turn_logs),
         "index": {
             "documents": host.index.documents,
             "waiting": host.index.waiting,
@@ -95,7 +95,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "resident_bytes": host.index.resident_bytes,
             "rebuilds": host.index.rebuilds,
         },
-        "sweeps": host.door.sweeps,
+        "sweeps": host.pipeline.sweeps,
         "watcher": {
             "is_alive": watcher.is_alive(),
             "rebuilds": watcher.rebuilds,
@@ -107,22 +107,22 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
     }
 
 
-def _large_memories(host: Host, boxes: Sequence[Box]) -> list[str]:
+def _large_memories(host: Host, inboxes: Sequence[Inbox]) -> list[str]:
     """Return what is to be said of a MEMORY.md that is nearly too large, or is, of groups that have a sender."""
-    warnings = {group: host.files.size_warning(group) for group in sorted({box.group for box in boxes})}
+    warnings = {group: host.files.size_warning(group) for group in sorted({inbox.group for inbox in inboxes})}
     return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MOST_SHOWN]
 
 
-def _limits(host: Host, boxes: Sequence[Box], now: float) -> dict[str, Any]:
+def _limits(host: Host, inboxes: Sequence[Inbox], now: float) -> dict[str, Any]:
     """Return the shares, how often they were reached, and who is near one or was over one within ten minutes."""
-    limiter, shares = host.door.limiter, host.door.limiter.shares
+    limiter, shares = host.pipeline.limiter, host.pipeline.limiter.shares
     near: list[tuple[float, str]] = []
-    for box in boxes:
-        name = f"{box.group}/{box.sender}"
+    for inbox in inboxes:
+        name = f"{inbox.group}/{inbox.sender}"
         for used, share, what in (
-            (box.pending, shares.pending_files, "requests wait"),
-            (box.replies, shares.kept_replies, "replies lie"),
-            (box.reply_bytes, shares.kept_reply_bytes, "bytes of replies lie"),
+            (inbox.pending, shares.pending_files, "requests wait"),
+            (inbox.replies, shares.kept_replies, "replies lie"),
+            (inbox.reply_bytes, shares.kept_reply_bytes, "bytes of replies lie"),
         ):
             if share and used >= _NEAR * share:
                 near.append((used / share, f"{name}: {used} of {share} {what}"))
@@ -143,7 +143,7 @@ def _numbers(host: Host, watcher: Watcher) -> Numbers:
     """Return what metrics are made of."""
     from honeybadger_host.ops.metrics import Numbers
 
-    boxes = list(host.spool.boxes.values())
+    inboxes = list(host.spool.inboxes.values())
     counters = host.counters
     return Numbers(
         taken_at=time.time(),
@@ -153,19 +153,19 @@ def _numbers(host: Host, watcher: Watcher) -> Numbers:
         seconds_sum=counters.seconds_sum,
         commits=counters.commits,
         vanished=counters.vanished,
-        limited=dict(host.door.limiter.hits),
+        limited=dict(host.pipeline.limiter.hits),
         replies_trimmed=host.replies.trimmed,
         compactions=host.sessions.compactions,
         journal_seq=host.journal.committed_seq,
         projected_seq=host.journal.projected_seq,
         files_behind=len(host.projections.behind),
-        boxes=len(boxes),
-        boxes_refused=sum(one.complaint is not None for box in boxes for one in box.both),
+        inboxes=len(inboxes),
+        boxes_refused=sum(one.complaint is not None for inbox in inboxes for one in inbox.both),
         pending=host.spool.pending,
-        stuck=sum(len(one.stuck) for box in boxes for one in box.both),
-        sessions=len(host.conversations),
+        stuck=sum(len(one.stuck) for inbox in inboxes for one in inbox.both),
+        sessions=len(host.turn_logs),
         cache_bytes=host.files.cached_bytes,
-        sweeps=host.door.sweeps,
+        sweeps=host.pipeline.sweeps,
         swept_at=counters.swept_at,
         watcher_is_alive=watcher.is_alive(),
         watcher_rebuilds=watcher.rebuilds,

@@ -87,18 +87,18 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     if "left_out" in letter.reason:
         raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
     try:
-        box = TURNS if letter.reason.get("box") == TURNS else REQUESTS
-        _put_back(Mailbox.of(home, group, sender), box, f"{stem}.json", letter.data)
+        inbox = TURNS if letter.reason.get("box") == TURNS else REQUESTS
+        _put_back(Mailbox.of(home, group, sender), inbox, f"{stem}.json", letter.data)
     except (BadName, OSError) as error:
         raise HostError(f"cannot put {letter.name} back: {error}") from None
     drop_dead(letter)
 
 
-def _put_back(mailbox: Mailbox, box: str, name: str, data: bytes) -> None:
+def _put_back(mailbox: Mailbox, inbox: str, name: str, data: bytes) -> None:
     """Write a request as its sender would: its folders are the sender's, so nothing there is followed or reused."""
     root = open_folder(mailbox.root)
     try:
-        requests = open_folder(box, within=root)
+        requests = open_folder(inbox, within=root)
     finally:
         os.close(root)
     try:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import orjson
 import structlog
 
-from honeybadger_host.spool.inbox import Box, OpenBox
+from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.storage.files import Incoming, make_folders, printable
 from honeybadger_host.text.redaction import redact_bytes
@@ -45,7 +45,7 @@ class _Letter(NamedTuple):
     bytes: int
 
 
-class DeadRoom:
+class DeadLetters:
     """The room of all dead letters. Any thread.
 
     Args:
@@ -64,7 +64,7 @@ class DeadRoom:
 
     def bury(
         self,
-        box: Box,
+        inbox: Inbox,
         name: str,
         data: bytes | None,
         why: str,
@@ -81,7 +81,7 @@ class DeadRoom:
             size: what the file had, when `data` is only its beginning.
             owner: uid of the file, when that is somebody else's than the box's.
         """
-        folder = self._dead / box.group / box.sender
+        folder = self._dead / inbox.group / inbox.sender
         make_folders(folder)
         left_out = 0 if data is None or size is None else size - len(data)
         secrets: Mapping[str, int] = {}
@@ -96,9 +96,9 @@ class DeadRoom:
                     break
             elif is_kept or (data is None and not os.path.lexists(path)):
                 return  # the same again, as after a crash, is the same dead letter
-        reason = {"at": at, "group": box.group, "sender": box.sender, "name": shown + SUFFIX, "reason": why}
-        if box.front is not None:
-            reason["box"] = box.folder
+        reason = {"at": at, "group": inbox.group, "sender": inbox.sender, "name": shown + SUFFIX, "reason": why}
+        if inbox.front is not None:
+            reason["box"] = inbox.folder
         if data is not None:
             if not is_kept:
                 _write_new(path, data)
@@ -113,7 +113,7 @@ class DeadRoom:
         _write_new(reason_path, said)
         self.take(folder, len(said), *(() if data is None else (len(data),)))
 
-    def read_for(self, opened: OpenBox, name: str) -> Incoming:
+    def read_for(self, opened: OpenInbox, name: str) -> Incoming:
         """Read as much of a file that is too large as a letter may have."""
         return opened.read(name, _MOST_BURIED_BYTES)
 

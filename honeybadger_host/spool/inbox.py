@@ -34,7 +34,7 @@ def turns_queue(group: str) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Box:
+class Inbox:
     """One sender's folder and what the host knows of its requests.
 
     Args:
@@ -69,15 +69,15 @@ class Box:
     reply_bytes: int = 0
     folder: str = REQUESTS
     """Where its files lie: `requests/`, or `turns/` of the box that is its `front`."""
-    front: Box | None = None
-    turns: Box | None = None
+    front: Inbox | None = None
+    turns: Inbox | None = None
     requests: str = field(init=False)
     """The folder its files lie in."""
 
     def __post_init__(self) -> None:
         self.requests = f"{self.path}/{self.folder}"
         if self.front is None:
-            self.turns = Box(self.group, self.sender, self.path, self.uid, folder=TURNS, front=self)
+            self.turns = Inbox(self.group, self.sender, self.path, self.uid, folder=TURNS, front=self)
 
     @property
     def queue(self) -> str:
@@ -85,7 +85,7 @@ class Box:
         return self.group if self.front is None else turns_queue(self.group)
 
     @property
-    def both(self) -> tuple[Box, ...]:
+    def both(self) -> tuple[Inbox, ...]:
         """The box and that of its turns."""
         return (self,) if self.turns is None else (self, self.turns)
 
@@ -97,10 +97,10 @@ class Box:
 
 
 @dataclass(slots=True, eq=False)
-class OpenBox:
+class OpenInbox:
     """Descriptors of a box's folders, none reached through a link; valid until closed."""
 
-    box: Box
+    inbox: Inbox
     requests_fd: int
     replies_fd: int
 
@@ -118,14 +118,14 @@ class OpenBox:
             fd = os.open(temporary, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
         try:
             written = os.write(fd, data)
-            _give(fd, self.box.uid)
+            _give(fd, self.inbox.uid)
         finally:
             os.close(fd)
         if written != len(data):
             os.unlink(temporary, dir_fd=self.replies_fd)
             raise OSError(28, "no space for the whole reply")
         os.rename(temporary, name, src_dir_fd=self.replies_fd, dst_dir_fd=self.replies_fd)
-        front = self.box.front or self.box
+        front = self.inbox.front or self.inbox
         front.replies += 1
         front.reply_bytes += written
 
@@ -135,7 +135,7 @@ class OpenBox:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.replies_fd)
         fd = os.open(name, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
-        _give(fd, self.box.uid)
+        _give(fd, self.inbox.uid)
         return fd
 
     def has_stream(self, stem: str) -> bool:
@@ -184,20 +184,20 @@ class OpenBox:
             pass
         except OSError as error:
             if not self._remove_folder(name, error):
-                if name not in self.box.stuck:
+                if name not in self.inbox.stuck:
                     log.error(
                         "box.unlink_failed",
-                        group=self.box.group,
-                        sender=self.box.sender,
+                        group=self.inbox.group,
+                        sender=self.inbox.sender,
                         name=ascii(name),
                         error=error.strerror,
                         now_what="it is done and will not be done again; remove it by hand",
                     )
                 if (identity := identity_of(name, self.requests_fd)) is not None:
-                    self.box.stuck[name] = identity
+                    self.inbox.stuck[name] = identity
                 return
-        if self.box.stuck:
-            self.box.stuck.pop(name, None)
+        if self.inbox.stuck:
+            self.inbox.stuck.pop(name, None)
 
     def _remove_folder(self, name: str, error: OSError) -> bool:
         """Remove an empty folder where a file should be; a full one stays, and is not descended into."""
@@ -214,26 +214,26 @@ class OpenBox:
         os.close(self.replies_fd)
 
 
-def open_box(box: Box) -> OpenBox:
+def open_box(inbox: Inbox) -> OpenInbox:
     """Open the folders of a box, none of them through a link. Raises OSError."""
-    folder = open_folder(box.path)
+    folder = open_folder(inbox.path)
     try:
-        requests = open_folder(box.folder, within=folder)
+        requests = open_folder(inbox.folder, within=folder)
         try:
             try:
                 replies = open_folder(REPLIES, within=folder)
             except FileNotFoundError:
                 os.mkdir(REPLIES, 0o700, dir_fd=folder)
                 replies = open_folder(REPLIES, within=folder)
-                if box.uid is not None and box.uid != os.geteuid():
+                if inbox.uid is not None and inbox.uid != os.geteuid():
                     with contextlib.suppress(PermissionError):  # as with a reply: see `OpenBox.reply`
-                        os.fchown(replies, box.uid, -1)
+                        os.fchown(replies, inbox.uid, -1)
         except BaseException:
             os.close(requests)
             raise
     finally:
         os.close(folder)
-    return OpenBox(box, requests, replies)
+    return OpenInbox(inbox, requests, replies)
 
 
 def identity_of(name: str, folder_fd: int | None = None) -> tuple[int, int] | None:

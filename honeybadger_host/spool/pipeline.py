@@ -44,23 +44,23 @@ from honeybadger_host.domain import (
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.observe import Counters, RequestLog, Throttle
 from honeybadger_host.settings import Settings
-from honeybadger_host.spool.dead_letters import DeadRoom
-from honeybadger_host.spool.inbox import Box, OpenBox
+from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.rate_limits import Limiter, LimitName
 from honeybadger_host.spool.request import (
     RETRY_SECONDS,
     Answered,
     Asking,
     Decided,
-    Letter,
-    LetterReader,
     Over,
+    QueuedRequest,
     Refused,
-    Slice,
+    RequestBatch,
+    RequestReader,
     wait_for,
 )
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.spool.turn_queue import CutShort, Lanes, Withdrawn
+from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
 from honeybadger_host.storage.atomic_files import row_offset
 from honeybadger_host.storage.files import Changing, NotRegular
 from honeybadger_host.storage.journal import Journal
@@ -104,7 +104,7 @@ class Stores(NamedTuple):
     idle: Callable[[], object]
 
 
-class Door:
+class Pipeline:
     """Serves the boxes until cancelled; `wake` tells it where to look.
 
     Args:
@@ -118,7 +118,7 @@ class Door:
         self,
         settings: Settings,
         spool: Spool,
-        dead_room: DeadRoom,
+        dead_letters: DeadLetters,
         stores: Stores,
         handlers: Mapping[str, Handler],
         limiter: Limiter,
@@ -129,7 +129,7 @@ class Door:
         passed: Callable[[str], None],
     ) -> None:
         self._spool = spool
-        self._dead_room = dead_room
+        self._dead_letters = dead_letters
         self._journal = journal = stores.journal
         self._projections = stores.projections
         self._unit = stores.unit
@@ -148,12 +148,12 @@ class Door:
         self._reader_slot = anyio.CapacityLimiter(1)
         self.writer_slot = anyio.CapacityLimiter(1)
         """Held by whoever writes to the journal or the projections."""
-        self.lanes = Lanes(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
-        self._come_back: list[Letter] = []
+        self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
+        self._come_back: list[QueuedRequest] = []
         """Turns that ran and are to be decided."""
         self._request_log = RequestLog(is_on=settings.log.requests)
         self._throttle = Throttle(_SAY_AGAIN_SECONDS)
-        self._letters = LetterReader(
+        self._requests = RequestReader(
             handlers,
             forbids,
             counters,
@@ -171,27 +171,27 @@ class Door:
 
     # ------------------------------------------------------------------------------------------------------- waking
 
-    def hint(self, box_path: str | None) -> None:
+    def hint(self, inbox_path: str | None) -> None:
         """Note where something came; None: look everywhere. Any thread; `wake` must follow on the loop."""
-        if box_path is None:
+        if inbox_path is None:
             self._all_hinted = True
         else:
-            self._hinted[box_path] = None
+            self._hinted[inbox_path] = None
 
     def wake(self) -> None:
         """Make the road look at what was hinted. Event loop."""
         self._event.set()
 
-    def look_into(self, box_path: str) -> None:
+    def look_into(self, inbox_path: str) -> None:
         """Hint and wake. Any thread, while it runs."""
-        self.hint(box_path)
+        self.hint(inbox_path)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.wake)
 
     def stop_accepting(self) -> None:
         """Take nothing more but the requests of groups whose turn is under way: its tools need them. Then `stop`."""
         self._is_accepting = False
-        self.lanes.stop()
+        self.turn_queue.stop()
 
     def stop(self) -> None:
         """Take nothing more; `run` returns when what was taken is written and answered."""
@@ -208,11 +208,11 @@ class Door:
                 await self._serve_waiting(tasks)
         self.ended.set()
 
-    async def run_once(self, box_path: str) -> None:
+    async def run_once(self, inbox_path: str) -> None:
         """Serve what waits in one box, and nothing else; instead of `run`."""
         self._spool.discover()
         self._all_hinted = False
-        self.hint(box_path)
+        self.hint(inbox_path)
         async with anyio.create_task_group() as tasks:
             await self._serve_waiting(tasks)
 
@@ -223,35 +223,35 @@ class Door:
                 break
             try:
                 self._decide(received)
-                if not all(isinstance(letter.state, Asking) for letter in received.letters):
+                if not all(isinstance(request.state, Asking) for request in received.requests):
                     await anyio.to_thread.run_sync(self._write, received, limiter=self.writer_slot)
             finally:
                 received.close()
-            for letter in [*received.letters, *received.lost]:
-                match letter.state:
-                    case _ if letter.has_run:
-                        self.lanes.leave(letter.box.group)
+            for request in [*received.requests, *received.lost]:
+                match request.state:
+                    case _ if request.has_run:
+                        self.turn_queue.leave(request.inbox.group)
                     case Asking(handler=TurnHandler() as turn) as asking:
-                        tasks.start_soon(self._run_turn, letter, asking, turn, self.lanes.enter(asking.asked))
+                        tasks.start_soon(self._run_turn, request, asking, turn, self.turn_queue.enter(asking.asked))
                     case Asking(handler=QueryHandler() as query) as asking:
-                        self._queries[letter.box.group] += 1
-                        tasks.start_soon(self._answer, letter, asking, query)
+                        self._queries[request.inbox.group] += 1
+                        tasks.start_soon(self._answer, request, asking, query)
 
     # ------------------------------------------------------------------------------------------------------ receive
 
-    def _receive(self) -> Slice | None:
+    def _receive(self) -> RequestBatch | None:
         """Look into the boxes that were hinted and take a slice of what waits, read and parsed; None: nothing waits."""
         now = self._clock()
-        hinted: dict[Box, None] = {}
-        swept: list[Box] = []
+        hinted: dict[Inbox, None] = {}
+        swept: list[Inbox] = []
         while self._hinted:
             try:
                 path, _ = self._hinted.popitem()
             except KeyError:
                 break
-            known = self._spool.boxes
-            if (box := known.get(path) or known.get(path.removesuffix(f"/{TURNS}"))) is not None:
-                hinted[box] = None
+            known = self._spool.inboxes
+            if (inbox := known.get(path) or known.get(path.removesuffix(f"/{TURNS}"))) is not None:
+                hinted[inbox] = None
             elif path:
                 self._all_hinted = True  # a box that is not known yet
         if self._all_hinted:
@@ -259,104 +259,104 @@ class Door:
             if self.sweeps % _DISTRUST_EVERY == 0:
                 self._spool.distrust()
             self._spool.discover()
-            swept = list(self._spool.boxes.values())
+            swept = list(self._spool.inboxes.values())
             if self.sweeps % _TURNS_EVERY == 0:
                 hinted = dict.fromkeys(swept)
             self.sweeps += 1
-        for box in dict.fromkeys((*hinted, *self._spool.expected, *swept)):
-            for one in box.both if box in hinted else (box,):
+        for inbox in dict.fromkeys((*hinted, *self._spool.expected, *swept)):
+            for one in inbox.both if inbox in hinted else (inbox,):
                 if not self._spool.scan(one, now):
-                    self._hinted[box.path] = None
-        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES} | {*self.lanes.busy}
+                    self._hinted[inbox.path] = None
+        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES} | {*self.turn_queue.busy}
         if not self._is_accepting:
-            busy |= self._spool.queues - {*self.lanes.groups}
-        taken = self._spool.take(BATCH_REQUESTS, except_groups=busy, most_turns=self.lanes.room)
+            busy |= self._spool.queues - {*self.turn_queue.groups}
+        taken = self._spool.take(BATCH_REQUESTS, except_groups=busy, most_turns=self.turn_queue.room)
         has_more = not self._spool.few_were_first and self._spool.go_on(now)  # those few do not wait for others' names
         come_back, self._come_back = self._come_back, []
         if not taken and not come_back:
             if has_more:
-                return Slice([])
+                return RequestBatch([])
             self._idle()
             return None
-        received = Slice([])
+        received = RequestBatch([])
         try:
             for turn in come_back:
-                if turn.box not in received.opened:
-                    if (opened := self._spool.open(turn.box)) is None:
-                        turn.box.inflight.discard(turn.name)
+                if turn.inbox not in received.opened:
+                    if (opened := self._spool.open(turn.inbox)) is None:
+                        turn.inbox.inflight.discard(turn.name)
                         received.lost.append(turn)
                         continue
-                    received.opened[turn.box] = opened
-                received.letters.append(turn)
-            for name, box in taken:
-                if box not in received.opened:
-                    opened = self._spool.open(box)
+                    received.opened[turn.inbox] = opened
+                received.requests.append(turn)
+            for name, inbox in taken:
+                if inbox not in received.opened:
+                    opened = self._spool.open(inbox)
                     if opened is None:
-                        box.inflight.discard(name)
+                        inbox.inflight.discard(name)
                         continue
-                    received.opened[box] = opened
-                letter = self._letters.read(received.opened[box], name, now)
-                if letter is not None:
-                    received.letters.append(letter)
-            self._look_up_receipts(received.letters)
-            for letter in received.letters:
-                if isinstance(letter.state, Asking):
-                    self._prepare(letter, letter.state)
+                    received.opened[inbox] = opened
+                request = self._requests.read(received.opened[inbox], name, now)
+                if request is not None:
+                    received.requests.append(request)
+            self._look_up_receipts(received.requests)
+            for request in received.requests:
+                if isinstance(request.state, Asking):
+                    self._prepare(request, request.state)
         except BaseException:
             received.close()
             raise
         return received
 
-    def _prepare(self, letter: Letter, asking: Asking) -> None:
+    def _prepare(self, request: QueuedRequest, asking: Asking) -> None:
         """Load what the decision will need."""
         if not isinstance(asking.handler, ChangeHandler):
             return
         try:
             asking.prepared = asking.handler.prepare(asking.asked)
         except Refusal as refusal:
-            letter.refuse(refusal)
+            request.refuse(refusal)
         except WorldFailed as error:
-            self._world(letter, error)
+            self._world(request, error)
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
-            self._bug(letter, error)
+            self._bug(request, error)
 
-    def _look_up_receipts(self, letters: Sequence[Letter]) -> None:
+    def _look_up_receipts(self, requests: Sequence[QueuedRequest]) -> None:
         """Answer what was done before as it was answered then."""
-        by_box: defaultdict[Box, list[tuple[Letter, Asking]]] = defaultdict(list)
-        for letter in letters:
-            match letter.state:
+        by_box: defaultdict[Inbox, list[tuple[QueuedRequest, Asking]]] = defaultdict(list)
+        for request in requests:
+            match request.state:
                 case Asking(handler=ChangeHandler() | TurnHandler()) as asking:
-                    by_box[letter.box].append((letter, asking))
-        for box, asked in by_box.items():
-            done = self._journal.receipts_of(box.group, box.sender, [letter.stem for letter, _ in asked])
-            for letter, asking in asked:
-                match done.get(letter.stem):
+                    by_box[request.inbox].append((request, asking))
+        for inbox, asked in by_box.items():
+            done = self._journal.receipts_of(inbox.group, inbox.sender, [request.stem for request, _ in asked])
+            for request, asking in asked:
+                match done.get(request.stem):
                     case (digest, reply) if digest == asking.digest:
-                        letter.state = Answered(reply, "repeated")
+                        request.state = Answered(reply, "repeated")
                     case (_, _):
                         taken = "another request of this sender had this id: use a new id"
-                        letter.refuse(Refusal("conflict", taken, field="id"))
+                        request.refuse(Refusal("conflict", taken, field="id"))
 
     # ------------------------------------------------------------------------------------------------------- decide
 
-    def _decide(self, received: Slice) -> None:
+    def _decide(self, received: RequestBatch) -> None:
         """Give every letter of a change its answer. Event loop, no I/O."""
         now = datetime.now(UTC)
-        for letter in received.letters:
-            if isinstance(letter.state, Answered) or (not letter.has_run and self._is_over(letter)):
+        for request in received.requests:
+            if isinstance(request.state, Answered) or (not request.has_run and self._is_over(request)):
                 continue
-            match letter.state:
+            match request.state:
                 case Asking(handler=ChangeHandler() as handler) as asking:
                     try:
                         outcome = handler.decide(asking.asked, asking.prepared, now)
                     except Refusal as refusal:
-                        letter.refuse(refusal)
+                        request.refuse(refusal)
                     except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
-                        self._bug(letter, error)
+                        self._bug(request, error)
                     else:
                         seq = self._apply(outcome.changes)
-                        reply = wire.dump_reply(letter.stem, outcome.result, seq)
-                        letter.state = Decided(outcome.changes, seq, asking.digest, reply)
+                        reply = wire.dump_reply(request.stem, outcome.result, seq)
+                        request.state = Decided(outcome.changes, seq, asking.digest, reply)
 
     def _apply(self, changes: Sequence[Change]) -> int | None:
         """Number changes, and let what is decided later see them; return the number of the last."""
@@ -366,42 +366,44 @@ class Door:
         self._journal.next_seq += len(changes)
         return self._journal.next_seq - 1
 
-    def _is_over(self, letter: Letter) -> bool:
+    def _is_over(self, request: QueuedRequest) -> bool:
         """Refuse what is over a share of its sender: it is as if it had not been sent, and no dead letter."""
-        box, now = letter.box, self._clock()
-        if isinstance(letter.state, Over):
-            over: tuple[LimitName, Refusal] | None = self.limiter.over_pending(box.pending)
+        inbox, now = request.inbox, self._clock()
+        if isinstance(request.state, Over):
+            over: tuple[LimitName, Refusal] | None = self.limiter.over_pending(inbox.pending)
         else:
-            over = self.limiter.admit(box.group, box.sender, now)
+            over = self.limiter.admit(inbox.group, inbox.sender, now)
         if over is None:
             return False
         limit, refusal = over
-        letter.refuse(refusal)
-        if self.limiter.note_hit(box.group, box.sender, limit, now):
-            log.warning("limit.reached", group=box.group, sender=box.sender, limit=limit, why=refusal.message)
+        request.refuse(refusal)
+        if self.limiter.note_hit(inbox.group, inbox.sender, limit, now):
+            log.warning("limit.reached", group=inbox.group, sender=inbox.sender, limit=limit, why=refusal.message)
         return True
 
-    def _world(self, letter: Letter, error: WorldFailed) -> None:
+    def _world(self, request: QueuedRequest, error: WorldFailed) -> None:
         """Refuse what the world does not let us do; where the home lies is not the asker's business."""
         self._counters.note_error(str(error))
         what = str(error).replace(self._home, "")
-        letter.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
+        request.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
 
-    def _bug(self, letter: Letter, error: Exception) -> None:
-        box = letter.box
-        log.error("door.failed", group=box.group, sender=box.sender, id=letter.stem, type=letter.type, exc_info=error)
-        self._counters.note_error(redact_line(f"{letter.type}: {type(error).__name__}: {error}"))
+    def _bug(self, request: QueuedRequest, error: Exception) -> None:
+        inbox = request.inbox
+        log.error(
+            "door.failed", group=inbox.group, sender=inbox.sender, id=request.stem, type=request.type, exc_info=error
+        )
+        self._counters.note_error(redact_line(f"{request.type}: {type(error).__name__}: {error}"))
         refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
-        letter.refuse(refusal, dead_reason=f"the host failed: {type(error).__name__}")
+        request.refuse(refusal, dead_reason=f"the host failed: {type(error).__name__}")
 
     # -------------------------------------------------------------------------------------------------------- write
 
-    def _write(self, received: Slice) -> None:
+    def _write(self, received: RequestBatch) -> None:
         """Commit what was decided, project it, and answer everything but queries."""
         changing = [
-            (letter, decided)
-            for letter in received.letters
-            if isinstance(decided := letter.state, Decided) and decided.changes
+            (request, decided)
+            for request in received.requests
+            if isinstance(decided := request.state, Decided) and decided.changes
         ]
         written: Sequence[Change] = ()
         try:
@@ -410,12 +412,12 @@ class Door:
         finally:
             self._unit.end_batch(written)
         self._passed("projected")
-        for letter in received.letters:
-            if not isinstance(letter.state, Asking):
-                self._reply(received.opened[letter.box], letter)
+        for request in received.requests:
+            if not isinstance(request.state, Asking):
+                self._reply(received.opened[request.inbox], request)
         self._request_log.flush()
 
-    def _commit_and_project(self, decisions: Sequence[tuple[Letter, Decided]]) -> Sequence[Change]:
+    def _commit_and_project(self, decisions: Sequence[tuple[QueuedRequest, Decided]]) -> Sequence[Change]:
         """Return the changes that were committed."""
         at = self._journal.last_at = max(self._journal.last_at, time.time_ns() // 1_000_000)
         rows: list[Row] = []
@@ -425,7 +427,7 @@ class Door:
         spoiled: dict[str, WorldFailed] = {}
         """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
         batch = self._projections.batch(self._clock())
-        for letter, decided in decisions:
+        for request, decided in decisions:
             try:
                 for change in decided.changes:
                     for file in _built_upon(change) if spoiled else ():
@@ -433,10 +435,10 @@ class Door:
                             raise spoiled[file]
                     _make_way(batch, change)
             except WorldFailed as error:
-                self._world(letter, error)
+                self._world(request, error)
                 spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
                 continue
-            group, sender, request, last = letter.box.group, letter.box.sender, letter.stem, decided.seq or 0
+            group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
             for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
                 file, data = change.file, change.data
                 if isinstance(change, FileWritten | FileRemoved):
@@ -444,17 +446,17 @@ class Door:
                 else:
                     offset = batch.target(file).place(len(data))
                 written.append(change)
-                rows.append(Row(seq, at, group, sender, request, change.row_kind, file, offset, data))
-            receipts.append(Receipt(last, at, group, sender, request, decided.digest, decided.reply))
-            if letter.is_turn:
-                ended.append(TurnKey(group, sender, request))
+                rows.append(Row(seq, at, group, sender, request_id, change.row_kind, file, offset, data))
+            receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
+            if request.is_turn:
+                ended.append(TurnKey(group, sender, request_id))
         self._passed("placed")
         try:
             self._commit(rows, receipts, ended)
         except WorldFailed as error:
-            for letter, _ in decisions:
-                if not isinstance(letter.state, Refused):
-                    self._world(letter, error)
+            for request, _ in decisions:
+                if not isinstance(request.state, Refused):
+                    self._world(request, error)
             return ()
         self._passed("committed")
         batch.project(rows, self._clock())
@@ -481,143 +483,147 @@ class Door:
                 self._counters.commits += 1
                 return
 
-    def _reply(self, opened: OpenBox, letter: Letter) -> None:
+    def _reply(self, opened: OpenInbox, request: QueuedRequest) -> None:
         """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
-        box = letter.box
+        inbox = request.inbox
         refused: Refused | None = None
         seq: int | None = None
         why: str | None = None
-        match letter.state:
+        match request.state:
             case Refused() as state:
                 refused, refusal = state, _without_secrets(state.refusal)
-                reply, outcome, why = wire.dump_error(letter.stem, refusal), str(refusal.code), refusal.message
+                reply, outcome, why = wire.dump_error(request.stem, refusal), str(refusal.code), refusal.message
             case Decided() as decided:
                 reply, outcome, seq = decided.reply, "ok", decided.seq
             case Answered() as answered:
                 reply, outcome = answered.reply, answered.outcome
             case Asking() | Over():
-                raise AssertionError(f"{letter.stem} has no answer")
+                raise AssertionError(f"{request.stem} has no answer")
         try:
             if refused is not None and refused.dead_reason is not None:
-                self._bury(opened, letter, refused.dead_reason)
-            opened.reply(letter.name, reply)
+                self._bury(opened, request, refused.dead_reason)
+            opened.reply(request.name, reply)
         except OSError as error:
-            self._counters.note_error(f"reply to {letter.stem}: {error.strerror}")
-            if (left_out := self._throttle.passes("reply", box.path, error.errno)) is not None:
+            self._counters.note_error(f"reply to {request.stem}: {error.strerror}")
+            if (left_out := self._throttle.passes("reply", inbox.path, error.errno)) is not None:
                 log.error(
                     "door.reply_failed",
-                    group=box.group,
-                    sender=box.sender,
-                    id=letter.stem,
+                    group=inbox.group,
+                    sender=inbox.sender,
+                    id=request.stem,
                     error=error.strerror,
                     left_out=left_out,
                     now_what="the request stays in its box and is tried again",
                 )
-            waited = self._clock() - letter.first_seen  # once a second at first, then ever less often
+            waited = self._clock() - request.first_seen  # once a second at first, then ever less often
             pause = min(max(waited, RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
-            wait_for(box, letter.name, letter.first_seen, self._clock() + pause)
+            wait_for(inbox, request.name, request.first_seen, self._clock() + pause)
             return
         self._passed("replied")
-        if box.front is not None:
-            opened.remove_stream(letter.stem)
+        if inbox.front is not None:
+            opened.remove_stream(request.stem)
         if refused is not None and refused.is_cut_short:
-            self._journal.forget_turn(TurnKey(box.group, box.sender, letter.stem))  # asked again it begins anew
-        opened.remove(letter.name, letter.signature)
-        box.inflight.discard(letter.name)
+            self._journal.forget_turn(TurnKey(inbox.group, inbox.sender, request.stem))  # asked again it begins anew
+        opened.remove(request.name, request.signature)
+        inbox.inflight.discard(request.name)
         self._passed("unlinked")
-        seconds = self._clock() - letter.received
-        self._counters.answered(letter.type, outcome, None if letter.is_turn else seconds)
+        seconds = self._clock() - request.received
+        self._counters.answered(request.type, outcome, None if request.is_turn else seconds)
         self._request_log.add(
-            group=box.group,
-            sender=box.sender,
-            id=letter.stem,
-            type=letter.type,
+            group=inbox.group,
+            sender=inbox.sender,
+            id=request.stem,
+            type=request.type,
             outcome=outcome,
             seq=seq,
             ms=round(seconds * 1000, 2),
             why=why,
         )
 
-    def _bury(self, opened: OpenBox, letter: Letter, reason: str) -> None:
-        data, size = letter.data, letter.size
+    def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
+        data, size = request.data, request.size
         if data is not None and size > len(data):
             with contextlib.suppress(
                 NotRegular, Changing, FileNotFoundError
             ):  # it went meanwhile: what was read is kept
-                more = self._dead_room.read_for(opened, letter.name).data
+                more = self._dead_letters.read_for(opened, request.name).data
                 if more.startswith(data):  # else another file stands there by now, and who knows whose
                     data = more
         at = time_stamp(datetime.now(UTC))
-        self._dead_room.bury(letter.box, letter.name, data, redact_line(reason), at, size=size, owner=letter.owner)
+        self._dead_letters.bury(
+            request.inbox, request.name, data, redact_line(reason), at, size=size, owner=request.owner
+        )
 
     # -------------------------------------------------------------------------------------------------------- turns
 
-    async def _run_turn(self, letter: Letter, asking: Asking, handler: TurnHandler, scope: anyio.CancelScope) -> None:
+    async def _run_turn(
+        self, request: QueuedRequest, asking: Asking, handler: TurnHandler, scope: anyio.CancelScope
+    ) -> None:
         """Run one turn, whose lane is taken, and let the road go on with it. Cancelled it stays in its box."""
         with scope:
             try:
-                asking.handler = await self.lanes.run(letter.box, asking.asked, asking.digest, handler)
+                asking.handler = await self.turn_queue.run(request.inbox, asking.asked, asking.digest, handler)
             except Refusal as refusal:
-                letter.refuse(refusal)
+                request.refuse(refusal)
             except WorldFailed as error:
-                self._world(letter, error)
+                self._world(request, error)
             except CutShort as error:
                 why = f"{error}: it is kept in data/dead/, report it"
-                letter.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
+                request.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
             except Withdrawn:
-                log.info("turn.withdrawn", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
-                self._leave(letter)
+                log.info("turn.withdrawn", group=request.inbox.group, sender=request.inbox.sender, id=request.stem)
+                self._leave(request)
                 self.wake()
                 return
             except StorageFailed:
                 raise
             except anyio.get_cancelled_exc_class():
-                log.info("turn.interrupted", group=letter.box.group, sender=letter.box.sender, id=letter.stem)
-                self._leave(letter)
+                log.info("turn.interrupted", group=request.inbox.group, sender=request.inbox.sender, id=request.stem)
+                self._leave(request)
                 raise
             except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
-                self._bug(letter, error)
-            letter.has_run = True
-            self._come_back.append(letter)
+                self._bug(request, error)
+            request.has_run = True
+            self._come_back.append(request)
             self.wake()
 
-    def _leave(self, letter: Letter) -> None:
+    def _leave(self, request: QueuedRequest) -> None:
         """Let go of a turn that did not run; what lies in its box is met again."""
-        letter.box.inflight.discard(letter.name)
-        self.lanes.leave(letter.box.group)
+        request.inbox.inflight.discard(request.name)
+        self.turn_queue.leave(request.inbox.group)
 
     # ------------------------------------------------------------------------------------------------------ queries
 
-    async def _answer(self, letter: Letter, asking: Asking, handler: QueryHandler) -> None:
+    async def _answer(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
         """Answer one query on a thread of its own."""
         try:
-            await anyio.to_thread.run_sync(self._answer_query, letter, asking, handler, limiter=self._query_slots)
+            await anyio.to_thread.run_sync(self._answer_query, request, asking, handler, limiter=self._query_slots)
         finally:
-            group = letter.box.group
+            group = request.inbox.group
             self._queries[group] -= 1
             if self._queries[group] == _BUSY_QUERIES - 1:
                 self.wake()
             if not self._queries[group]:
                 del self._queries[group]
 
-    def _answer_query(self, letter: Letter, asking: Asking, handler: QueryHandler) -> None:
+    def _answer_query(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
         try:
             answer = handler.ask(asking.asked, datetime.now(UTC))
-            letter.state = Answered(wire.dump_reply(letter.stem, answer.result))
+            request.state = Answered(wire.dump_reply(request.stem, answer.result))
             if answer.injection is not None:
                 self._note(answer.injection)
         except Refusal as refusal:
-            letter.refuse(refusal)
+            request.refuse(refusal)
         except WorldFailed as error:
-            self._world(letter, error)
+            self._world(request, error)
         except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
-            self._bug(letter, error)
-        opened = self._spool.open(letter.box)
+            self._bug(request, error)
+        opened = self._spool.open(request.inbox)
         if opened is None:
-            letter.box.inflight.discard(letter.name)
+            request.inbox.inflight.discard(request.name)
             return
         try:
-            self._reply(opened, letter)
+            self._reply(opened, request)
         finally:
             opened.close()
         self._request_log.flush()

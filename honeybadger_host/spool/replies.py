@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from honeybadger_agent.mailbox import REPLIES, TMP, TURNS
-from honeybadger_host.spool.inbox import STREAM, Box
+from honeybadger_host.spool.inbox import STREAM, Inbox
 from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.spool.spool import Spool
@@ -38,7 +38,7 @@ class Mended(NamedTuple):
     removed: int
 
 
-class ReplyRoom:
+class ReplyRetention:
     """The replies in all boxes. Any thread.
 
     Args:
@@ -57,14 +57,14 @@ class ReplyRoom:
         """Look for empty replies in all boxes, before they are served. What cannot be mended now stays as it is."""
         self._spool.discover()
         given_again = removed = 0
-        for box, names in self._empty():
-            opened = self._spool.open(box)
+        for inbox, names in self._empty():
+            opened = self._spool.open(inbox)
             if opened is None:
                 continue
             try:
                 for start in range(0, len(names), _AT_ONCE):
                     some = names[start : start + _AT_ONCE]
-                    done = journal.receipts_of(box.group, box.sender, [name.removesuffix(SUFFIX) for name in some])
+                    done = journal.receipts_of(inbox.group, inbox.sender, [name.removesuffix(SUFFIX) for name in some])
                     for name in some:
                         with contextlib.suppress(OSError):
                             receipt = done.get(name.removesuffix(SUFFIX))
@@ -88,22 +88,23 @@ class ReplyRoom:
             now: by the wall clock.
         """
         count = 0
-        for box in list(self._spool.boxes.values()):
+        for inbox in list(self._spool.inboxes.values()):
             for name, seconds in ((REPLIES, self._ttl_seconds), (TMP, TMP_KEPT_SECONDS)):
                 if not was_watched_for(seconds):
                     continue
-                replies, their_bytes = box.replies, box.reply_bytes
-                removed, kept, kept_bytes = _remove_older(box.path, name, now, seconds)
+                replies, their_bytes = inbox.replies, inbox.reply_bytes
+                removed, kept, kept_bytes = _remove_older(inbox.path, name, now, seconds)
                 count += removed
                 if name == REPLIES:  # what came meanwhile counts twice: at most so many
-                    box.replies += kept - replies
-                    box.reply_bytes += kept_bytes - their_bytes
+                    inbox.replies += kept - replies
+                    inbox.reply_bytes += kept_bytes - their_bytes
         return count
 
     def is_too_full(self) -> bool:
         """Return whether a sender may keep more replies than its share. Any thread."""
         return any(
-            box.replies > self._most or box.reply_bytes > self._most_bytes for box in list(self._spool.boxes.values())
+            inbox.replies > self._most or inbox.reply_bytes > self._most_bytes
+            for inbox in list(self._spool.inboxes.values())
         )
 
     def trim(self) -> int:
@@ -114,38 +115,38 @@ class ReplyRoom:
         """
         count = 0
         most, most_bytes = self._most, self._most_bytes
-        for box in list(self._spool.boxes.values()):
-            if box.replies <= most and box.reply_bytes <= most_bytes:
+        for inbox in list(self._spool.inboxes.values()):
+            if inbox.replies <= most and inbox.reply_bytes <= most_bytes:
                 continue
-            replies, their_bytes = box.replies, box.reply_bytes
-            removed, kept, kept_bytes = _remove_oldest(box.path, REPLIES, most, most_bytes)
+            replies, their_bytes = inbox.replies, inbox.reply_bytes
+            removed, kept, kept_bytes = _remove_oldest(inbox.path, REPLIES, most, most_bytes)
             # what cannot be removed is not looked at again before as much as was to go has come
-            box.replies += int(min(kept, most * 0.75)) - replies
-            box.reply_bytes += int(min(kept_bytes, most_bytes * 0.75)) - their_bytes
+            inbox.replies += int(min(kept, most * 0.75)) - replies
+            inbox.reply_bytes += int(min(kept_bytes, most_bytes * 0.75)) - their_bytes
             self.trimmed += removed
             count += removed
             if removed or kept > most or kept_bytes > most_bytes:
-                log.warning("replies.trimmed", group=box.group, sender=box.sender, removed=removed, kept=kept)
+                log.warning("replies.trimmed", group=inbox.group, sender=inbox.sender, removed=removed, kept=kept)
         return count
 
-    def _empty(self) -> Iterator[tuple[Box, list[str]]]:
+    def _empty(self) -> Iterator[tuple[Inbox, list[str]]]:
         """Yield the boxes that hold replies without a byte, as a power cut leaves them, with the names of those.
 
         Counts the replies by the way: this is at the start.
         """
-        for box in list(self._spool.boxes.values()):
+        for inbox in list(self._spool.inboxes.values()):
             names: list[str] = []
-            box.replies = box.reply_bytes = 0
-            with contextlib.suppress(OSError), _inside(box.path, REPLIES) as fd, os.scandir(fd) as entries:
+            inbox.replies = inbox.reply_bytes = 0
+            with contextlib.suppress(OSError), _inside(inbox.path, REPLIES) as fd, os.scandir(fd) as entries:
                 for entry in entries:
                     if entry.name.endswith(SUFFIX) and entry.name[0] != ".":
                         status = entry.stat(follow_symlinks=False)
-                        box.replies += 1
-                        box.reply_bytes += status.st_size
+                        inbox.replies += 1
+                        inbox.reply_bytes += status.st_size
                         if stat.S_ISREG(status.st_mode) and status.st_size == 0:
                             names.append(entry.name)
             if names:
-                yield box, names
+                yield inbox, names
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
 from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.domain import Asked, Change, Handler
 from honeybadger_host.observe import Counters, Throttle
-from honeybadger_host.spool.inbox import Box, OpenBox
+from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.storage.files import Changing, NotRegular, Signature, printable
 
 log = structlog.get_logger()
@@ -93,7 +93,7 @@ State: TypeAlias = Asking | Refused | Decided | Answered | Over
 
 
 @dataclass(slots=True)
-class Letter:
+class QueuedRequest:
     """One request file on its way.
 
     Args:
@@ -104,7 +104,7 @@ class Letter:
         has_run: it is a turn, and that is over.
     """
 
-    box: Box
+    inbox: Inbox
     name: str
     stem: str
     received: float
@@ -120,20 +120,20 @@ class Letter:
     @property
     def is_turn(self) -> bool:
         """Whether it came through `turns/`."""
-        return self.box.front is not None
+        return self.inbox.front is not None
 
-    def refuse(self, refusal: Refusal, *, dead_reason: str | None = None, is_cut_short: bool = False) -> Letter:
+    def refuse(self, refusal: Refusal, *, dead_reason: str | None = None, is_cut_short: bool = False) -> QueuedRequest:
         self.state = Refused(refusal, dead_reason, is_cut_short)
         return self
 
 
 @dataclass(slots=True)
-class Slice:
+class RequestBatch:
     """What one pass of the road carries."""
 
-    letters: list[Letter]
-    opened: dict[Box, OpenBox] = field(default_factory=dict)
-    lost: list[Letter] = field(default_factory=list)
+    requests: list[QueuedRequest]
+    opened: dict[Inbox, OpenInbox] = field(default_factory=dict)
+    lost: list[QueuedRequest] = field(default_factory=list)
     """Turns that ran and whose box cannot be opened any more: nobody waits for them there."""
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class Slice:
             opened.close()
 
 
-class LetterReader:
+class RequestReader:
     """Makes letters of request files.
 
     Args:
@@ -166,123 +166,123 @@ class LetterReader:
         self._throttle = throttle
         self._max_request_bytes = max_request_bytes
 
-    def read(self, opened: OpenBox, name: str, now: float) -> Letter | None:
+    def read(self, opened: OpenInbox, name: str, now: float) -> QueuedRequest | None:
         """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
-        box = opened.box
+        inbox = opened.inbox
         stem = name[:-5]
-        first_seen = box.waiting.pop(name, (now, 0.0))[0] if box.waiting else now
-        letter = Letter(box, name, printable(stem), now, first_seen)
-        if name in box.over:
-            box.over.discard(name)
-            return letter
+        first_seen = inbox.waiting.pop(name, (now, 0.0))[0] if inbox.waiting else now
+        request = QueuedRequest(inbox, name, printable(stem), now, first_seen)
+        if name in inbox.over:
+            inbox.over.discard(name)
+            return request
         try:
             incoming = opened.read(name, self._max_request_bytes)
         except FileNotFoundError:
-            box.inflight.discard(name)
+            inbox.inflight.discard(name)
             self._counters.vanished += 1
             return None
         except Changing:
             if now - first_seen < UNFINISHED_SECONDS:
-                wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
+                wait_for(inbox, name, first_seen, now + _LOOK_AGAIN_SECONDS)
                 return None
-            letter.signature = opened.look(name)
-            return _dead(letter, "invalid", f"{name!a} changes all the time: rename into the box what is finished")
+            request.signature = opened.look(name)
+            return _dead(request, "invalid", f"{name!a} changes all the time: rename into the box what is finished")
         except NotRegular as error:
-            letter.signature = opened.look(name)
-            return _dead(letter, "invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
+            request.signature = opened.look(name)
+            return _dead(request, "invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
-                self._counters.note_error(f"reading {letter.stem}: {error.strerror}")
-                if (left_out := self._throttle.passes("read", box.path, error.errno)) is not None:
+                self._counters.note_error(f"reading {request.stem}: {error.strerror}")
+                if (left_out := self._throttle.passes("read", inbox.path, error.errno)) is not None:
                     log.error(
                         "door.read_failed",
-                        group=box.group,
-                        sender=box.sender,
+                        group=inbox.group,
+                        sender=inbox.sender,
                         name=ascii(name),
                         error=error.strerror,
                         left_out=left_out,
                     )
-                wait_for(box, name, first_seen, now + RETRY_SECONDS)
+                wait_for(inbox, name, first_seen, now + RETRY_SECONDS)
                 return None
-            letter.signature = opened.look(name)
-            return _dead(letter, "invalid", f"{name!a} cannot be read: {error.strerror}")
-        letter.data = incoming.data if incoming.links <= 1 else None
-        letter.size, letter.signature = incoming.size, incoming.signature
-        if box.uid is not None and incoming.uid != box.uid:
-            letter.owner = incoming.uid
+            request.signature = opened.look(name)
+            return _dead(request, "invalid", f"{name!a} cannot be read: {error.strerror}")
+        request.data = incoming.data if incoming.links <= 1 else None
+        request.size, request.signature = incoming.size, incoming.signature
+        if inbox.uid is not None and incoming.uid != inbox.uid:
+            request.owner = incoming.uid
             return _dead(
-                letter,
+                request,
                 "forbidden",
-                f"the file belongs to uid {incoming.uid}, this box to {box.uid}: send it as its owner",
+                f"the file belongs to uid {incoming.uid}, this box to {inbox.uid}: send it as its owner",
             )
         if incoming.size > self._max_request_bytes:
             return _dead(
-                letter,
+                request,
                 "too_large",
                 f"the request has {incoming.size} bytes, the limit is {self._max_request_bytes} "
                 f"(ipc.max_request_bytes): send less",
             )
         if incoming.links > 1:
             if now - first_seen < UNFINISHED_SECONDS:  # link and unlink, as maildir delivers
-                wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
+                wait_for(inbox, name, first_seen, now + _LOOK_AGAIN_SECONDS)
                 return None
             return _dead(
-                letter,
+                request,
                 "invalid",
                 f"{name!a} has {incoming.links} names (hard links), it was not read: rename into the box",
             )
         if not REQUEST_ID.fullmatch(stem):
             return _dead(
-                letter, "invalid", f"{name!a} is no request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
+                request, "invalid", f"{name!a} is no request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
             )
         try:
-            self._parse(letter)
+            self._parse(request)
         except NotARequest as error:
             if error.is_unfinished and now - first_seen < UNFINISHED_SECONDS:
-                wait_for(box, name, first_seen, now + _LOOK_AGAIN_SECONDS)
+                wait_for(inbox, name, first_seen, now + _LOOK_AGAIN_SECONDS)
                 return None
-            return _dead(letter, "invalid", error.message)
+            return _dead(request, "invalid", error.message)
         except Refusal as refusal:
-            letter.refuse(refusal)
-        return letter
+            request.refuse(refusal)
+        return request
 
-    def _parse(self, letter: Letter) -> None:
+    def _parse(self, request: QueuedRequest) -> None:
         """Bytes become an `Asked`: who asks is where the file lay. Raises NotARequest, Refusal."""
-        assert letter.data is not None  # noqa: S101  it was read
-        request = wire.parse_request(letter.data, letter.stem)
-        types, others = (TURN_TYPES, wire.REQUEST_TYPES) if letter.is_turn else (wire.REQUEST_TYPES, TURN_TYPES)
-        letter.type = request.type if request.type in types else "unknown"
-        box = letter.box
-        if box.group == GLOBAL_GROUP:
+        assert request.data is not None  # noqa: S101  it was read
+        envelope = wire.parse_request(request.data, request.stem)
+        types, others = (TURN_TYPES, wire.REQUEST_TYPES) if request.is_turn else (wire.REQUEST_TYPES, TURN_TYPES)
+        request.type = envelope.type if envelope.type in types else "unknown"
+        inbox = request.inbox
+        if inbox.group == GLOBAL_GROUP:
             raise Refusal(
                 "forbidden", f"group {GLOBAL_GROUP!r} is reserved: send from a group of your own", field="group"
             )
-        if request.group is not None and request.group != box.group:
-            raise Refusal("forbidden", f"group must be {box.group!r}: you are where you write", field="group")
-        if request.sender is not None and request.sender != box.sender:
-            raise Refusal("forbidden", f"sender must be {box.sender!r}: you are where you write", field="sender")
-        if request.type in others:
-            where, place = ("requests", TURNS) if letter.is_turn else (TURNS, "requests")
-            raise Refusal("invalid", f"type {request.type} belongs into {where}/, this is {place}/", field="type")
-        if (why := self._forbids(box.sender, request.type)) is not None:
+        if envelope.group is not None and envelope.group != inbox.group:
+            raise Refusal("forbidden", f"group must be {inbox.group!r}: you are where you write", field="group")
+        if envelope.sender is not None and envelope.sender != inbox.sender:
+            raise Refusal("forbidden", f"sender must be {inbox.sender!r}: you are where you write", field="sender")
+        if envelope.type in others:
+            where, place = ("requests", TURNS) if request.is_turn else (TURNS, "requests")
+            raise Refusal("invalid", f"type {envelope.type} belongs into {where}/, this is {place}/", field="type")
+        if (why := self._forbids(inbox.sender, envelope.type)) is not None:
             raise Refusal("forbidden", why, field="type")
-        payload = wire.parse_payload(request, types)
+        payload = wire.parse_payload(envelope, types)
         try:
-            check_numbers(letter.data)
+            check_numbers(request.data)
         except ValueError as error:
             raise Refusal("invalid", str(error), field="payload") from None
-        handler = self._handlers.get(request.type)
+        handler = self._handlers.get(envelope.type)
         if handler is None:
-            raise Refusal("invalid", f"type {request.type} is not served by this host", field="type")
-        asked = Asked(box.group, box.sender, request.id, request.session, payload)
-        letter.state = Asking(asked, handler, hashlib.sha256(letter.data).digest())
+            raise Refusal("invalid", f"type {envelope.type} is not served by this host", field="type")
+        asked = Asked(inbox.group, inbox.sender, envelope.id, envelope.session, payload)
+        request.state = Asking(asked, handler, hashlib.sha256(request.data).digest())
 
 
-def wait_for(box: Box, name: str, first_seen: float, again_at: float) -> None:
+def wait_for(inbox: Inbox, name: str, first_seen: float, again_at: float) -> None:
     """Look at a file again later, not before `again_at`."""
-    box.waiting[name] = (first_seen, again_at)
-    box.inflight.discard(name)
+    inbox.waiting[name] = (first_seen, again_at)
+    inbox.inflight.discard(name)
 
 
-def _dead(letter: Letter, code: wire.ErrorCode, why: str) -> Letter:
-    return letter.refuse(Refusal(code, why), dead_reason=why)
+def _dead(request: QueuedRequest, code: wire.ErrorCode, why: str) -> QueuedRequest:
+    return request.refuse(Refusal(code, why), dead_reason=why)

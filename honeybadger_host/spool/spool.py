@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from honeybadger_agent.mailbox import NAME, OPERATOR
-from honeybadger_host.spool.inbox import TURNS_QUEUE, Box, OpenBox, identity_of, open_box
+from honeybadger_host.spool.inbox import TURNS_QUEUE, Inbox, OpenInbox, identity_of, open_box
 from honeybadger_host.spool.listing import Listing, names_of, requests_of
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.storage.file_cache import Unchanged
@@ -78,15 +78,15 @@ class Spool:
         self._agents = agents
         self.listen: Callable[[str], None] = lambda folder: None
         """Called with a folder before a look into it: the next arrival is worth an event again."""
-        self.boxes: dict[str, Box] = {}
-        self._queues: dict[str, list[tuple[str, Box]]] = {}
-        self._long: dict[Box, None] = {}
+        self.inboxes: dict[str, Inbox] = {}
+        self._queues: dict[str, list[tuple[str, Inbox]]] = {}
+        self._long: dict[Inbox, None] = {}
         """Boxes with a `listing`, the one whose turn it is first."""
         self._turn = 0
         self.few_were_first = False
         """Whether the last slice was of those alone that have few requests."""
         self._few_expected = 0
-        self._few_lately: dict[Box, None] = {}
+        self._few_lately: dict[Inbox, None] = {}
         self._ignored: set[str] = set()
         self._seen: Sequence[object] = ()
         self._listings: dict[str, tuple[Unchanged, Sequence[str]]] = {}
@@ -95,7 +95,7 @@ class Spool:
     def pending(self) -> int:
         """Requests listed and not taken. Any thread."""
         queued = sum(len(queue) for queue in list(self._queues.values()))
-        return queued + sum(box.pending - len(box.queued) for box in list(self._long))
+        return queued + sum(inbox.pending - len(inbox.queued) for inbox in list(self._long))
 
     @property
     def queues(self) -> set[str]:
@@ -106,8 +106,8 @@ class Spool:
         """Forget which folders did not change: a file system may be wrong about its time stamps."""
         for unchanged, _ in self._listings.values():
             unchanged.forget()
-        for box in self.boxes.values():
-            for one in box.both:
+        for inbox in self.inboxes.values():
+            for one in inbox.both:
                 one.empty.forget()
 
     def discover(self) -> None:
@@ -126,90 +126,90 @@ class Spool:
                     self._ignore(f"{group}/{sender}", "the host runs closed and does not know this sender")
                     continue
                 found[f"{self._ipc}/{group}/{sender}"] = (group, sender)
-        for path in [path for path in self.boxes if path not in found]:
-            for box in self.boxes.pop(path).both:
-                self._long.pop(box, None)
-                if box.queued:
-                    self._queues[box.queue] = [item for item in self._queues[box.queue] if item[1] is not box]
+        for path in [path for path in self.inboxes if path not in found]:
+            for inbox in self.inboxes.pop(path).both:
+                self._long.pop(inbox, None)
+                if inbox.queued:
+                    self._queues[inbox.queue] = [item for item in self._queues[inbox.queue] if item[1] is not inbox]
         for path, (group, sender) in found.items():
             if sender == OPERATOR:
                 uid: int | None = os.geteuid()  # in both modes: nobody else is the operator
             else:
                 uid = None if self.senders is None else self.senders.get((group, sender), os.geteuid())
-            if path not in self.boxes:
-                self.boxes[path] = Box(group, sender, path, uid)
+            if path not in self.inboxes:
+                self.inboxes[path] = Inbox(group, sender, path, uid)
                 log.info("box.found", group=group, sender=sender)
-            for box in self.boxes[path].both:
-                box.uid = uid
+            for inbox in self.inboxes[path].both:
+                inbox.uid = uid
 
     def _is_known(self, group: str, sender: str, agents: Container[str]) -> bool:
         """Return whether a sender is served in closed mode."""
         return sender == OPERATOR or (group, sender) in (self.senders or ()) or sender in agents
 
-    def scan(self, box: Box, now: float) -> bool:
+    def scan(self, inbox: Inbox, now: float) -> bool:
         """List a box and queue what is new, in the order of names within its group; a long listing only begins.
 
         Returns False when it waits for what is queued, and is to be asked for again.
         """
-        if len(box.queued) > _LONG_QUEUE or box.listing is not None:
+        if len(inbox.queued) > _LONG_QUEUE or inbox.listing is not None:
             return False
-        self.listen(box.requests)
-        self._list(box, now)
+        self.listen(inbox.requests)
+        self._list(inbox, now)
         return True
 
-    def _list(self, box: Box, now: float) -> None:
-        if box.complaint is not None:
+    def _list(self, inbox: Inbox, now: float) -> None:
+        if inbox.complaint is not None:
             with contextlib.suppress(OSError):
-                open_box(box).close()
-                box.complaint = None  # mended
+                open_box(inbox).close()
+                inbox.complaint = None  # mended
         try:
-            status = os.stat(box.requests, follow_symlinks=False)
-            if box.empty.holds(status):
+            status = os.stat(inbox.requests, follow_symlinks=False)
+            if inbox.empty.holds(status):
                 return
-            entries = names_of(box.requests)
+            entries = names_of(inbox.requests)
             at_once = self._listed_at_once
             names = list(itertools.islice(entries, at_once))
         except FileNotFoundError:
             return
         except OSError as error:
-            self.complain(box, f"{box.folder}/ is a link, or cannot be listed: {_what_now(error)}")
+            self.complain(inbox, f"{inbox.folder}/ is a link, or cannot be listed: {_what_now(error)}")
             return
         if not names:
-            box.empty.listed(status, now)
+            inbox.empty.listed(status, now)
             return
-        box.empty.forget()
-        if box.stuck:
-            self._look_at_stuck(box)
+        inbox.empty.forget()
+        if inbox.stuck:
+            self._look_at_stuck(inbox)
         if len(names) == at_once:
             names = requests_of(names)
-            box.listing = Listing(entries, [names], len(names))
-            self._long[box] = None
+            inbox.listing = Listing(entries, [names], len(names))
+            self._long[inbox] = None
             return
-        if box.waiting and (gone := box.waiting.keys() - set(names)):
+        if inbox.waiting and (gone := inbox.waiting.keys() - set(names)):
             for name in gone:
-                del box.waiting[name]
+                del inbox.waiting[name]
         names = requests_of(names)
-        self._make_room(box, len(names))
-        self._queue(box, names, now)
+        self._make_room(inbox, len(names))
+        self._queue(inbox, names, now)
 
     def go_on(self, now: float) -> bool:
         """Read or queue a little more of one box with a long listing; return whether there was something to do."""
-        for box in list(self._long):
-            listing = box.listing
+        for inbox in list(self._long):
+            listing = inbox.listing
             assert listing is not None  # noqa: S101  that is what `_long` says
-            if listing.entries is None and len(box.queued) > _LONG_QUEUE:
+            if listing.entries is None and len(inbox.queued) > _LONG_QUEUE:
                 continue
-            del self._long[box]
-            self._long[box] = None  # the others' turn
+            del self._long[inbox]
+            self._long[inbox] = None  # the others' turn
             if listing.entries is not None:
-                self._read_on(box, listing, listing.entries)
+                self._read_on(inbox, listing, listing.entries)
             else:
                 names = list(itertools.islice(listing.names, self._listed_at_once))
                 listing.left -= len(names)
                 if not names:
-                    del self._long[box]
-                    box.listing = None
-                self._queue(box, names, now)
+                    del self._long[inbox]
+                    inbox.listing = None
+                self._queue(inbox, names, now)
             return True
         return False
 
@@ -217,7 +217,7 @@ class Spool:
     def _listed_at_once(self) -> int:
         return _LISTED_BESIDE if self._few_expected else _LISTED_AT_ONCE
 
-    def _read_on(self, box: Box, listing: Listing, entries: Iterator[str]) -> None:
+    def _read_on(self, inbox: Inbox, listing: Listing, entries: Iterator[str]) -> None:
         at_once = self._listed_at_once
         try:
             names = list(itertools.islice(entries, at_once))
@@ -229,64 +229,68 @@ class Spool:
         if len(names) < at_once or listing.left >= _MOST_LISTED:
             listing.entries = None
             listing.names, listing.runs = heapq.merge(*listing.runs), []
-            self._make_room(box, listing.left)
+            self._make_room(inbox, listing.left)
 
-    def _make_room(self, box: Box, count: int) -> None:
+    def _make_room(self, inbox: Inbox, count: int) -> None:
         """Note how much of a listing of `count` requests may wait."""
         shares = self._shares
-        box.room_files = shares.pending_files - len(box.queued) - len(box.waiting) if shares.pending_files else math.inf
+        inbox.room_files = (
+            shares.pending_files - len(inbox.queued) - len(inbox.waiting) if shares.pending_files else math.inf
+        )
         could_weigh = count * self._max_request_bytes  # what is larger is refused anyway, and not counted
-        box.room_bytes = shares.pending_bytes if 0 < shares.pending_bytes < could_weigh else math.inf
+        inbox.room_bytes = shares.pending_bytes if 0 < shares.pending_bytes < could_weigh else math.inf
 
-    def _queue(self, box: Box, names: Sequence[str], now: float) -> None:
+    def _queue(self, inbox: Inbox, names: Sequence[str], now: float) -> None:
         """Queue those names that are new. What is over the share of the box is queued to be refused."""
         fresh = [
             name
             for name in dict.fromkeys(names)  # tmpfs shows some twice when others come and go meanwhile (Linux 6.18)
-            if name not in box.queued
-            and name not in box.inflight
-            and name not in box.stuck
-            and (name not in box.waiting or box.waiting[name][1] <= now)
+            if name not in inbox.queued
+            and name not in inbox.inflight
+            and name not in inbox.stuck
+            and (name not in inbox.waiting or inbox.waiting[name][1] <= now)
         ]
         if not fresh:
             return
-        if box.room_files < len(fresh) or box.room_bytes < math.inf:
-            for name, size in zip(fresh, self._sizes(box, fresh), strict=True):
-                box.room_bytes -= size
-                box.room_files -= 1
-                if box.room_files < 0 or box.room_bytes < 0:
-                    box.over.add(name)
+        if inbox.room_files < len(fresh) or inbox.room_bytes < math.inf:
+            for name, size in zip(fresh, self._sizes(inbox, fresh), strict=True):
+                inbox.room_bytes -= size
+                inbox.room_files -= 1
+                if inbox.room_files < 0 or inbox.room_bytes < 0:
+                    inbox.over.add(name)
         else:
-            box.room_files -= len(fresh)
-        box.queued.update(fresh)
-        queue = self._queues.setdefault(box.queue, [])
-        queue += [(name, box) for name in fresh]
+            inbox.room_files -= len(fresh)
+        inbox.queued.update(fresh)
+        queue = self._queues.setdefault(inbox.queue, [])
+        queue += [(name, inbox) for name in fresh]
         queue.sort(key=_by_name, reverse=True)  # the next one is the last
 
     def _remember_few(self, groups: Iterable[str]) -> None:
         for group in groups:
-            for _, box in self._queues[group]:
-                front = box.front or box
+            for _, inbox in self._queues[group]:
+                front = inbox.front or inbox
                 self._few_lately.pop(front, None)
                 self._few_lately[front] = None
         while len(self._few_lately) > _MOST_EXPECTED:
             del self._few_lately[next(iter(self._few_lately))]
 
     @property
-    def expected(self) -> list[Box]:
+    def expected(self) -> list[Inbox]:
         """Boxes that have few requests and had one lately, while others flood: worth a look before each slice.
 
         Their events come late when all cores are busy: the thread that reads them waits for one, and for Python's lock.
         """
-        return [box for box in self._few_lately if self.boxes.get(box.path) is box] if self._few_expected else []
+        return (
+            [inbox for inbox in self._few_lately if self.inboxes.get(inbox.path) is inbox] if self._few_expected else []
+        )
 
-    def _sizes(self, box: Box, names: Sequence[str]) -> Iterator[int]:
+    def _sizes(self, inbox: Inbox, names: Sequence[str]) -> Iterator[int]:
         """Return what each of these requests counts against the bytes that may wait; 0 where that cannot be reached."""
-        if box.room_bytes == math.inf:
+        if inbox.room_bytes == math.inf:
             yield from itertools.repeat(0, len(names))
             return
         try:
-            folder = open_folder(box.requests)
+            folder = open_folder(inbox.requests)
         except OSError:
             yield from itertools.repeat(0, len(names))  # whoever takes them finds out
             return
@@ -300,7 +304,7 @@ class Spool:
         finally:
             os.close(folder)
 
-    def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Box]]:
+    def take(self, most: int, *, except_groups: Collection[str] = (), most_turns: int = 0) -> list[tuple[str, Inbox]]:
         """Take up to `most` requests, every group that waits getting its turn; in order within a group.
 
         Args:
@@ -317,7 +321,7 @@ class Spool:
                 start = self._turn % len(turns)
                 passed_over = {*(turns[start:] + turns[:start])[most_turns:]}
                 groups = [group for group in groups if group not in passed_over]
-        taken: list[tuple[str, Box]] = []
+        taken: list[tuple[str, Inbox]] = []
         if not groups:
             self.few_were_first = False
             return taken
@@ -339,7 +343,7 @@ class Spool:
         self._turn += 1
         start = self._turn % len(groups)
         groups = groups[start:] + groups[:start]
-        boxes: set[Box] = set()
+        inboxes: set[Inbox] = set()
         room = {group: 1 if group.endswith(TURNS_QUEUE) else room_of_a_group for group in groups}
         while groups and len(taken) < most:
             share = max(1, (most - len(taken)) // len(groups))
@@ -348,51 +352,51 @@ class Spool:
                 count = min(share, len(queue), most - len(taken), room[group])
                 room[group] -= count
                 for _ in range(count):
-                    boxes.add(queue[-1][1])
-                    if len(boxes) > _MOST_OPEN:
+                    inboxes.add(queue[-1][1])
+                    if len(inboxes) > _MOST_OPEN:
                         return taken
-                    name, box = queue.pop()
-                    box.queued.discard(name)
-                    box.inflight.add(name)
-                    taken.append((name, box))
+                    name, inbox = queue.pop()
+                    inbox.queued.discard(name)
+                    inbox.inflight.add(name)
+                    taken.append((name, inbox))
             groups = [group for group in groups if self._queues[group] and room[group]]
         return taken
 
-    def open(self, box: Box) -> OpenBox | None:
+    def open(self, inbox: Inbox) -> OpenInbox | None:
         """Open the folders of a box, making `replies/` when it is missing; None (said once) when that is impossible."""
         try:
-            opened = open_box(box)
+            opened = open_box(inbox)
         except FileNotFoundError:
             return None
         except OSError as error:
-            self.complain(box, f"{box.folder}/ or replies/ is a link, or not ours to open: {_what_now(error)}")
+            self.complain(inbox, f"{inbox.folder}/ or replies/ is a link, or not ours to open: {_what_now(error)}")
             return None
-        box.complaint = None
+        inbox.complaint = None
         return opened
 
-    def complain(self, box: Box, why: str) -> None:
+    def complain(self, inbox: Inbox, why: str) -> None:
         """Say once why a box is not served."""
-        if box.complaint != why:
-            box.complaint = why
-            log.error("box.refused", group=box.group, sender=box.sender, why=why)
+        if inbox.complaint != why:
+            inbox.complaint = why
+            log.error("box.refused", group=inbox.group, sender=inbox.sender, why=why)
 
     def retry_stuck(self) -> None:
         """Try again to remove what could not be removed."""
-        for box in [one for found in list(self.boxes.values()) for one in found.both]:
-            if box.stuck and (opened := self.open(box)) is not None:
-                self._look_at_stuck(box)
+        for inbox in [one for found in list(self.inboxes.values()) for one in found.both]:
+            if inbox.stuck and (opened := self.open(inbox)) is not None:
+                self._look_at_stuck(inbox)
                 try:
-                    for name in list(box.stuck):
+                    for name in list(inbox.stuck):
                         opened.remove(name)
                 finally:
                     opened.close()
 
     @staticmethod
-    def _look_at_stuck(box: Box) -> None:
+    def _look_at_stuck(inbox: Inbox) -> None:
         """Forget what went, or gave its name to another file: that one is a request."""
-        for name, identity in list(box.stuck.items()):
-            if identity_of(f"{box.requests}/{name}") != identity:
-                box.stuck.pop(name, None)
+        for name, identity in list(inbox.stuck.items()):
+            if identity_of(f"{inbox.requests}/{name}") != identity:
+                inbox.stuck.pop(name, None)
 
     def _names_in(self, folder: str) -> Sequence[str]:
         """Return the folders that may be groups or senders; listed again only when the folder changed."""
@@ -436,5 +440,5 @@ def _what_now(error: OSError) -> str:
     return str(error.strerror)
 
 
-def _by_name(item: tuple[str, Box]) -> str:
+def _by_name(item: tuple[str, Inbox]) -> str:
     return item[0]

@@ -20,7 +20,7 @@ import structlog
 from honeybadger_agent.wire import Refusal, StopResult, dump_error
 from honeybadger_host.domain import Asked, ChangeHandler, Stop, StopAsked, TurnHandler, TurnUnderWay
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.spool.inbox import Box, turns_queue
+from honeybadger_host.spool.inbox import Inbox, turns_queue
 from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.journal import Journal
@@ -74,7 +74,7 @@ class _Running:
         )
 
 
-class Lanes:
+class TurnQueue:
     """Which groups have a turn under way. Event loop.
 
     Args:
@@ -150,10 +150,10 @@ class Lanes:
             return StopResult(turn=running.asked.request_id, state=state)
         if stop.turn is None:
             raise Refusal("not_found", "no turn runs here that could be stopped")
-        for box in [box for box in self._spool.boxes.values() if box.group == stop.group]:
-            if stop.sender in (None, box.sender) and await self._take_back(box, stop.turn, stop.by):
+        for inbox in [inbox for inbox in self._spool.inboxes.values() if inbox.group == stop.group]:
+            if stop.sender in (None, inbox.sender) and await self._take_back(inbox, stop.turn, stop.by):
                 log.info(
-                    "turn.stopped", group=box.group, sender=box.sender, id=stop.turn, by=stop.by, state="taken_back"
+                    "turn.stopped", group=inbox.group, sender=inbox.sender, id=stop.turn, by=stop.by, state="taken_back"
                 )
                 return StopResult(turn=stop.turn, state="taken_back")
         raise Refusal(
@@ -162,18 +162,18 @@ class Lanes:
             field="payload.turn",
         )
 
-    async def _take_back(self, box: Box, request: str, by: str) -> bool:
+    async def _take_back(self, inbox: Inbox, request: str, by: str) -> bool:
         """Answer a turn that has not begun, so that it never does; return whether there was one."""
-        turn = TurnKey(box.group, box.sender, request)
+        turn = TurnKey(inbox.group, inbox.sender, request)
         self._taken_back.add(turn)
         try:
-            return await anyio.to_thread.run_sync(self._refuse_waiting, box, request, by)
+            return await anyio.to_thread.run_sync(self._refuse_waiting, inbox, request, by)
         finally:
             self._taken_back.discard(turn)
 
-    def _refuse_waiting(self, box: Box, request: str, by: str) -> bool:
+    def _refuse_waiting(self, inbox: Inbox, request: str, by: str) -> bool:
         name = f"{request}{SUFFIX}"
-        opened = None if box.turns is None else self._spool.open(box.turns)
+        opened = None if inbox.turns is None else self._spool.open(inbox.turns)
         if opened is None:
             return False
         try:
@@ -189,7 +189,7 @@ class Lanes:
             opened.close()
         return True
 
-    async def run(self, box: Box, asked: Asked, digest: bytes, handler: TurnHandler) -> ChangeHandler[Any]:
+    async def run(self, inbox: Inbox, asked: Asked, digest: bytes, handler: TurnHandler) -> ChangeHandler[Any]:
         """Run a turn; return what decides the changes it ends with.
 
         Args:
@@ -202,7 +202,7 @@ class Lanes:
         turn = TurnKey(asked.group, asked.sender, asked.request_id)
         if turn in self._taken_back:
             raise Withdrawn
-        stream = await anyio.to_thread.run_sync(self._open_stream, box, turn.request)
+        stream = await anyio.to_thread.run_sync(self._open_stream, inbox, turn.request)
         try:
             return await self._run(turn, asked, digest, handler, stream)
         finally:
@@ -248,16 +248,16 @@ class Lanes:
         with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):
             await self._write(lambda: self._journal.give_up_turn(turn))
 
-    def _open_stream(self, box: Box, stem: str) -> int | None:
+    def _open_stream(self, inbox: Inbox, stem: str) -> int | None:
         """Make the stream of a turn, then look whether the turn is still wanted.
 
         In this order: a sender that removes its message and then finds nothing of the stream's name knows that the turn
         never begins. So no turn begins without that name; what else stands there only hides the answer until its reply.
         Raises Withdrawn, WorldFailed.
         """
-        opened = self._spool.open(box)
+        opened = self._spool.open(inbox)
         if opened is None:
-            raise WorldFailed(f"{box.path} cannot be opened")
+            raise WorldFailed(f"{inbox.path} cannot be opened")
         stream = None
         try:
             try:
@@ -265,7 +265,7 @@ class Lanes:
             except OSError as error:
                 if not opened.has_stream(stem):
                     raise WorldFailed(f"replies/{stem}.stream cannot be made: {error.strerror}") from error
-                log.warning("turn.not_shown", group=box.group, sender=box.sender, id=stem, error=error.strerror)
+                log.warning("turn.not_shown", group=inbox.group, sender=inbox.sender, id=stem, error=error.strerror)
             if opened.is_gone(f"{stem}.json"):
                 if stream is not None:
                     os.close(stream)

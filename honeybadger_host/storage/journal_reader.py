@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.storage.journal_schema import (
-    Glance,
+    JournalPosition,
     Marks,
     Row,
     bring_forward,
@@ -92,7 +92,7 @@ def check_journal(path: Path) -> Checked:
     return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]))
 
 
-def glance(path: Path) -> Glance:
+def glance(path: Path) -> JournalPosition:
     """Return where a journal stands that a host may have open. Raises JournalError."""
     try:
         with closing(connect_to_read(path)) as connection:
@@ -101,7 +101,7 @@ def glance(path: Path) -> Glance:
         raise JournalError(f"cannot read {path}: {error}") from error
 
 
-def copy_journal(path: Path, to: Path, *, marks: Marks) -> Glance:
+def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
     """Copy a journal that a host may have open, as it is at one moment, into one checked file; return what it holds.
 
     Args:
@@ -130,10 +130,10 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> Glance:
         raise JournalError(f"cannot copy {path}: {error}") from error
 
 
-def _glance(connection: sqlite3.Connection) -> Glance:
+def _glance(connection: sqlite3.Connection) -> JournalPosition:
     connection.execute("BEGIN")  # one moment for all of it
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]
-    found = Glance(str(meta["identity"]), int(last), read_marks(connection))
+    found = JournalPosition(str(meta["identity"]), int(last), read_marks(connection))
     connection.execute("COMMIT")
     return found

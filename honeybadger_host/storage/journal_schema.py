@@ -134,7 +134,7 @@ class Marks(NamedTuple):
         return Marks(settled_seq, {file: seq for file, seq in unsettled.items() if seq <= settled_seq})
 
 
-class Glance(NamedTuple):
+class JournalPosition(NamedTuple):
     """A journal as it was at one moment; see `Journal`."""
 
     identity: str

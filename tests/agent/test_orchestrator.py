@@ -37,7 +37,7 @@ def wants(*calls: ToolCall, text: str = "") -> ModelSaid:
 
 
 @dataclass
-class Shelf:
+class SessionShelf:
     """Two tools: `note` keeps what it is given under its key, once, as receipts do; `broken` fails as it is told."""
 
     kept: dict[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Turn:
     """A turn over a shelf, and all that can be seen of it."""
 
     model: ScriptedModel
-    shelf: Shelf = field(default_factory=Shelf)
+    shelf: SessionShelf = field(default_factory=SessionShelf)
     watching: Watching = field(default_factory=Watching)
     kept: list[ModelSaid] = field(default_factory=list)
     now: float = 0.0

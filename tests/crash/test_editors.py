@@ -36,7 +36,7 @@ _OLDEST_TEXT_SECONDS: Final = 1.0
 """An older text is not saved: a note that came meanwhile may have settled, and would be deleted for good."""
 
 
-class Desk:
+class AgentRuntime:
     """Somebody who reads MEMORY.md again and again, changes it and saves it: one person, one text at a time."""
 
     def __init__(self, story: Story, rng: random.Random) -> None:
@@ -118,7 +118,7 @@ def note_of(sent: Sent, text: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def at_work(story: Story, desk: Desk) -> Iterator[None]:
+def at_work(story: Story, desk: AgentRuntime) -> Iterator[None]:
     """Send notes and edit them, each in a thread of its own."""
     is_over = threading.Event()
     threads = [threading.Thread(target=_send, args=(story, box, is_over), daemon=True) for box in SENDERS]
@@ -169,7 +169,7 @@ def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults
     make_home(home)
     story = Story(home)
     story.memory("alpha").parent.mkdir()
-    desk = Desk(story, random.Random(rng.getrandbits(64)))
+    desk = AgentRuntime(story, random.Random(rng.getrandbits(64)))
 
     def start() -> Child:
         return nursery.start(home, base={"log.requests": False}, faults=faults)

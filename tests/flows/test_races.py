@@ -18,8 +18,8 @@ from typing import Final
 
 import pytest
 
-from honeybadger_host.spool.dead_letters import DeadRoom
-from honeybadger_host.spool.inbox import OpenBox
+from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.inbox import OpenInbox
 from honeybadger_host.storage.files import Changing, Incoming, NotRegular, open_folder, read_incoming
 from tests.conftest import HostFactory
 from tests.fuzz.road import Road
@@ -229,9 +229,9 @@ def test_more_is_read_of_a_large_file_only_while_it_is_still_the_same(
     large = b"[" + b" " * 300_000 + b"]"
     with Road(tmp_path / "road") as road:
         road.ask(b"[]")
-        was = DeadRoom.read_for
+        was = DeadLetters.read_for
 
-        def swapped(room: DeadRoom, opened: OpenBox, name: str) -> Incoming:
+        def swapped(room: DeadLetters, opened: OpenInbox, name: str) -> Incoming:
             path, aside = road.box / "requests" / name, road.box / "tmp" / name
             path.rename(aside)
             path.write_bytes(SECRET * 2000)
@@ -240,7 +240,7 @@ def test_more_is_read_of_a_large_file_only_while_it_is_still_the_same(
             finally:
                 aside.rename(path)
 
-        monkeypatch.setattr(DeadRoom, "read_for", swapped)
+        monkeypatch.setattr(DeadLetters, "read_for", swapped)
         road.ask(large)
         kept = [path.read_bytes() for path in (road.home / "data" / "dead").rglob("x*.json")]
     assert not any(SECRET in data for data in kept)

@@ -96,23 +96,23 @@ class Road:
         request, reply = self.box / "requests" / f"{STEM}.json", self.box / "replies" / f"{STEM}.json"
         reply.unlink(missing_ok=True)
         request.write_bytes(data)
-        door = self.host.door
-        door.hint(str(self.box))
-        while (received := door._receive()) is not None:
+        pipeline = self.host.pipeline
+        pipeline.hint(str(self.box))
+        while (received := pipeline._receive()) is not None:
             try:
-                door._decide(received)
-                if not all(isinstance(letter.state, Asking) for letter in received.letters):
-                    door._write(received)
+                pipeline._decide(received)
+                if not all(isinstance(letter.state, Asking) for letter in received.requests):
+                    pipeline._write(received)
             finally:
                 received.close()
-            for letter in received.letters:
+            for letter in received.requests:
                 match letter.state:
                     case Asking(handler=QueryHandler() as query) as asking if letter.type == "stop_turn":
                         anyio.run(
-                            anyio.to_thread.run_sync, door._answer_query, letter, asking, query
+                            anyio.to_thread.run_sync, pipeline._answer_query, letter, asking, query
                         )  # it asks the loop
                     case Asking(handler=QueryHandler() as query) as asking:
-                        door._answer_query(letter, asking, query)
+                        pipeline._answer_query(letter, asking, query)
         assert not os.path.lexists(request), "the request is still there"
         return reply.read_bytes()
 

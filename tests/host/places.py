@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from honeybadger_host.spool.dead_letters import DeadRoom
-from honeybadger_host.spool.inbox import Box, OpenBox
+from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.rate_limits import Shares
-from honeybadger_host.spool.replies import ReplyRoom
+from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.spool import Spool
 
 
@@ -20,8 +20,8 @@ class Place:
         self.dead = root / "dead"
         self.ipc.mkdir()
         self.spool = Spool(self.ipc, senders=senders)
-        self.replies = ReplyRoom(self.spool, Shares(), ttl_seconds=3600)
-        self.dead_room = DeadRoom(self.dead)
+        self.replies = ReplyRetention(self.spool, Shares(), ttl_seconds=3600)
+        self.dead_letters = DeadLetters(self.dead)
 
     def sender(self, group: str, sender: str, *names: str) -> Path:
         """Make a box with requests; return its folder."""
@@ -32,10 +32,10 @@ class Place:
             (root / "requests" / name).write_bytes(b"{}")
         return root
 
-    def sweep(self, now: float = 0.0) -> list[Box]:
+    def sweep(self, now: float = 0.0) -> list[Inbox]:
         """Find and list every box."""
         self.spool.discover()
-        boxes = list(self.spool.boxes.values())
+        boxes = list(self.spool.inboxes.values())
         for box in boxes:
             self.spool.scan(box, now)
         return boxes
@@ -52,7 +52,7 @@ class Place:
             names += [name for name, _ in taken]
         return names
 
-    def open(self, box: Box) -> OpenBox:
+    def open(self, box: Inbox) -> OpenInbox:
         opened = self.spool.open(box)
         assert opened is not None
         return opened

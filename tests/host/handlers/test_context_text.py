@@ -16,7 +16,7 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of
 from honeybadger_host.handlers.context_text import Context, build_context
-from honeybadger_host.handlers.recollection import Recollection
+from honeybadger_host.handlers.recollection import RecalledEntries
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, InventoryLine, Label
 from honeybadger_host.memory.working_memory import inventory as working_inventory
@@ -41,7 +41,7 @@ def notes(*contents: str) -> str:
     return "".join(f"\n## Notes (researcher, 2026-11-21 06:05)\n- {content}\n" for content in contents)
 
 
-TEA = Recollection("k3v9x2m4q7p1", "user-preferences", "Likes tea in the morning", "new", 3)
+TEA = RecalledEntries("k3v9x2m4q7p1", "user-preferences", "Likes tea in the morning", "new", 3)
 EMPTY = Parts("main", None, None, None, (), (), NO_TURNS, None)
 
 
@@ -54,7 +54,7 @@ def parts(
     turns: Sequence[Turn] = (),
     message: str | None = None,
     working: Inventory | None = None,
-    recalled: Sequence[Recollection] = (),
+    recalled: Sequence[RecalledEntries] = (),
 ) -> Parts:
     not_recalled = None if recalled else "nothing in long-term memory matches the message"
     return Parts(
@@ -345,7 +345,7 @@ texts = st.one_of(
 loaded: st.SearchStrategy[Loaded] = st.one_of(
     texts.map(group_text), texts.map(group_text), st.just(FileProblem("f", "is a folder: move it away"))
 )
-conversations = st.lists(
+turn_logs = st.lists(
     st.one_of(st.text(min_size=1, max_size=60), st.integers(1, 300).map(lambda size: "y" * size)), max_size=50
 ).map(lambda contents: turns_of(*contents))
 inventories = st.builds(
@@ -368,7 +368,7 @@ any_parts = st.builds(
     memory=loaded,
     summary=loaded,
     global_files=st.tuples(st.tuples(st.just("AGENT.md"), loaded), st.tuples(st.just("global"), loaded)),
-    turns=conversations,
+    turns=turn_logs,
     turns_file=st.just(NO_TURNS),
     message=st.none() | st.text(min_size=1, max_size=300),
     working=st.none() | inventories,

@@ -23,13 +23,13 @@ from honeybadger_host.domain import (
     Outcome,
     QueryHandler,
 )
-from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.handlers import Dependencies, build_table
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Conversations
-from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Conversation, Settings
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.unit_of_work import UnitOfWork
@@ -45,23 +45,21 @@ class Room:
         settings = settings or Settings()
         self.home = home
         self.files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576)
-        self.conversations = Conversations(
-            home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: 0.0
-        )
-        self.shelves = Shelves(home)
+        self.turn_logs = TurnLogs(home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: 0.0)
+        self.working_memory = WorkingMemoryStore(home)
         self.whole_files = WholeFiles(home)
         self.sessions = Sessions(
-            home, self.whole_files, self.conversations, CompactionLimits(), last_written=lambda file: None
+            home, self.whole_files, self.turn_logs, CompactionLimits(), last_written=lambda file: None
         )
-        self.unit = UnitOfWork([self.conversations, self.whole_files, self.shelves, self.sessions])
+        self.unit = UnitOfWork([self.turn_logs, self.whole_files, self.working_memory, self.sessions])
         self.index = index_of(home)
         self.ledger = ledger_of(home)
-        rooms = Rooms(
+        rooms = Dependencies(
             files=self.files,
-            conversations=self.conversations,
+            turn_logs=self.turn_logs,
             whole_files=self.whole_files,
             entry_files=EntryFiles(home),
-            shelves=self.shelves,
+            working_memory=self.working_memory,
             sessions=self.sessions,
             index=self.index,
             ledger=self.ledger,

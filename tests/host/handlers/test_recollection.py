@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.handlers.recollection import Recollection, State, fit, in_view
+from honeybadger_host.handlers.recollection import RecalledEntries, State, fit, in_view
 from honeybadger_host.text.neutralise import estimate_tokens
 
 
-def one(entry: str, content: str, state: State = "new", category: str = "general") -> Recollection:
-    return Recollection(entry, category, content, state, 1)
+def one(entry: str, content: str, state: State = "new", category: str = "general") -> RecalledEntries:
+    return RecalledEntries(entry, category, content, state, 1)
 
 
 def test_the_lines_are_those_of_the_seed() -> None:

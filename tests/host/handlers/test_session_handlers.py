@@ -23,13 +23,13 @@ from honeybadger_host.domain import (
     QueryHandler,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers import Rooms, build_table
+from honeybadger_host.handlers import Dependencies, build_table
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions, deleted_file, session_file
-from honeybadger_host.memory.turn_log import Conversations
-from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
 from honeybadger_host.storage.journal import Journal
@@ -61,14 +61,14 @@ class Room:
 
     def restart(self) -> None:
         """Forget everything that is only in memory."""
-        self.conversations = Conversations(
+        self.turn_logs = TurnLogs(
             self.home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: self.monotonic
         )
         self.whole_files = WholeFiles(self.home)
         self.sessions = Sessions(
             self.home,
             self.whole_files,
-            self.conversations,
+            self.turn_logs,
             self.limits,
             last_written=self.journal.last_written,
             is_behind=lambda file: file in self.behind,
@@ -76,16 +76,16 @@ class Room:
             clock=lambda: self.monotonic,
         )
         files = GroupFiles(self.home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576)
-        shelves = Shelves(self.home)
-        self.unit = UnitOfWork([self.conversations, self.whole_files, shelves, self.sessions])
+        working_memory = WorkingMemoryStore(self.home)
+        self.unit = UnitOfWork([self.turn_logs, self.whole_files, working_memory, self.sessions])
         self.table = build_table(
             Settings(),
-            Rooms(
+            Dependencies(
                 files=files,
-                conversations=self.conversations,
+                turn_logs=self.turn_logs,
                 whole_files=self.whole_files,
                 entry_files=EntryFiles(self.home),
-                shelves=shelves,
+                working_memory=working_memory,
                 sessions=self.sessions,
                 index=index_of(self.home),
                 ledger=ledger_of(self.home),

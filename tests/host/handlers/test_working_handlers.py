@@ -13,13 +13,13 @@ import pytest
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.domain import Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers import Rooms, build_table, working_memory
+from honeybadger_host.handlers import Dependencies, build_table, working_memory
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Conversations
-from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, bring_up, row_offset
 from honeybadger_host.storage.journal_schema import Row
@@ -41,18 +41,18 @@ class Room:
     def __init__(self, home: Path, **settings: Any) -> None:
         self.home = home
         self.now = NOW
-        self.shelves = Shelves(home)
+        self.working_memory = WorkingMemoryStore(home)
         self.whole_files = WholeFiles(home)
-        self.unit = UnitOfWork([self.whole_files, self.shelves])
+        self.unit = UnitOfWork([self.whole_files, self.working_memory])
         files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=0)
-        conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=1024, clock=lambda: 0.0)
-        sessions = Sessions(home, self.whole_files, conversations, CompactionLimits(), last_written=lambda file: None)
-        rooms = Rooms(
+        turn_logs = TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=1024, clock=lambda: 0.0)
+        sessions = Sessions(home, self.whole_files, turn_logs, CompactionLimits(), last_written=lambda file: None)
+        rooms = Dependencies(
             files=files,
-            conversations=conversations,
+            turn_logs=turn_logs,
             whole_files=self.whole_files,
             entry_files=EntryFiles(home),
-            shelves=self.shelves,
+            working_memory=self.working_memory,
             sessions=sessions,
             index=index_of(home),
             ledger=ledger_of(home),

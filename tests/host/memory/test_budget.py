@@ -26,7 +26,7 @@ def turns_of(*contents: str) -> list[Turn]:
 
 
 contents = st.one_of(st.text(min_size=1, max_size=120), st.integers(1, 600).map(lambda size: "x" * size))
-conversations = st.lists(contents, max_size=30).map(lambda texts: turns_of(*texts))
+turn_logs = st.lists(contents, max_size=30).map(lambda texts: turns_of(*texts))
 parts = st.floats(0, 0.999)
 budgets = st.one_of(st.integers(1, 60), st.integers(1, 5000))
 
@@ -88,7 +88,7 @@ def test_for_ascii_the_result_is_the_seeds(texts: list[str], budget: int) -> Non
     assert history.text == expected or (expected == "" and history.is_shortened)
 
 
-@given(conversations, budgets)
+@given(turn_logs, budgets)
 def test_a_history_is_a_suffix_within_its_budget_and_never_without_the_newest(turns: list[Turn], budget: int) -> None:
     history = format_history(turns, budget)
     assert list(history.turns) == turns[history.dropped :]

@@ -14,9 +14,9 @@ import pytest
 from honeybadger_host.domain import Change, FileRemoved, FileWritten, NoteAdded, Turn, TurnAdded
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import Conversations, dump_turn
+from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_entry, entry_file
-from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
 
@@ -55,7 +55,7 @@ def whole_files(home: Path) -> Stored:
 
 
 def working_memory(home: Path) -> Stored:
-    shelves = Shelves(home)
+    working_memory = WorkingMemoryStore(home)
     file = entry_file("main", "main", "key")
 
     def change(number: int) -> Change:
@@ -63,9 +63,9 @@ def working_memory(home: Path) -> Stored:
         return FileWritten("main", "working", file, dump_entry(WorkingEntry(label, "data"), "main", "r"), None)
 
     return Stored(
-        shelves,
-        lambda: shelves.load("main", "main"),
-        lambda: [label.category for label in shelves.view("main", "main").values()],
+        working_memory,
+        lambda: working_memory.load("main", "main"),
+        lambda: [label.category for label in working_memory.view("main", "main").values()],
         [],
         change,
         lambda number: [f"c{number}"],
@@ -73,16 +73,16 @@ def working_memory(home: Path) -> Stored:
 
 
 def turns(home: Path) -> Stored:
-    conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=9, clock=lambda: 0.0)
+    turn_logs = TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=9, clock=lambda: 0.0)
 
     def change(number: int) -> Change:
-        said = Turn(conversations.next_number("main", "main"), NOW, "user", "user", "bee", f"turn {number}", 1)
+        said = Turn(turn_logs.next_number("main", "main"), NOW, "user", "user", "bee", f"turn {number}", 1)
         return TurnAdded("main", "main", said, dump_turn(said, "r"))
 
     return Stored(
-        conversations,
-        lambda: conversations.load("main", "main"),
-        lambda: conversations.next_number("main", "main") - 1,
+        turn_logs,
+        lambda: turn_logs.load("main", "main"),
+        lambda: turn_logs.next_number("main", "main") - 1,
         0,
         change,
         lambda number: number,
@@ -90,8 +90,8 @@ def turns(home: Path) -> Stored:
 
 
 def documents(home: Path) -> Stored:
-    conversations = Conversations(home, window_turns=50, idle_seconds=60, max_sessions=9, clock=lambda: 0.0)
-    sessions = Sessions(home, WholeFiles(home), conversations, CompactionLimits(), last_written=lambda file: None)
+    turn_logs = TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=9, clock=lambda: 0.0)
+    sessions = Sessions(home, WholeFiles(home), turn_logs, CompactionLimits(), last_written=lambda file: None)
 
     def change(number: int) -> Change:
         document = sessions.view("main", "main").document

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.turn_log import Conversations, dump_turn, parse_turn, read_window, turns_file
+from honeybadger_host.memory.turn_log import TurnLogs, dump_turn, parse_turn, read_window, turns_file
 from honeybadger_host.text.neutralise import estimate_tokens
 
 AT = datetime(2026, 11, 21, 6, 5, 59, 123000, tzinfo=UTC)
@@ -56,9 +56,9 @@ def clock() -> Clock:
     return Clock()
 
 
-def conversations_of(home: Path, clock: Callable[[], float] | None = None, **limits: int) -> Conversations:
+def conversations_of(home: Path, clock: Callable[[], float] | None = None, **limits: int) -> TurnLogs:
     known = {"window_turns": 50, "idle_seconds": 3600, "max_sessions": 1024, **limits}
-    return Conversations(home, clock=clock or Clock(), **known)
+    return TurnLogs(home, clock=clock or Clock(), **known)
 
 
 def added(session: str, number: int, content: str = "") -> TurnAdded:
@@ -66,13 +66,13 @@ def added(session: str, number: int, content: str = "") -> TurnAdded:
     return TurnAdded("main", session, new, dump_turn(new, f"request-{number}"))
 
 
-def say(home: Path, conversations: Conversations, session: str, content: str = "") -> int:
+def say(home: Path, turn_logs: TurnLogs, session: str, content: str = "") -> int:
     """Append one turn as the road does: load, number, apply, write, end the batch."""
-    conversations.load("main", session)
-    change = added(session, conversations.next_number("main", session), content)
-    conversations.apply(change)
+    turn_logs.load("main", session)
+    change = added(session, turn_logs.next_number("main", session), content)
+    turn_logs.apply(change)
     write(home, change)
-    conversations.end_batch([change])
+    turn_logs.end_batch([change])
     return change.turn.number
 
 
@@ -83,8 +83,8 @@ def write(home: Path, change: TurnAdded) -> None:
         file.write(change.data)
 
 
-def numbers(conversations: Conversations, session: str = "main") -> list[int]:
-    return [each.number for each in conversations.load("main", session).turns]
+def numbers(turn_logs: TurnLogs, session: str = "main") -> list[int]:
+    return [each.number for each in turn_logs.load("main", session).turns]
 
 
 # --------------------------------------------------------------------------------------------------------------- lines
@@ -248,10 +248,10 @@ def test_much_garbage_is_passed_quickly(log_file: Path) -> None:
 
 
 def test_an_unknown_session_is_empty(tmp_path: Path) -> None:
-    conversations = conversations_of(tmp_path)
-    window = conversations.load("main", "nobody")
+    turn_logs = conversations_of(tmp_path)
+    window = turn_logs.load("main", "nobody")
     assert window.turns == ()
-    assert conversations.next_number("main", "nobody") == 1
+    assert turn_logs.next_number("main", "nobody") == 1
     assert not (tmp_path / "data").exists()
 
 
@@ -260,20 +260,20 @@ def test_something_else_in_the_place_of_a_log_is_an_error_that_names_it(
     tmp_path: Path, log_file: Path, make: Callable[[Path], object]
 ) -> None:
     make(log_file)
-    conversations = conversations_of(tmp_path)
+    turn_logs = conversations_of(tmp_path)
     for _ in range(2):
         with pytest.raises(WorldFailed, match=r"main\.jsonl cannot be read"):
-            conversations.load("main", "main")
-    assert len(conversations) == 0
+            turn_logs.load("main", "main")
+    assert len(turn_logs) == 0
 
 
 # ----------------------------------------------------------------------------------------------- the sessions in memory
 
 
 def test_the_window_moves_and_the_log_is_kept_whole(tmp_path: Path, log_file: Path) -> None:
-    conversations = conversations_of(tmp_path, window_turns=5)
-    assert [say(tmp_path, conversations, "main") for _ in range(12)] == list(range(1, 13))
-    assert numbers(conversations) == [8, 9, 10, 11, 12]
+    turn_logs = conversations_of(tmp_path, window_turns=5)
+    assert [say(tmp_path, turn_logs, "main") for _ in range(12)] == list(range(1, 13))
+    assert numbers(turn_logs) == [8, 9, 10, 11, 12]
     assert [parse_turn(each).number for each in log_file.read_bytes().splitlines()] == list(range(1, 13))
 
 
@@ -287,57 +287,57 @@ def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_loaded_session_is_not_read_again(tmp_path: Path) -> None:
-    conversations = conversations_of(tmp_path)
-    say(tmp_path, conversations, "main")
-    assert conversations.load("main", "main") is conversations.load("main", "main")
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "main")
+    assert turn_logs.load("main", "main") is turn_logs.load("main", "main")
 
 
 def test_a_snapshot_does_not_change_when_more_is_said(tmp_path: Path) -> None:
-    conversations = conversations_of(tmp_path)
-    say(tmp_path, conversations, "main")
-    before = conversations.load("main", "main")
-    say(tmp_path, conversations, "main")
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "main")
+    before = turn_logs.load("main", "main")
+    say(tmp_path, turn_logs, "main")
     assert [each.number for each in before.turns] == [1]
-    assert numbers(conversations) == [1, 2]
+    assert numbers(turn_logs) == [1, 2]
 
 
 def test_sessions_with_names_alike_are_apart_and_so_are_groups(tmp_path: Path) -> None:
-    conversations = conversations_of(tmp_path)
+    turn_logs = conversations_of(tmp_path)
     for session in ("a", "ab", "A", "a.b", "a:b", ".", ".."):
-        assert say(tmp_path, conversations, session, f"in {session}") == 1
+        assert say(tmp_path, turn_logs, session, f"in {session}") == 1
     for session in ("a", "ab", "A", "a.b", "a:b", ".", ".."):
-        for reader in (conversations, conversations_of(tmp_path)):
+        for reader in (turn_logs, conversations_of(tmp_path)):
             assert [each.content for each in reader.load("main", session).turns] == [f"in {session}"]
-    assert conversations.load("other", "a").turns == ()
+    assert turn_logs.load("other", "a").turns == ()
     assert sorted(path.parent.name for path in (tmp_path / "data").rglob("*.jsonl")) == ["main"] * 7
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])
 def test_a_query_between_the_append_and_its_settling_doubles_no_turn(tmp_path: Path, seen: int) -> None:
-    conversations = conversations_of(tmp_path)
-    say(tmp_path, conversations, "main")
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "main")
     batch = []
     for _ in range(3):
-        batch.append(added("main", conversations.next_number("main", "main")))
-        conversations.apply(batch[-1])
+        batch.append(added("main", turn_logs.next_number("main", "main")))
+        turn_logs.apply(batch[-1])
     for number, change in enumerate(batch, 1):
         write(tmp_path, change)
         if number == seen:
-            assert numbers(conversations) == list(range(1, seen + 2))  # the query
-    conversations.end_batch(batch)
-    assert numbers(conversations) == [1, 2, 3, 4]
-    assert say(tmp_path, conversations, "main") == 5
-    assert numbers(conversations) == numbers(conversations_of(tmp_path)) == [1, 2, 3, 4, 5]
+            assert numbers(turn_logs) == list(range(1, seen + 2))  # the query
+    turn_logs.end_batch(batch)
+    assert numbers(turn_logs) == [1, 2, 3, 4]
+    assert say(tmp_path, turn_logs, "main") == 5
+    assert numbers(turn_logs) == numbers(conversations_of(tmp_path)) == [1, 2, 3, 4, 5]
 
 
 def test_queries_under_load_see_every_turn_once_and_in_order(tmp_path: Path) -> None:
-    conversations = conversations_of(tmp_path, window_turns=20)
+    turn_logs = conversations_of(tmp_path, window_turns=20)
     is_done = threading.Event()
     wrong: list[list[int]] = []
 
     def look() -> None:
         while not is_done.is_set():
-            seen = numbers(conversations)
+            seen = numbers(turn_logs)
             if seen and seen != list(range(seen[0], seen[-1] + 1)):
                 wrong.append(seen)
 
@@ -345,123 +345,123 @@ def test_queries_under_load_see_every_turn_once_and_in_order(tmp_path: Path) -> 
     for reader in readers:
         reader.start()
     for _ in range(300):
-        say(tmp_path, conversations, "main")
+        say(tmp_path, turn_logs, "main")
     is_done.set()
     for reader in readers:
         reader.join()
     assert wrong == []
-    assert numbers(conversations) == list(range(281, 301))
+    assert numbers(turn_logs) == list(range(281, 301))
 
 
 @pytest.mark.parametrize("replaces", [False, True])
 def test_a_log_changed_behind_the_hosts_back_is_read_again(tmp_path: Path, log_file: Path, replaces: bool) -> None:
-    conversations = conversations_of(tmp_path)
+    turn_logs = conversations_of(tmp_path)
     for _ in range(3):
-        say(tmp_path, conversations, "main")
+        say(tmp_path, turn_logs, "main")
     edited = b"".join(line(number, f"edited {number}") for number in (1, 2))
     if replaces:
         log_file.with_name("new").write_bytes(edited)
         log_file.with_name("new").rename(log_file)
     else:
         log_file.write_bytes(edited)
-    assert [each.content for each in conversations.load("main", "main").turns] == ["edited 1", "edited 2"]
-    assert say(tmp_path, conversations, "main") == 3
+    assert [each.content for each in turn_logs.load("main", "main").turns] == ["edited 1", "edited 2"]
+    assert say(tmp_path, turn_logs, "main") == 3
 
 
 def test_a_removed_log_is_a_forgotten_conversation(tmp_path: Path, log_file: Path) -> None:
-    conversations = conversations_of(tmp_path)
-    say(tmp_path, conversations, "main")
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "main")
     log_file.unlink()
-    assert numbers(conversations) == []
-    assert say(tmp_path, conversations, "main") == 1
+    assert numbers(turn_logs) == []
+    assert say(tmp_path, turn_logs, "main") == 1
 
 
 def test_an_edit_between_the_loading_and_the_append_is_seen_after_it(tmp_path: Path, log_file: Path) -> None:
-    conversations = conversations_of(tmp_path)
-    say(tmp_path, conversations, "main")
-    change = added("main", conversations.next_number("main", "main"))
-    conversations.apply(change)
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "main")
+    change = added("main", turn_logs.next_number("main", "main"))
+    turn_logs.apply(change)
     with log_file.open("ab") as file:
         file.write(line(70, "by hand"))
     write(tmp_path, change)
-    conversations.end_batch([change])
-    assert numbers(conversations) == [1, 70, 2]
-    assert conversations.next_number("main", "main") == 71
+    turn_logs.end_batch([change])
+    assert numbers(turn_logs) == [1, 70, 2]
+    assert turn_logs.next_number("main", "main") == 71
 
 
 def test_a_turn_whose_file_is_behind_is_remembered_and_its_number_taken(tmp_path: Path, log_file: Path) -> None:
-    conversations = conversations_of(tmp_path)
-    say(tmp_path, conversations, "main")
-    change = added("main", conversations.next_number("main", "main"))
-    conversations.apply(change)
-    conversations.end_batch([change])  # committed, and the disk was too full for the file
-    assert numbers(conversations) == [1, 2]
-    assert conversations.next_number("main", "main") == 3
+    turn_logs = conversations_of(tmp_path)
+    say(tmp_path, turn_logs, "main")
+    change = added("main", turn_logs.next_number("main", "main"))
+    turn_logs.apply(change)
+    turn_logs.end_batch([change])  # committed, and the disk was too full for the file
+    assert numbers(turn_logs) == [1, 2]
+    assert turn_logs.next_number("main", "main") == 3
     write(tmp_path, change)  # caught up
-    assert numbers(conversations) == [1, 2]
+    assert numbers(turn_logs) == [1, 2]
 
 
 # ------------------------------------------------------------------------------------------------------------- eviction
 
 
 def test_an_idle_session_leaves_memory_and_loses_nothing(tmp_path: Path, clock: Clock) -> None:
-    conversations = conversations_of(tmp_path, clock, idle_seconds=3600)
-    say(tmp_path, conversations, "old")
+    turn_logs = conversations_of(tmp_path, clock, idle_seconds=3600)
+    say(tmp_path, turn_logs, "old")
     clock.now += 3000
-    say(tmp_path, conversations, "fresh")
+    say(tmp_path, turn_logs, "fresh")
     clock.now += 601
-    assert conversations.evict() == 1
-    assert not conversations.is_loaded("main", "old")
-    assert conversations.is_loaded("main", "fresh")
-    assert say(tmp_path, conversations, "old") == 2
-    assert numbers(conversations, "old") == [1, 2]
+    assert turn_logs.evict() == 1
+    assert not turn_logs.is_loaded("main", "old")
+    assert turn_logs.is_loaded("main", "fresh")
+    assert say(tmp_path, turn_logs, "old") == 2
+    assert numbers(turn_logs, "old") == [1, 2]
 
 
 def test_a_session_that_is_used_does_not_leave(tmp_path: Path, clock: Clock) -> None:
-    conversations = conversations_of(tmp_path, clock, idle_seconds=3600)
-    say(tmp_path, conversations, "main")
+    turn_logs = conversations_of(tmp_path, clock, idle_seconds=3600)
+    say(tmp_path, turn_logs, "main")
     for _ in range(3):
         clock.now += 3000
-        conversations.load("main", "main")
-    assert conversations.evict() == 0
+        turn_logs.load("main", "main")
+    assert turn_logs.evict() == 0
 
 
 def test_over_the_limit_the_least_recently_used_leave(tmp_path: Path, clock: Clock) -> None:
-    conversations = conversations_of(tmp_path, clock, max_sessions=3)
+    turn_logs = conversations_of(tmp_path, clock, max_sessions=3)
     for session in "abc":
-        conversations.load("main", session)
+        turn_logs.load("main", session)
         clock.now += 1
-    conversations.load("main", "a")
+    turn_logs.load("main", "a")
     clock.now += 60
-    conversations.load("main", "d")
-    assert [session for session in "abcd" if conversations.is_loaded("main", session)] == ["a", "c", "d"]
+    turn_logs.load("main", "d")
+    assert [session for session in "abcd" if turn_logs.is_loaded("main", session)] == ["a", "c", "d"]
 
 
 def test_a_session_that_a_request_was_just_prepared_for_stays(tmp_path: Path, clock: Clock) -> None:
-    conversations = conversations_of(tmp_path, clock, max_sessions=3, idle_seconds=1)
+    turn_logs = conversations_of(tmp_path, clock, max_sessions=3, idle_seconds=1)
     for number in range(20):
-        conversations.load("main", f"s{number}")
-    conversations.evict()
-    assert all(conversations.next_number("main", f"s{number}") == 1 for number in range(20))
+        turn_logs.load("main", f"s{number}")
+    turn_logs.evict()
+    assert all(turn_logs.next_number("main", f"s{number}") == 1 for number in range(20))
     clock.now += 60
-    assert conversations.evict() == 20
+    assert turn_logs.evict() == 20
 
 
 def test_a_session_with_turns_under_way_stays(tmp_path: Path, clock: Clock) -> None:
-    conversations = conversations_of(tmp_path, clock)
-    conversations.load("main", "main")
+    turn_logs = conversations_of(tmp_path, clock)
+    turn_logs.load("main", "main")
     change = added("main", 1)
-    conversations.apply(change)
+    turn_logs.apply(change)
     clock.now += 100_000
-    assert conversations.evict() == 0
-    conversations.end_batch([])
+    assert turn_logs.evict() == 0
+    turn_logs.end_batch([])
     clock.now += 100_000
-    assert conversations.evict() == 1
+    assert turn_logs.evict() == 1
 
 
 def test_a_stranger_who_makes_up_sessions_fills_no_memory(tmp_path: Path, clock: Clock) -> None:
-    conversations = conversations_of(tmp_path, clock, max_sessions=50)
+    turn_logs = conversations_of(tmp_path, clock, max_sessions=50)
     for number in range(2000):
         clock.now += 0.5
-        conversations.load("main", f"made-up-{number}")
-    assert len(conversations) == 50
+        turn_logs.load("main", f"made-up-{number}")
+    assert len(turn_logs) == 50

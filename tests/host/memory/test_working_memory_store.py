@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.working_memory import Label, WorkingEntry, dump_entry, entry_file, session_folder
-from honeybadger_host.memory.working_memory_store import Shelves
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.storage.atomic_files import WholeFiles
 
 NOW = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
@@ -38,51 +38,51 @@ def age(path: Path) -> None:
         time.sleep(0.005)
 
 
-def keys(shelves: Shelves, session: str = "main") -> list[str]:
-    return sorted(label.key for label in shelves.look("main", session).labels.values())
+def keys(working_memory: WorkingMemoryStore, session: str = "main") -> list[str]:
+    return sorted(label.key for label in working_memory.look("main", session).labels.values())
 
 
 def test_a_session_sees_exactly_its_own_and_so_does_a_group(tmp_path: Path) -> None:
     for session in ("a", "ab", "A", "a:b", "..", "b"):
         put(tmp_path, f"of {session}", session)
-    shelves = Shelves(tmp_path)
+    working_memory = WorkingMemoryStore(tmp_path)
     for session in ("a", "ab", "A", "a:b", "..", "b"):
-        assert keys(shelves, session) == [f"of {session}"]
-    assert not shelves.look("main", "abc").labels
-    assert not shelves.look("other", "a").labels
-    assert shelves.read("main", "a", "of ab") is None
+        assert keys(working_memory, session) == [f"of {session}"]
+    assert not working_memory.look("main", "abc").labels
+    assert not working_memory.look("other", "a").labels
+    assert working_memory.read("main", "a", "of ab") is None
 
 
 def test_what_a_person_adds_edits_or_deletes_counts_at_once(tmp_path: Path) -> None:
-    shelves = Shelves(tmp_path)
-    assert keys(shelves) == []
+    working_memory = WorkingMemoryStore(tmp_path)
+    assert keys(working_memory) == []
     path = put(tmp_path, "one")
-    assert keys(shelves) == ["one"]
+    assert keys(working_memory) == ["one"]
     age(path)
-    assert keys(shelves) == ["one"]
+    assert keys(working_memory) == ["one"]
     path.write_bytes(data_of("one", minutes=9))
-    (label,) = shelves.look("main", "main").labels.values()
+    (label,) = working_memory.look("main", "main").labels.values()
     assert label.expires_at == NOW + timedelta(minutes=9)
     path.unlink()
-    assert keys(shelves) == []
+    assert keys(working_memory) == []
 
 
 def test_a_save_within_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
     path = put(tmp_path, "one", minutes=5)
-    shelves = Shelves(tmp_path, wall_ns=lambda: path.stat().st_ctime_ns)
+    working_memory = WorkingMemoryStore(tmp_path, wall_ns=lambda: path.stat().st_ctime_ns)
     for minutes in (6, 7, 8, 9):
-        shelves.look("main", "main")
+        working_memory.look("main", "main")
         path.write_bytes(data_of("one", minutes=minutes))
-        (label,) = shelves.look("main", "main").labels.values()
+        (label,) = working_memory.look("main", "main").labels.values()
         assert label.expires_at == NOW + timedelta(minutes=minutes)
 
 
 def test_a_file_is_read_again_only_when_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     age(put(tmp_path, "one"))
-    shelves = Shelves(tmp_path)
-    assert keys(shelves) == ["one"]
+    working_memory = WorkingMemoryStore(tmp_path)
+    assert keys(working_memory) == ["one"]
     monkeypatch.setattr("honeybadger_host.memory.working_memory_store.read_whole", None)
-    assert keys(shelves) == ["one"]
+    assert keys(working_memory) == ["one"]
 
 
 @pytest.mark.parametrize("damage", ["bytes", "copy", "link", "folder"])
@@ -96,14 +96,14 @@ def test_a_damaged_file_is_skipped_and_said_once_and_hides_no_other(tmp_path: Pa
     else:
         bad.unlink()
         bad.mkdir() if damage == "folder" else bad.symlink_to(tmp_path / entry_file("main", "main", "good"))
-    shelves = Shelves(tmp_path)
+    working_memory = WorkingMemoryStore(tmp_path)
     with capture_logs() as logs:
-        assert keys(shelves) == ["good"]
-        assert shelves.look("main", "main").skipped == 1
+        assert keys(working_memory) == ["good"]
+        assert working_memory.look("main", "main").skipped == 1
     assert [(line["event"], line["file"]) for line in logs] == [("working.skipped", entry_file("main", "main", "bad"))]
     with pytest.raises(WorldFailed):
-        shelves.read("main", "main", "bad")
-    assert [entry.label.key for entry in shelves.read_all("main", "main", NOW)] == ["good"]
+        working_memory.read("main", "main", "bad")
+    assert [entry.label.key for entry in working_memory.read_all("main", "main", NOW)] == ["good"]
 
 
 def test_a_file_in_place_of_the_folder_is_said_and_the_context_goes_on(tmp_path: Path) -> None:
@@ -111,18 +111,18 @@ def test_a_file_in_place_of_the_folder_is_said_and_the_context_goes_on(tmp_path:
     folder.parent.mkdir(parents=True)
     folder.write_text("")
     with pytest.raises(WorldFailed, match="cannot be read"):
-        Shelves(tmp_path).look("main", "main")
+        WorkingMemoryStore(tmp_path).look("main", "main")
     with capture_logs() as logs:
-        assert "cannot be read" in (Shelves(tmp_path).inventory("main", "main", NOW).problem or "")
+        assert "cannot be read" in (WorkingMemoryStore(tmp_path).inventory("main", "main", NOW).problem or "")
     assert [line["event"] for line in logs] == ["working.refused"]
 
 
 def test_many_sessions_fill_no_memory(tmp_path: Path) -> None:
-    shelves = Shelves(tmp_path)
+    working_memory = WorkingMemoryStore(tmp_path)
     for number in range(300):
         put(tmp_path, "x", f"s{number}")
-        assert keys(shelves, f"s{number}") == ["x"]
-    assert len(shelves._seen) == 256
+        assert keys(working_memory, f"s{number}") == ["x"]
+    assert len(working_memory._seen) == 256
 
 
 # ------------------------------------------------------------------------------------------------------------ sweeping
@@ -136,13 +136,13 @@ def swept(
     whole_files: WholeFiles | None = None,
     watched_seconds: float = math.inf,
 ) -> int:
-    shelves = Shelves(home)
+    working_memory = WorkingMemoryStore(home)
 
     def was_watched_for(seconds: float) -> bool:
         return seconds <= watched_seconds
 
-    due = shelves.expired(now, was_watched_for)
-    return shelves.sweep(due, whole_files or WholeFiles(home), behind, now, was_watched_for)
+    due = working_memory.expired(now, was_watched_for)
+    return working_memory.sweep(due, whole_files or WholeFiles(home), behind, now, was_watched_for)
 
 
 def test_what_has_expired_is_removed_with_its_folder_and_the_rest_stays(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_what_only_a_set_clock_makes_expire_stays_until_its_life_is_over_by_any_
     path = put(tmp_path, "one", minutes=5)
     assert swept(tmp_path, NOW + clock, watched_seconds=299) == 0
     assert path.exists()
-    assert Shelves(tmp_path).read_all("main", "main", NOW + clock) == []
-    assert len(Shelves(tmp_path).read_all("main", "main", NOW)) == 1
+    assert WorkingMemoryStore(tmp_path).read_all("main", "main", NOW + clock) == []
+    assert len(WorkingMemoryStore(tmp_path).read_all("main", "main", NOW)) == 1
     assert swept(tmp_path, NOW + clock, watched_seconds=300) == 1
     assert not path.exists()
 
@@ -189,9 +189,9 @@ def test_what_a_decision_has_seen_or_the_journal_has_not_written_is_not_swept(tm
 
 def test_a_save_between_the_look_and_the_sweep_is_not_removed(tmp_path: Path) -> None:
     path = put(tmp_path, "one")
-    shelves = Shelves(tmp_path)
-    due = shelves.expired(LATER, lambda seconds: True)
+    working_memory = WorkingMemoryStore(tmp_path)
+    due = working_memory.expired(LATER, lambda seconds: True)
     put(tmp_path, "one", minutes=60)
-    assert shelves.sweep(due, WholeFiles(tmp_path), (), LATER, lambda seconds: True) == 0
+    assert working_memory.sweep(due, WholeFiles(tmp_path), (), LATER, lambda seconds: True) == 0
     assert path.exists()
     assert os.listdir(path.parent) == ["one.json"]

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import SearchMemory
 from honeybadger_host.domain import Asked, Turn
-from honeybadger_host.handlers.context_recall import Recaller
+from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.search import search_memory
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.index import INDEX_FILE, Index
@@ -212,7 +212,7 @@ def test_a_vector_alone_puts_nothing_into_a_context_and_takes_no_ones_place(worl
         world.entry(f"o{number}", f"w{number} x{number}")
     world.entry("good", "Zoltan keeps the zither")
     world.settle()
-    recaller = Recaller(world.index, ledger_of(world.home), Recall(), 8000)
+    recaller = ContextRecall(world.index, ledger_of(world.home), Recall(), 8000)
 
     def recalled(message: str) -> list[str]:
         found = recaller.recall("main", "main", message, [Turn(1, NOW, "assistant", "a", "a", "hm", 1)], NOW)

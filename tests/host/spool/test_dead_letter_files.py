@@ -9,15 +9,15 @@ import pytest
 
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.spool.dead_letter_files import drop_dead, find_dead, list_dead, retry_dead
-from honeybadger_host.spool.dead_letters import DeadRoom
-from honeybadger_host.spool.inbox import Box
+from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.inbox import Inbox
 
 is_root = os.geteuid() == 0
 
 
 def _bury(home: Path, name: str, data: bytes | None = b'{"v":1}', size: int | None = None) -> None:
-    dead_room = DeadRoom(home / "data" / "dead")
-    dead_room.bury(Box("main", "alice", "/nowhere"), name, data, "because", "2026-01-01T00:00:00Z", size=size)
+    dead_letters = DeadLetters(home / "data" / "dead")
+    dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, "because", "2026-01-01T00:00:00Z", size=size)
 
 
 @pytest.fixture

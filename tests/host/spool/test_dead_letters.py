@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.spool.dead_letters import DeadRoom
-from honeybadger_host.spool.inbox import Box
+from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.inbox import Inbox
 from tests.host.places import Place
 
 KIB = 1024
@@ -41,7 +41,7 @@ def stems(dead: Path, sender: str) -> list[str]:
 
 
 def test_below_the_limit_nothing_goes(dead: Path) -> None:
-    room = DeadRoom(dead, 80 * KIB)
+    room = DeadLetters(dead, 80 * KIB)
     with capture_logs() as logs:
         for number in range(10):
             room.take(*bury(dead, "a", f"{number}", 100 - number))
@@ -50,7 +50,7 @@ def test_below_the_limit_nothing_goes(dead: Path) -> None:
 
 
 def test_the_oldest_of_who_has_most_make_room_for_a_while_and_the_log_says_so(dead: Path) -> None:
-    room = DeadRoom(dead, 80 * KIB)
+    room = DeadLetters(dead, 80 * KIB)
     room.take(*bury(dead, "quiet", "old", 1000))
     with capture_logs() as logs:
         for number in range(10):
@@ -63,7 +63,7 @@ def test_the_oldest_of_who_has_most_make_room_for_a_while_and_the_log_says_so(de
 
 
 def test_two_who_have_as_much_give_both(dead: Path) -> None:
-    room = DeadRoom(dead, 800 * KIB)
+    room = DeadLetters(dead, 800 * KIB)
     for number in range(51):
         for sender in ("a", "b"):
             room.take(*bury(dead, sender, f"{number:02}", 1000 - number))
@@ -76,7 +76,7 @@ def test_two_who_have_as_much_give_both(dead: Path) -> None:
 def test_what_lies_there_from_an_earlier_run_counts_and_what_the_operator_dropped_does_not(dead: Path) -> None:
     for number in range(12):
         bury(dead, "a", f"{number:02}", 100 - number)
-    room = DeadRoom(dead, 80 * KIB)
+    room = DeadLetters(dead, 80 * KIB)
     room.take(*bury(dead, "a", "12", 0))
     assert len(stems(dead, "a")) == 9
     for path in (dead / "main" / "a").iterdir():
@@ -87,7 +87,7 @@ def test_what_lies_there_from_an_earlier_run_counts_and_what_the_operator_droppe
 
 
 def test_letters_that_cannot_be_removed_are_no_reason_to_go_on_for_ever(dead: Path) -> None:
-    room = DeadRoom(dead, 40 * KIB)
+    room = DeadLetters(dead, 40 * KIB)
     for number in range(10):
         folder = dead / "main" / "a"
         (folder / f"{number}.json").mkdir(parents=True)
@@ -99,7 +99,7 @@ def test_letters_that_cannot_be_removed_are_no_reason_to_go_on_for_ever(dead: Pa
 
 
 def _bury(place: Place, name: str, data: bytes | None = b"bytes", why: str = "because", **more: int) -> None:
-    place.dead_room.bury(Box("main", "alice", "/nowhere"), name, data, why, "2026-01-01T00:00:00Z", **more)
+    place.dead_letters.bury(Inbox("main", "alice", "/nowhere"), name, data, why, "2026-01-01T00:00:00Z", **more)
 
 
 def test_a_dead_letter_is_its_bytes_with_a_reason_that_can_be_read(place: Place) -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from honeybadger_host.spool.rate_limits import Shares
-from honeybadger_host.spool.replies import ReplyRoom
+from honeybadger_host.spool.replies import ReplyRetention
 from tests.host.places import Place
 
 
@@ -69,9 +69,9 @@ def test_the_stream_of_a_turn_stays_as_long_as_the_turn_and_goes_like_a_reply_wh
     assert os.listdir(root / "replies") == ["a1.stream"]
     for number in range(6):
         (root / "replies" / f"b{number}.json").write_text("x")
-    box = place.spool.boxes[str(root)]
+    box = place.spool.inboxes[str(root)]
     box.replies = 7
-    room = ReplyRoom(place.spool, Shares(kept_replies=4), ttl_seconds=3600)
+    room = ReplyRetention(place.spool, Shares(kept_replies=4), ttl_seconds=3600)
     assert room.trim() > 0
     assert "a1.stream" in os.listdir(root / "replies")
 

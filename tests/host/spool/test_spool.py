@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from honeybadger_host.spool import spool as rooms
-from honeybadger_host.spool.inbox import Box
+from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.file_cache import Unchanged
 from tests.host.places import Place
@@ -210,7 +210,7 @@ def test_a_name_that_a_listing_shows_twice_is_taken_once(place: Place, monkeypat
     monkeypatch.setattr(os, "scandir", Twice)
     for at_once in (1024, 4):
         monkeypatch.setattr(rooms, "_LISTED_AT_ONCE", at_once)
-        (box,) = place.spool.boxes.values()
+        (box,) = place.spool.inboxes.values()
         box.inflight.clear()
         place.spool.scan(box, 0.0)
         assert place.take_all() == [f"{number}.json" for number in range(9)]
@@ -364,7 +364,7 @@ def test_every_request_is_taken_once_in_order_and_no_group_waits_for_another(
     spool = Spool(Path("/nowhere"), senders=None)
     expected: dict[str, list[str]] = {}
     for group, count in waiting.items():
-        box = Box(group, "a", f"/nowhere/{group}")
+        box = Inbox(group, "a", f"/nowhere/{group}")
         names = [f"{number:02}.json" for number in range(count)]
         box.queued.update(names)
         spool._queues[group] = [(name, box) for name in reversed(names)]
