@@ -70,7 +70,7 @@ class AgentRuntime:
         open_model: name of a model, None for the host's own -> the model; raises ModelFailed.
         is_ours: (group, agent) -> whether the host may write into that agent's inbox.
         look_into: called with a sender's folder when something came there; any thread.
-        stop: ends a turn; see `Lanes.stop`.
+        stop: ends a turn; see `TurnQueue.stop`.
     """
 
     home: Path

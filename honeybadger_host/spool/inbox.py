@@ -226,7 +226,7 @@ def open_box(inbox: Inbox) -> OpenInbox:
                 os.mkdir(REPLIES, 0o700, dir_fd=folder)
                 replies = open_folder(REPLIES, within=folder)
                 if inbox.uid is not None and inbox.uid != os.geteuid():
-                    with contextlib.suppress(PermissionError):  # as with a reply: see `OpenBox.reply`
+                    with contextlib.suppress(PermissionError):  # as with a reply: see `OpenInbox.reply`
                         os.fchown(replies, inbox.uid, -1)
         except BaseException:
             os.close(requests)

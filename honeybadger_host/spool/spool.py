@@ -99,7 +99,7 @@ class Spool:
 
     @property
     def queues(self) -> set[str]:
-        """The names of all queues; see `Box.queue`."""
+        """The names of all queues; see `Inbox.queue`."""
         return {*self._queues}
 
     def distrust(self) -> None:
@@ -308,7 +308,7 @@ class Spool:
         """Take up to `most` requests, every group that waits getting its turn; in order within a group.
 
         Args:
-            except_groups: queues that are passed over; see `Box.queue`.
+            except_groups: queues that are passed over; see `Inbox.queue`.
             most_turns: how many turns may be among them, one of a group.
 
         Of two slices one is of those groups that have few requests, alone, as long as there are any: they do not wait

@@ -119,7 +119,7 @@ def test_a_session_may_be_any_of_its_characters(session: str) -> None:
 def test_a_session_that_is_not_allowed_is_refused_by_name(session: str) -> None:
     refusal = refused(envelope(session=session))
     assert (refusal.code, refusal.field) == ("invalid", "session")
-    assert refusal.message == "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone"
+    assert refusal.message == "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
 
 
 @pytest.mark.parametrize(

@@ -370,13 +370,13 @@ def test_thinking_that_another_agent_appends_is_taken_out_too(
 
 WITHDRAWN_MEANWHILE = """
 import os
-from honeybadger_host.spool.inbox import OpenBox
-begin = OpenBox.open_stream
+from honeybadger_host.spool.inbox import OpenInbox
+begin = OpenInbox.open_stream
 def open_stream(self, stem):
     if stem == "a1":
         os.unlink("a1.json", dir_fd=self.requests_fd)
     return begin(self, stem)
-OpenBox.open_stream = open_stream
+OpenInbox.open_stream = open_stream
 """
 
 
