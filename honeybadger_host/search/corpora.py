@@ -1,4 +1,4 @@
-"""The corpora in memory: loaded when a group is searched, told of what is indexed later, dropped to make room."""
+"""The corpora in memory: loaded when a group is searched, updated with later changes, evicted when memory is full."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
 
 _LOADED_AT_ONCE: Final = 2000
-"""Documents entered into a corpus at once: 15 ms, between which others may use the database."""
+"""Documents loaded at once: 15 ms; between two batches others may use the database."""
 _MANY_DELTAS: Final = 4
-"""Changes a corpus is told of in the background; one costs up to 30 ms, which a search need not wait for."""
+"""With more pending changes they are applied in the background: one costs a search up to 30 ms."""
 _LARGE_DELTA: Final = 512
-"""Documents after which the size of a corpus is estimated again."""
+"""The size of a corpus is estimated again after a change of this many documents."""
 _LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
 _Row: TypeAlias = tuple[int, int, str, int, str, str, float | None, str, str, int, bytes]
 
 
 class Delta(NamedTuple):
-    """What was indexed. Telling it a corpus twice is harmless.
+    """What was indexed. Applying it to a corpus twice is harmless.
 
     Args:
         removed: numbers of documents.
-        embedded: number and vector of documents that have one now.
+        embedded: number and vector of newly embedded documents.
     """
 
     added: Sequence[Document] = ()
@@ -57,7 +57,7 @@ class _Held:
     """A group's corpus.
 
     Args:
-        deltas: what the corpus was not told yet, in order.
+        deltas: changes not yet applied to the corpus, in order.
     """
 
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -68,11 +68,11 @@ class _Held:
 
 
 class Corpora:
-    """Any thread; a group is searched by one at a time.
+    """The corpora of all groups. Thread-safe; one thread at a time searches a group.
 
     Args:
-        max_memory_bytes: the least recently searched leave first. One that is larger stays until `release` finds that
-            nobody searched it since the last time.
+        max_memory_bytes: beyond it the least recently searched are evicted. A single corpus that is larger stays until
+            `release` finds that it was not searched since the last `release`.
     """
 
     def __init__(self, db: IndexFile, vectors: IndexVectors | None, max_memory_bytes: int) -> None:
@@ -81,9 +81,9 @@ class Corpora:
         self.max_memory_bytes = max_memory_bytes
         self._held: dict[str, _Held] = {}
         self._used: OrderedDict[str, bool] = OrderedDict()
-        """Groups whose corpus is in memory, the least recently searched first: searched since `release`?"""
+        """Groups whose corpus is in memory, least recently searched first -> was it searched since `release`?"""
         self._lock = threading.Lock()
-        """Taken after that of a group."""
+        """Taken after a group's lock."""
 
     def __contains__(self, group: str) -> bool:
         """Return whether a group's corpus is in memory."""
@@ -91,11 +91,11 @@ class Corpora:
 
     @property
     def resident_bytes(self) -> int:
-        """What they take, estimated."""
+        """Estimated memory of all corpora."""
         return sum(held.size for held in list(self._held.values()))
 
     def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> ResultT:
-        """Return what `ask` finds in a group's corpus, with what every group may read. Raises WorldFailed."""
+        """Return what `ask` finds in a group's corpus, which includes the global documents. Raises WorldFailed."""
         with self._lock:
             held = self._held.setdefault(group, _Held())
         with held.lock:
@@ -108,7 +108,7 @@ class Corpora:
             return ask(corpus)
 
     def tell(self, group: str, delta: Callable[[], Delta]) -> None:
-        """Keep a change of a group for the corpora that hold it."""
+        """Queue a change of a group for the corpora that hold it."""
         told: Delta | None = None
         for name, held in list(self._held.items()):
             if group in (name, GLOBAL_GROUP) and (held.corpus is not None or held.is_loading):
@@ -116,7 +116,7 @@ class Corpora:
                 held.deltas.append(told)
 
     def hand_out(self) -> None:
-        """Tell corpora what they were not told while nobody searched them, before it becomes much."""
+        """Apply queued changes to corpora that nobody searches, before there are too many."""
         for held in list(self._held.values()):
             if len(held.deltas) > _MANY_DELTAS and held.corpus is not None:
                 with held.lock:
@@ -124,7 +124,7 @@ class Corpora:
                         _bring_up(held, held.corpus)
 
     def release(self) -> None:
-        """Drop what nobody searched since the last time, as long as all is too large."""
+        """Evict corpora that were not searched since the last call, while all together are too large."""
         with self._lock:
             for name, is_searched in list(self._used.items()):
                 if not is_searched and self.resident_bytes > self.max_memory_bytes:
@@ -133,13 +133,13 @@ class Corpora:
                     self._used[name] = False
 
     def forget(self) -> None:
-        """Drop all: the database was made anew. A search that is under way may hold any group's lock."""
+        """Drop all: the database was rebuilt. A running search may hold any group's lock."""
         with self._lock:
             for name in list(self._used):
                 self._drop(name)
 
     def _use(self, group: str) -> None:
-        """Note that a corpus was searched, and drop others when all of them are too large."""
+        """Note that a corpus was searched; evict others when all together are too large."""
         with self._lock:
             self._used[group] = True
             self._used.move_to_end(group)
@@ -147,16 +147,16 @@ class Corpora:
                 self._drop(next(iter(self._used)))
 
     def _drop(self, group: str) -> None:
-        """Let a corpus leave memory. The lock is held."""
+        """Evict a corpus. The lock is held."""
         del self._used[group]
         held = self._held[group]
-        held.corpus = None  # a search that is under way keeps it that long, and what it was not told yet
+        held.corpus = None  # a running search still uses it, and its queued changes
         held.size = 0
 
     # -- loading ----------------------------------------------------------------------------------------------------
 
     def _load(self, group: str, held: _Held) -> Corpus:
-        """Read a corpus from the table, with what every group may read; keep it. The group's lock is held."""
+        """Load and keep a corpus, with the global documents. The group's lock is held."""
         from honeybadger_host.search.corpus import Corpus
 
         started, generation = time.monotonic(), self._db.generation
@@ -170,7 +170,7 @@ class Corpora:
             corpus.load(itertools.chain.from_iterable(map(self._columns, numbers)), self._words)
             if self._vectors is not None:
                 self._vectors.load(numbers, corpus)
-            if generation == self._db.generation:  # else it is of a database that is gone: nobody is to keep it
+            if generation == self._db.generation:  # else its database is gone
                 held.corpus, held.size = corpus, corpus.memory_bytes
         finally:
             held.is_loading = False
@@ -178,7 +178,7 @@ class Corpora:
         return corpus
 
     def _columns(self, group: int) -> Iterator[Columns]:
-        """Yield the documents of a group; the database is free for others between two slices."""
+        """Yield the documents of a group; the database is free for others between two batches."""
         least, most = self._db.span(group)
         query = "SELECT number, file FROM sources WHERE number BETWEEN ? AND ? AND file LIKE 'data/%'"
         sessions = {number: session_of(file) for number, file in self._db.rows(query, (least, most))}
@@ -188,7 +188,7 @@ class Corpora:
             least = rows[-1][0]
 
     def _words(self, numbers: npt.NDArray[np.int64]) -> list[str]:
-        """Return the terms of rising numbers."""
+        """Return the terms of ascending term ids."""
         rows = dict(self._db.rows_in("SELECT number, term FROM terms WHERE number IN", numbers.tolist()))
         if len(rows) < len(numbers):
             self._db.make_anew("it is damaged (terms are missing)")
@@ -196,10 +196,10 @@ class Corpora:
 
 
 def _columns_of(rows: Sequence[_Row], sessions: Mapping[int, str]) -> Columns:
-    """Return rows of `_LOADED` as a corpus takes them.
+    """Return rows of `_LOADED` as columns of a corpus.
 
     Args:
-        sessions: session of every log, by the number of its file.
+        sessions: file number -> session, for logs.
     """
     import numpy as np
 
@@ -223,7 +223,7 @@ def _columns_of(rows: Sequence[_Row], sessions: Mapping[int, str]) -> Columns:
 
 
 def _bring_up(held: _Held, corpus: Corpus) -> None:
-    """Tell a corpus what it was not told yet. The group's lock is held."""
+    """Apply the queued changes to a corpus. The group's lock is held."""
     while held.deltas:
         delta = held.deltas.popleft()
         corpus.remove(delta.removed)

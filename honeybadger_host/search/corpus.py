@@ -1,8 +1,8 @@
-"""One group's documents in memory, ready to be ranked: postings, and what stands around every turn.
+"""One group's documents in memory, ready to be ranked: postings, and the text around every turn.
 
-Nothing here reads a file: `index.db` is the derived truth, a corpus is loaded from it once and told of every later
-document. What was loaded lies in one array, sorted by term; what came since in a small array of its own for each term.
-Adding costs microseconds and is seen by the next search. Not thread-safe: its owner lets one thread in at a time.
+Nothing here reads a file: a corpus is loaded from `index.db` once and updated with every later document. Loaded
+postings are in one array, sorted by term; later ones in a small array for each term. Adding takes microseconds and is
+seen by the next search. Not thread-safe: its owner lets one thread in at a time.
 
 Sources: docs/decisions/017-recall.md.
 """
@@ -31,13 +31,13 @@ Ints: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float32]
 
 AROUND_WORDS: Final = 50
-"""Words on each side of a turn that count as the text around it; a fixed number of turns hurts where turns are long."""
+"""Words on each side of a turn that count as the text around it; a fixed number of turns is worse for long turns."""
 AROUND_TURNS: Final = 4
 """At most this many turns on each side; the nearest one always counts, however long it is."""
 LONG_TURN: Final = 80
-"""A turn of more words stands for itself: what is said around it does not count for it, nor past it."""
+"""A turn of more words has no text around it, and ends the text around its neighbours."""
 SITTING_SECONDS: Final = 3600.0
-"""What was said after a longer pause has nothing to do with what was said before it."""
+"""Turns separated by a longer pause do not count as text around each other."""
 TF_BITS: Final = 6
 TF_MASK: Final = (1 << TF_BITS) - 1
 """A posting is `row << TF_BITS | frequency`; a frequency of 63 stands for more."""
@@ -48,20 +48,20 @@ _TAIL_PAIRS: Final = (
 )
 _BULK: Final = 1_000
 _SLICE: Final = 2_000
-"""Documents sorted at once: 5 ms, for which nobody else runs."""
+"""Documents sorted at once: 5 ms, during which no other thread runs."""
 _NO_ROWS: Final = array("I")
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Names:
-    """Strings as small numbers, in the order in which they were first seen."""
+    """Numbers strings in the order in which they were first seen."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.names: list[str] = []
 
     def number(self, name: str) -> int:
-        """Return the number of a name, a new one for a name not seen before."""
+        """Return the number of a name; a new name gets a new one."""
         found = self.numbers.get(name)
         if found is None:
             found = self.numbers[name] = len(self.names)
@@ -71,16 +71,16 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Turns in the order in which they were said: sessions one after another, then those that came since.
+    """Turns in the order in which they were said: sessions one after another, then turns that came since.
 
-    A *place* is a turn's position in that order. What is said around a turn is a stretch of places; one turn lies in
-    the stretch of another when that one lies in its own. Turns that came since have a stretch of themselves alone, and
-    pairs of neighbours beside it, see `Corpus.sources`.
+    A *place* is a turn's position in that order. The text around a turn is a stretch of places; the relation is
+    symmetric: a turn lies in the stretch of each turn in its own stretch. Later turns have a stretch of themselves
+    alone, and pairs of neighbours in `Corpus.sources`.
 
     Args:
         rows: row of every place.
         sessions: session of every place.
-        first, behind: the stretch around each, itself included; `behind` is not part of it.
+        first, behind: the stretch around each place, itself included; `behind` is not part of it.
     """
 
     rows: Ints
@@ -95,7 +95,7 @@ class Columns:
 
     Args:
         kinds: places in `KINDS`.
-        terms: of all documents, one after another, as numbers of whoever made them.
+        terms: of all documents, one after another, as term ids of the database.
         counts: how many terms each document has.
     """
 
@@ -114,10 +114,10 @@ class Columns:
 
 
 class _Counted(NamedTuple):
-    """A slice's postings: sorted by term, then by row.
+    """The postings of a batch: sorted by term, then by row.
 
     Args:
-        terms: each once, rising.
+        terms: each once, ascending.
         frequencies: how many postings each has.
         packed: the postings.
     """
@@ -130,8 +130,8 @@ class _Counted(NamedTuple):
 class Corpus:
     """The documents of one group.
 
-    A *row* is a document's place in every column; rows are never reused. Columns are arrays that grow in place; a
-    search looks at them through numpy without copying, so nobody keeps such a view while documents are added.
+    A *row* is a document's index in every column; rows are never reused. Columns are arrays that grow in place; a
+    search reads them through numpy without copying, so such a view must not be kept while documents are added.
     """
 
     def __init__(self) -> None:
@@ -146,13 +146,13 @@ class Corpus:
         self.lengths = array("f")
         self.says = array("b")  # SAYS_TIME, ASKS
         self.is_alive = array("b")
-        self.place_of = array("i")  # of a turn, see `Layout`; -1 for others and for what was removed
+        self.place_of = array("i")  # of a turn, see `Layout`; -1 for other and removed documents
         self.session_lengths = array("f")
         self.turns_by_author = array("i")
         self.tagged: dict[str, array[int]] = {}
         self.vocabulary: dict[str, int] = {}
         self.sources, self.targets = array("i"), array("i")  # places of neighbours that came since the layout
-        self.around_lengths = array("f")  # by place: words of a turn with what stands around it
+        self.around_lengths = array("f")  # by place: words of a turn and the text around it
         self.around_total = 0.0
         self.vectors: Vectors | None = None
         """By row, when texts are embedded."""
@@ -160,7 +160,7 @@ class Corpus:
         self._says_by_term = array("b")
         self._keys = bytearray()
         self._key_start = array("Q", [0])
-        self._loaded = 0  # rows that were loaded; their numbers rise
+        self._loaded = 0  # rows that were loaded; their numbers ascend
         self._later_row: dict[int, int] = {}  # of the other rows, by number
         self._postings: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)  # of loaded rows, by term, then by row
         self._postings_start: npt.NDArray[np.int64] = np.zeros(1, np.int64)
@@ -172,22 +172,22 @@ class Corpus:
         self._count_by_kind = [0] * len(KINDS)
 
     def __len__(self) -> int:
-        """Return how many documents live."""
+        """Return how many documents there are."""
         return sum(self._count_by_kind)
 
     @property
     def size(self) -> int:
-        """How many rows there are, dead ones included."""
+        """How many rows there are, removed ones included."""
         return len(self.numbers)
 
     @property
     def turns(self) -> int:
-        """How many turns live."""
+        """How many turns there are."""
         return self._count_by_kind[TURN]
 
     @property
     def entries(self) -> int:
-        """How many entries live."""
+        """How many entries there are."""
         return self._count_by_kind[ENTRY]
 
     @property
@@ -198,7 +198,7 @@ class Corpus:
 
     @property
     def memory_bytes(self) -> int:
-        """Estimate of what the corpus holds, in bytes."""
+        """Estimated memory of the corpus."""
         columns: tuple[array[Any], ...] = (
             *(self.numbers, self.at, self.kinds, self.session_of, self.author_of, self.role_of, self.category_of),
             *(self.lengths, self.says, self.is_alive, self.place_of, self.around_lengths, self.sources, self.targets),
@@ -216,7 +216,7 @@ class Corpus:
         )
 
     def row_of(self, number: int) -> int | None:
-        """Return the row of a living document."""
+        """Return the row of a document; None when it is not there."""
         row = self._later_row.get(number)
         if row is None:
             row = bisect_left(self.numbers, number, 0, self._loaded)
@@ -225,11 +225,11 @@ class Corpus:
         return row if self.is_alive[row] else None
 
     def key(self, row: int) -> str:
-        """Return what the group calls the document of a row."""
+        """Return the key of the document of a row."""
         return self._keys[self._key_start[row] : self._key_start[row + 1]].decode()
 
     def postings(self, term: int) -> npt.NDArray[np.uint32]:
-        """Return the postings of a term, rows rising, those of dead rows among them."""
+        """Return the postings of a term by ascending row, those of removed rows included."""
         later = self._later_postings.get(term)
         if term + 1 >= len(self._postings_start):
             return view(later or _NO_ROWS, np.uint32)
@@ -237,7 +237,7 @@ class Corpus:
         return loaded if later is None else np.concatenate((loaded, view(later, np.uint32)))
 
     def add(self, documents: Iterable[Document]) -> None:
-        """Add documents; one whose number is there already takes its place."""
+        """Add documents; one with a known number replaces the old one."""
         if not self.size:
             documents = list(documents)
             if len(documents) > _BULK:
@@ -259,11 +259,11 @@ class Corpus:
             self.vectors.resize(self.size)
 
     def load(self, slices: Iterable[Columns], words: Callable[[npt.NDArray[np.int64]], Sequence[str]]) -> None:
-        """Take the first documents.
+        """Load the first documents.
 
         Args:
-            slices: some thousand documents each; their numbers rise, also from one to the next.
-            words: gives the terms of rising numbers.
+            slices: some thousand documents each; numbers ascend, also from one to the next.
+            words: returns the terms of ascending term ids.
         """
         assert not self.size, "an empty corpus is loaded"  # noqa: S101  its owner's mistake
         counted = []
@@ -277,7 +277,7 @@ class Corpus:
             self.vectors.resize(self.size)
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Remove documents; numbers that are not there are ignored."""
+        """Remove documents; unknown numbers are ignored."""
         for number in numbers:
             row = self.row_of(number)
             if row is None:
@@ -298,7 +298,7 @@ class Corpus:
                 self._layout = None
 
     def layout(self) -> Layout:
-        """Return the order of the turns, brought up to date."""
+        """Return the up-to-date layout."""
         layout = self._layout
         if layout is None or len(self.sources) > _TAIL_PAIRS:
             layout = self._layout = self._laid_out()
@@ -314,7 +314,7 @@ class Corpus:
         return layout
 
     def _append(self, document: Document) -> None:
-        """Enter what a row of its own says of a document."""
+        """Append a row for a document."""
         kind = KINDS.index(document.kind)
         length = float(max(1, document.length))
         self._append_key(document.key)
@@ -339,7 +339,7 @@ class Corpus:
         self._key_start.append(len(self._keys))
 
     def _append_columns(self, columns: Columns) -> None:
-        """Enter many documents as `_append` and `_append_turn` do one by one."""
+        """Append many documents, as `_append` and `_append_turn` do one by one."""
         first = self.size
         for key in columns.keys:
             self._append_key(key)
@@ -371,7 +371,7 @@ class Corpus:
     def _place_postings(
         self, counted: Sequence[_Counted], words: Callable[[npt.NDArray[np.int64]], Sequence[str]]
     ) -> None:
-        """Put the postings of all slices where they belong, and give every term its number."""
+        """Merge the postings of all batches and number every term."""
         size = max((int(each.terms[-1]) + 1 for each in counted if len(each.terms)), default=0)
         frequency = np.zeros(size, np.int64)
         for each in counted:
@@ -398,7 +398,7 @@ class Corpus:
         self.says = array("b", says.tobytes())
 
     def _load_documents(self, documents: Sequence[Document]) -> None:
-        """Load documents whose numbers rise."""
+        """Load documents whose numbers ascend."""
         terms = Names()
 
         def slices() -> Iterator[Columns]:
@@ -425,7 +425,7 @@ class Corpus:
         self.load(slices(), lambda numbers: [terms.names[number] for number in numbers.tolist()])
 
     def _index(self, terms: Sequence[str], row: int) -> None:
-        """Enter the terms of the row that comes next into the postings."""
+        """Add the terms of the next row to the postings."""
         says, packed_row = 0, row << TF_BITS
         vocabulary, postings = self.vocabulary, self._later_postings
         for term, count in Counter(terms).items():
@@ -447,7 +447,7 @@ class Corpus:
         self.session_of.append(session)
         self.session_lengths[session] += length
         self.turns_by_author[self.author_of[row]] += 1
-        if rows and self.numbers[rows[-1]] > document.number:  # an earlier turn that came late
+        if rows and self.numbers[rows[-1]] > document.number:  # an earlier turn that arrived late
             rows.insert(bisect_left(rows, document.number, key=self.numbers.__getitem__), row)
             self._layout = None
         else:
@@ -473,7 +473,7 @@ class Corpus:
             between, later = between + words, other
 
     def _put_near(self, source: int, target: int, words: float) -> None:
-        """Count the words of one place for another one."""
+        """Count the words of one place as text around another."""
         self.sources.append(source)
         self.targets.append(target)
         self.around_lengths[target] += words
@@ -487,7 +487,7 @@ class Corpus:
         return self._session_rows[number]
 
     def _laid_out(self) -> Layout:
-        """Put all living turns in order and measure what stands around each."""
+        """Put all turns in order and find the stretch around each."""
         rows: Ints = np.concatenate([np.zeros(0, np.int32), *(view(each, np.int32) for each in self._session_rows)])
         sessions = view(self.session_of, np.int32)[rows]
         pauses = np.abs(np.diff(view(self.at, np.float64)[rows])) > SITTING_SECONDS
@@ -524,7 +524,7 @@ def _says(term: str) -> int:
 
 
 def _counted(columns: Columns, first_row: int) -> _Counted:
-    """Return the postings of a slice of documents that get the rows from `first_row` on."""
+    """Return the postings of a batch of documents whose rows begin at `first_row`."""
     many = len(columns.counts)
     rows = np.repeat(np.arange(many), columns.counts)
     pairs, counts = np.unique(columns.terms.astype(np.int64) * many + rows, return_counts=True)
@@ -538,5 +538,5 @@ def _counted(columns: Columns, first_row: int) -> _Counted:
 
 
 def view(column: array[Any], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:
-    """Return a column as numpy sees it, not copied."""
+    """Return a numpy view of a column, not copied."""
     return np.frombuffer(column, dtype=dtype) if len(column) else np.zeros(0, dtype)

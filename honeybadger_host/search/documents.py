@@ -1,4 +1,4 @@
-"""What can be recalled: the kinds of it, and one of them as the ranking takes it."""
+"""The documents that ranking works on, and their kinds."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ KINDS: Final[tuple[Kind, ...]] = ("entry", "note", "history", "turn", "session")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Something that can be recalled.
+    """Something that can be found.
 
     Args:
-        number: its row in the index, unique in the group; turns of one session stand in the order of their numbers.
-        key: what the group calls it: an entry's id, a turn's number, a note's hash.
-        terms: what `document_terms` or `entry_terms` returned.
-        length: words, see `analyzer.length_in_words`.
+        number: its row in the index, unique in the group; turns of one session are numbered in order.
+        key: an entry's id, a turn's number, a note's hash.
+        terms: from `document_terms` or `entry_terms`.
+        length: in words, see `analyzer.length_in_words`.
         session: of a turn; else empty.
-        author: who wrote it, as shown; empty when unknown.
+        author: as shown; empty when unknown.
         role: of a turn (`user`, `assistant`, ...); else empty.
-        at: seconds of the epoch, UTC; NaN when unknown.
+        at: seconds since the epoch, UTC; NaN when unknown.
         category: of an entry; else empty.
     """
 

@@ -1,11 +1,11 @@
-"""The search index: derived from the files, kept in `data/index.db`, deleted at any time without loss.
+"""The search index: derived from the files, kept in `data/index.db`; it can be deleted at any time without loss.
 
-`touch` says that a file may have changed; the next search of its group reads it first, so that everything a group
-was told is found by its next request. Changes nobody told of (an editor, a sync tool, a run that was killed) are found
-by comparing every file's signature with the one it was indexed under. What is to be read in bulk is read in slices
-by `work`, while searches are answered from what is there.
+`touch` says that a file may have changed; the next search of its group reads it first, so that a group finds
+everything it has saved. Changes from outside (an editor, a sync tool, a run that was killed) are found by comparing
+every file's signature with the one it was indexed with. `work` reads large amounts in batches, while searches are
+answered from what is indexed.
 
-Large groups are loaded by `warm`, in the background; texts are embedded by `embed`, where an embedder is given.
+`warm` loads large groups in the background; `embed` embeds texts when there is an embedder.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ __all__ = ["INDEX_FILE", "Index"]
 ResultT = TypeVar("ResultT")
 
 _AT_ONCE: Final = 512
-"""Files read and written at once: about 50 ms, for which a search of the group may wait."""
+"""Files read and written at once: about 50 ms, which a search of the group may have to wait."""
 _NOW: Final = 2000
-"""So many changed files are read before a search is answered; beyond that they are read in the background (0.2 s)."""
+"""Up to this many changed files are read before a search is answered (0.2 s); more are read in the background."""
 _PARTS_NOW: Final = 16
-"""So often is read before a search is answered, each time at most `_AT_ONCE` files or 256 KiB: the rest of a
-MEMORY.md of many MiB comes in the background."""
+"""Reads before a search is answered, each of at most `_AT_ONCE` files or 256 KiB; the rest of a MEMORY.md of many
+MiB is read in the background."""
 _COMPARED_NOW: Final = 20_000
-"""Documents of a group that is compared before a search is answered, where a folder came: 0.2 s."""
+"""When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s."""
 _WORTH_WARMING: Final = 5000
-"""Documents of a group that is loaded before anybody asks; fewer are loaded in 0.1 s."""
+"""Groups of at least this many documents are loaded in advance; smaller ones load in 0.1 s."""
 _TRIES: Final = 3
-"""So often is a search begun when the database is made anew under it."""
+"""Attempts of a search when the database is rebuilt during it."""
 
 
 @dataclass(slots=True)
 class _Group:
-    """What is to be read of a group.
+    """What of a group must be read.
 
     Args:
-        fresh: files to be read before the next search is answered.
-        backlog: files to be read in the background.
-        is_compared: its files were compared with the index since the start, or since a folder came.
+        fresh: files to read before the next search is answered.
+        backlog: files to read in the background.
+        is_compared: its files were compared with the index since the start, or since a folder appeared.
         folders: of entries, below the home folder.
     """
 
@@ -71,12 +71,12 @@ class _Group:
 
 
 class Index:
-    """The index of a home. Any thread.
+    """The index of a home. Thread-safe.
 
     Args:
-        path: the database; None keeps it in memory.
+        path: of the database; None keeps it in memory.
         max_memory_bytes: see `Corpora`.
-        embedder: gives texts their vectors; None ranks by words alone, and keeps the vectors that are there.
+        embedder: makes vectors of texts; None ranks by words alone and keeps existing vectors.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Index:
         self._groups: dict[str, _Group] = {}
         self._groups_lock = threading.Lock()
         self._db = IndexFile(path, self._emptied)
-        """Used after a group's lock is taken, never before one."""
+        """Its lock is taken after a group's, never before."""
         self._writer = IndexWriter(home, self._db, wall_ns)
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
@@ -111,12 +111,12 @@ class Index:
 
     @property
     def rebuilds(self) -> int:
-        """How often the database was made anew."""
+        """How often the database was rebuilt."""
         return self._db.rebuilds
 
     @property
     def resident_bytes(self) -> int:
-        """What the corpora in memory take, estimated."""
+        """Estimated memory of the corpora."""
         return self._corpora.resident_bytes
 
     # -- changes ----------------------------------------------------------------------------------------------------
@@ -131,9 +131,9 @@ class Index:
             state.fresh[file] = None
 
     def touch_folder(self, folder: str) -> None:
-        """Say that anything below a group's folder may have changed: the next search of the group looks.
+        """Say that anything below a group's folder may have changed: the next search of the group compares it.
 
-        Of a large group `compare_told` does.
+        A large group is compared by `compare_told`.
         """
         match folder.rstrip("/").split("/"):
             case ["groups", group, *_]:
@@ -141,22 +141,22 @@ class Index:
 
     @property
     def folders(self) -> list[str]:
-        """Folders of entries that are known, below the home folder."""
+        """Known folders of entries, below the home folder."""
         return [folder for state in list(self._groups.values()) for folder in list(state.folders)]
 
     def compare(self, group: str) -> int:
-        """Compare a group's files with what was indexed; return how many are to be read."""
+        """Compare a group's files with the index; return how many must be read."""
         state = self._group(group)
-        state.is_compared = True  # a folder that comes from now on says so again
+        state.is_compared = True  # a folder that appears from now on resets it
         changed, state.folders = self._writer.changed(group)
         waiting = state.fresh if len(changed) <= _NOW else state.backlog
         waiting.update(dict.fromkeys(changed))
         return len(changed)
 
     def compare_all(self) -> int:
-        """Compare all groups; return how many files are to be read. The index is built anew when its file is gone.
+        """Compare all groups; return how many files must be read. The index is rebuilt when its file is gone.
 
-        Called from time to time: corpora that nobody searched since make room, where they are too large.
+        Called periodically; also evicts corpora that were not searched since the last call, when memory is full.
         """
         self._corpora.release()
         if self._db.is_gone:
@@ -165,24 +165,24 @@ class Index:
         return sum(self.compare(name) for name in sorted(names))
 
     def compare_told(self) -> int:
-        """Compare the groups in which a folder came or was watched; return how many files are to be read."""
+        """Compare the groups in which a folder appeared or was watched; return how many files must be read."""
         return sum(self.compare(name) for name, state in list(self._groups.items()) if not state.is_compared)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits for `compare_told`, or for `work` in bulk. Any thread."""
+        """Whether nothing waits for `compare_told` or for `work` in bulk."""
         return all(state.is_compared and not state.backlog for state in list(self._groups.values()))
 
     @property
     def waiting(self) -> int:
-        """Files to be read in the background; others are read before the next search of their group is answered."""
+        """Files to read in the background; others are read before the next search of their group is answered."""
         return sum(len(state.backlog) for state in list(self._groups.values()))
 
     def work(self, *, is_bulk: bool = False) -> bool:
-        """Read a slice of what waits in the background; return whether there was any.
+        """Read a batch of waiting files; return whether there were any.
 
         Args:
-            is_bulk: leave what the next search reads first, as a file that changes with every request.
+            is_bulk: leave out files that the next search reads first, such as one that changes with every request.
         """
         for name, state, queue in self._queues(is_bulk):
             if queue:
@@ -193,30 +193,30 @@ class Index:
         return False
 
     def read_all(self, group: str) -> None:
-        """Read all that a group may read and that is not indexed yet. Raises WorldFailed."""
+        """Index all that a group may read and that is not indexed yet. Raises WorldFailed."""
         for name in (GLOBAL_GROUP, group):
             self.compare(name)
         while self.work():
             pass
 
     def warm(self) -> bool:
-        """Load the large group that was used last and is not in memory; return whether there was any, and room for it.
+        """Load the most recently used large group that is not in memory; return whether one was found and fitted.
 
-        Half of the memory is left for what is searched. Raises WorldFailed.
+        Half of the memory is left for groups that are searched. Raises WorldFailed.
         """
         query = "SELECT number >> 40, max(mtime_ns) FROM sources GROUP BY 1 ORDER BY 2 DESC"
         for number, _ in self._db.rows(query):
             if self.resident_bytes > self._corpora.max_memory_bytes // 2:
                 return False
             name = self._db.group_of(number << 40)
-            documents = self._writer.documents[number] + self._writer.documents[0]  # with what all may read
+            documents = self._writer.documents[number] + self._writer.documents[0]  # with the global documents
             if documents >= _WORTH_WARMING and name and name not in self._corpora and name != GLOBAL_GROUP:
                 self.search(name, len)
                 return True
         return False
 
     def embed(self) -> bool:
-        """Embed a few of the texts that have no vector yet; return whether it is worth to go on. Raises WorldFailed."""
+        """Embed a few texts that have no vector yet; return whether to go on. Raises WorldFailed."""
         if self._vectors is None or (embedded := self._vectors.embed()) is None:
             return False
         for group, some in embedded.items():
@@ -231,9 +231,9 @@ class Index:
     # -- questions --------------------------------------------------------------------------------------------------
 
     def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> tuple[ResultT, bool]:
-        """Return what `ask` finds in a group's corpus, and whether all its files were read.
+        """Return what `ask` finds in a group's corpus, and whether all its files are indexed.
 
-        The corpus holds what every group may read, too. `ask` must not keep it. Raises WorldFailed.
+        The corpus includes the global documents. `ask` must not keep it. Raises WorldFailed.
         """
         for _ in range(_TRIES):
             generation = self._db.generation
@@ -244,14 +244,14 @@ class Index:
         raise WorldFailed("the search index is made anew all the time")
 
     def vector_of(self, question: str) -> Floats | None:
-        """Return a question's vector; None without an embedder, or when it fails: then words alone are searched."""
+        """Return a question's vector; None without an embedder or when it fails: then words alone are searched."""
         return None if self._vectors is None else self._vectors.vector_of(question)
 
     def bring_up(self, group: str) -> bool:
-        """Read what may have changed in a group; return whether all its files were read. Raises WorldFailed."""
+        """Read what may have changed in a group; return whether all its files are indexed. Raises WorldFailed."""
         state = self._group(group)
-        with state.lock:  # also when nothing waits: a slice of it may be on its way
-            is_compared = state.is_compared  # a folder that comes from here on is for the next one to look at
+        with state.lock:  # also when nothing waits: a batch may be under way
+            is_compared = state.is_compared  # the next search compares a folder that appears from here on
             if not is_compared and self._writer.documents[self._db.group(group)] <= _COMPARED_NOW:
                 self.compare(group)
                 is_compared = True
@@ -261,7 +261,7 @@ class Index:
             return is_compared and not (state.fresh or state.backlog)
 
     def opened(self, group: str, name: str) -> Found | None:
-        """Return what search shows under a name: `session#number`, `MEMORY.md#hash`. Raises WorldFailed."""
+        """Return the document of a name: `session#number`, `MEMORY.md#hash`. Raises WorldFailed."""
         self.bring_up(GLOBAL_GROUP)
         self.bring_up(group)
         place, _, key = name.rpartition("#")
@@ -269,7 +269,7 @@ class Index:
         return self.lookups.opened(files, key)
 
     def has_entries(self, group: str) -> bool:
-        """Return whether there is any entry that a group may read."""
+        """Return whether there is an entry that a group may read."""
         self.bring_up(GLOBAL_GROUP)
         self.bring_up(group)
         return any(self._writer.entries[self._db.group(name)] > 0 for name in (GLOBAL_GROUP, group))
@@ -290,10 +290,10 @@ class Index:
                 yield name, state, state.fresh
 
     def _read(self, group: str, queue: dict[str, None]) -> None:
-        """Index some of the files that wait in `queue`. The group's lock is held."""
+        """Index a batch of the files in `queue`. The group's lock is held."""
         files = list(itertools.islice(queue, _AT_ONCE))
         for file in files:
-            queue.pop(file, None)  # before it is read: whoever touches it meanwhile puts it in again
+            queue.pop(file, None)  # before it is read, so that a `touch` meanwhile queues it again
         try:
             changes, left = self._writer.take(self._db.group(group), files)
         except BaseException:
@@ -306,7 +306,7 @@ class Index:
             self._vectors.note((each.number for each in changes.added), changes.removed)
 
     def _emptied(self) -> None:
-        """Begin again: the files are read in the background, or before the next search."""
+        """Start over: the files are read in the background, or before the next search."""
         self._writer.forget()
         self._corpora.forget()
         if self._vectors is not None:

@@ -1,8 +1,8 @@
-"""`data/index.db`: opened, made anew whenever it cannot be used, and the numbers by which it knows things.
+"""`data/index.db`: opened, rebuilt whenever it cannot be used; gives out document, file, group and term ids.
 
-A document's number, and that of a file, begin with the group's: all that belongs to a group stands together in a table
-and is read in one go, without an index on it. Terms are kept as numbers, 4 bytes each, so that a group is loaded
-without looking at words. No number is given twice while a host runs, not even by a file made anew.
+The numbers of documents and files begin with the group's number, so the rows of a group are adjacent and are read
+without another index. Terms are stored as term ids of 4 bytes, so that loading a group does not handle words. A number
+is never given twice while a host runs, not even after a rebuild.
 """
 
 from __future__ import annotations
@@ -69,21 +69,21 @@ CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN DELETE FROM vectors WHERE do
 """
 _TABLES: Final = ("groups", "sources", "terms", "docs", "vectors")
 _REMEMBERED_TERMS: Final = 100_000
-"""Terms whose number is kept in memory: about 15 MiB."""
+"""Terms whose id is cached: about 15 MiB."""
 _IN_ONE_QUERY: Final = 500
 
 
 class IndexFile:
-    """The database of an index. Any thread.
+    """The database of an index. Thread-safe.
 
     Args:
         path: of its file; None keeps it in memory.
-        emptied: called after it was made anew.
+        emptied: called after a rebuild.
     """
 
     def __init__(self, path: Path | None, emptied: Callable[[], None]) -> None:
         self._path = path
-        self._emptied: Callable[[], None] = lambda: None  # while it is opened nobody knows anything of it
+        self._emptied: Callable[[], None] = lambda: None  # nothing to tell while it is opened
         self._lock = threading.RLock()
         self._inode = 0
         self._groups: dict[str, int] = {}
@@ -94,7 +94,7 @@ class IndexFile:
         self._last_term: int | None = None
         self.rebuilds = 0
         self.generation = 0
-        """Raised whenever it was made anew: what was read from it before stands nowhere."""
+        """Raised by every rebuild: what was read from an earlier generation is void."""
         self._db = self._open()
         self._look_up_groups()
         self._emptied = emptied
@@ -117,20 +117,20 @@ class IndexFile:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give the database to one thread; what it wrote is kept when it ends well. Raises sqlite3.Error."""
+        """Lock the database for one thread; commit on success, else roll back. Raises sqlite3.Error."""
         with self._lock:
             self._db.execute("BEGIN")
             try:
                 yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
-                self._forget_terms()  # some may have been new
+                self._forget_terms()  # some may have been rolled back
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
 
     def guarded(self, act: Callable[[], ResultT]) -> ResultT:
-        """Do something with the database; when that is damaged, once more with a new one. Raises WorldFailed."""
+        """Run `act`; if the database is damaged, rebuild it and run `act` once more. Raises WorldFailed."""
         with self._lock:
             for is_last in (False, True):
                 try:
@@ -150,7 +150,7 @@ class IndexFile:
         return list(self._groups)
 
     def group(self, name: str) -> int:
-        """Return the number of a group, a new one for a new group. Raises WorldFailed."""
+        """Return the number of a group; a new group gets a new one. Raises WorldFailed."""
         number = self._groups.get(name)
         if number is None:
             number = self.guarded(lambda: self._new_group(name))
@@ -165,7 +165,7 @@ class IndexFile:
         return number
 
     def group_of(self, number: int) -> str:
-        """Return the group that a document or a file belongs to."""
+        """Return the group of a document or a file."""
         return self._names.get(number >> _GROUP_SHIFT, "")
 
     @staticmethod
@@ -183,7 +183,7 @@ class IndexFile:
         return last + 1
 
     def packed(self, db: sqlite3.Connection, texts: Sequence[Sequence[str]]) -> list[bytes]:
-        """Return the terms of texts as the table has them, new ones with a new number; in a transaction."""
+        """Return the terms of texts packed as term ids; new terms get an id. Called in a transaction."""
         if len(self._terms) > _REMEMBERED_TERMS:
             self._terms = {}
         packed: list[bytes] = []
@@ -197,7 +197,7 @@ class IndexFile:
         return packed
 
     def _note_terms(self, db: sqlite3.Connection, texts: Iterable[Sequence[str]]) -> None:
-        """Look up the numbers of all terms of some texts; give one to those that have none."""
+        """Look up the ids of all terms of some texts; new terms get one."""
         new = list(set(chain.from_iterable(texts)).difference(self._terms))
         for start in range(0, len(new), _IN_ONE_QUERY):
             some = new[start : start + _IN_ONE_QUERY]
@@ -227,11 +227,11 @@ class IndexFile:
 
     @property
     def is_gone(self) -> bool:
-        """Whether its file was removed, or another put in its place."""
+        """Whether its file was removed or replaced."""
         return self._path is not None and self._inode != _inode_of(self._path)
 
     def make_anew(self, why: str) -> None:
-        """Begin again with nothing in it."""
+        """Start over with an empty database."""
         with self._lock:
             self._db.close()
             self._db = self._made_anew(why) if self._path is not None else self._open()
@@ -240,7 +240,7 @@ class IndexFile:
         self._emptied()
 
     def _open(self) -> sqlite3.Connection:
-        """Open the database; one that is damaged, or of another version, is made anew."""
+        """Open the database; one that is damaged or of another version is rebuilt."""
         if self._path is None:
             return _prepared(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
         db: sqlite3.Connection | None = None
@@ -283,9 +283,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = OFF")  # after a power cut it may be damaged, and is built anew
+        db.execute("PRAGMA synchronous = OFF")  # after a power cut it may be damaged, and is rebuilt
         db.execute("PRAGMA cache_size = -16000")
-        db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: one is written often while files are read in bulk
+        db.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: some are rewritten often during bulk indexing
     except BaseException:
         db.close()
         raise

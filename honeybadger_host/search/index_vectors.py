@@ -1,4 +1,4 @@
-"""The vectors of what is indexed: texts are embedded a few at a time, and kept beside their documents."""
+"""Embeds indexed texts a few at a time, and stores the vectors beside their documents."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _EMBEDDED_AT_ONCE: Final = 32
-"""Texts embedded between two looks at what else is to be done: about 0.2 s on one core."""
+"""Texts embedded before the worker looks for other work: about 0.2 s on one core."""
 
 
 class IndexVectors:
-    """Vectors by one embedder. Any thread."""
+    """Vectors of one embedder. Thread-safe."""
 
     def __init__(self, db: IndexFile, embedder: Embedder) -> None:
         self._db = db
         self._embedder = embedder
         self._has_failed = False
         self._without: dict[int, None] = {}
-        """Numbers of documents that have none yet."""
+        """Numbers of documents without a vector."""
 
     def find(self) -> None:
-        """Note which documents have no vector of the embedder; those of another model go."""
+        """Note which documents have no vector of this embedder; delete vectors of other models."""
         model = self._embedder.name
 
         def find() -> list[Any]:
@@ -47,29 +47,29 @@ class IndexVectors:
         self._without = {row[0]: None for row in self._db.guarded(find)}
 
     def forget(self) -> None:
-        """Begin again with an empty database."""
+        """Start over with an empty database."""
         self._without = {}
 
     def note(self, added: Iterable[int], removed: Iterable[int]) -> None:
-        """Note which documents came and went."""
+        """Note added and removed documents."""
         for number in removed:
             self._without.pop(number, None)
         self._without.update(dict.fromkeys(added))
 
     @property
     def waiting(self) -> int:
-        """Documents that have no vector yet."""
+        """Documents without a vector."""
         return len(self._without)
 
     def embed(self) -> Mapping[str, Sequence[tuple[int, bytes]]] | None:
-        """Embed a few of the texts that have no vector yet; return group -> number and vector of each that has one now.
+        """Embed a few texts that have no vector yet; return group -> number and vector of each.
 
-        None: it is not worth to go on. Raises WorldFailed.
+        None: stop for now. Raises WorldFailed.
         """
         if not self._without:
             return None
         kept: Mapping[str, Sequence[tuple[int, bytes]]] = {}
-        numbers = list(itertools.islice(reversed(self._without), _EMBEDDED_AT_ONCE))  # the newest are asked for most
+        numbers = list(itertools.islice(reversed(self._without), _EMBEDDED_AT_ONCE))  # new ones are searched most
         query = "SELECT number, kind, author, names, text FROM docs WHERE number IN"
         rows = self._db.rows_in(query, numbers)
         texts = {row[0]: (row[4], embedded_text(KINDS[row[1]], row[2], row[4], row[3].splitlines())) for row in rows}
@@ -88,7 +88,7 @@ class IndexVectors:
         return kept
 
     def vector_of(self, question: str) -> Floats | None:
-        """Return a question's vector; None when the embedder fails: then words alone are searched."""
+        """Return a question's vector; None when the embedder fails."""
         try:
             vector = self._embedder.embed_query(question)
         except WorldFailed as error:
@@ -98,13 +98,13 @@ class IndexVectors:
         return vector
 
     def empty(self) -> Vectors:
-        """Return room for the vectors of a corpus, before it has any documents."""
+        """Return an empty `Vectors` for a corpus."""
         from honeybadger_host.search.vectors import Vectors  # with numpy
 
         return Vectors(self._embedder.dimensions, self._embedder.unrelated)
 
     def load(self, groups: Iterable[int], corpus: Corpus) -> None:
-        """Give the documents of these groups in a corpus their vectors, as far as there are any. Raises WorldFailed.
+        """Load the stored vectors of these groups' documents into a corpus. Raises WorldFailed.
 
         Args:
             groups: their numbers.
@@ -117,7 +117,7 @@ class IndexVectors:
                 least = rows[-1][0]
 
     def _kept(self, embedded: Sequence[tuple[tuple[int, str], bytes]]) -> Mapping[str, Sequence[tuple[int, bytes]]]:
-        """Write vectors of documents that still are what was embedded; return these by group."""
+        """Store the vectors of documents that did not change meanwhile; return these by group."""
         model = self._embedder.name
         kept: dict[str, list[tuple[int, bytes]]] = {}
 
@@ -133,21 +133,21 @@ class IndexVectors:
         return kept
 
     def _note(self, error: WorldFailed | None) -> None:
-        """Say once that the embedder fails."""
+        """Log once that the embedder fails."""
         if error is not None and not self._has_failed:
             log.error("vectors.failed", error=str(error), now_what="words alone are searched; see recall.vectors")
         self._has_failed = error is not None
 
 
 def embedded_text(kind: str, author: str, text: str, names: Sequence[str] = ()) -> str:
-    """Return what is embedded of a document: a turn says whose it is, as a question does, an entry its names."""
+    """Return the text to embed: a turn with its author, as a question names people; an entry with its names."""
     if kind == "turn":
         return f"{author}: {text}" if author else text
     return f"{', '.join(names)}: {text}" if names else text
 
 
 def put_vectors(corpus: Corpus, embedded: Iterable[tuple[int, bytes]]) -> None:
-    """Give the documents that are there their vectors."""
+    """Set the vectors of those documents that are in the corpus."""
     if corpus.vectors is None:
         return
     import numpy as np

@@ -1,4 +1,4 @@
-"""Files into the index: what they say now beside what was indexed of them, and the difference written in one go."""
+"""Indexes files: compares each with what was indexed of it and writes the difference in one transaction."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ _COMPARED_AT_ONCE: Final = 500
 _BYTES_AT_ONCE: Final = 1 << 18
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
 _MOST_GROWN: Final = 32
-"""Large files of notes of which it is remembered how they were read: about 1 MiB each."""
+"""Large files of notes whose reading progress is remembered: about 1 MiB each."""
 
 
 class IndexWriter:
-    """Writes what files say. For one group by one thread at a time."""
+    """Writes the index. One thread at a time for each group."""
 
     def __init__(self, home: Path, db: IndexFile, wall_ns: Callable[[], int]) -> None:
         self._home = home
         self._db = db
         self._wall_ns = wall_ns
         self._grown: dict[str, tuple[int, Grown]] = {}
-        """Large file of notes -> how it was read, and for which generation of the database."""
+        """Large file of notes -> generation of the database, and how far the file was read."""
         self.documents: Counter[int] = Counter()
-        """By number of the group."""
+        """By group number."""
         self.entries: Counter[int] = Counter()
 
     def count(self) -> None:
-        """Count what is in the database."""
+        """Count the documents in the database."""
         count = "SELECT number >> 40, count(*) FROM docs GROUP BY 1"
         entries = "SELECT number >> 40, count(*) FROM docs INDEXED BY docs_entry WHERE kind = 0 GROUP BY 1"
         self.documents = Counter(dict(self._db.rows(count)))
         self.entries = Counter(dict(self._db.rows(entries)))
 
     def forget(self) -> None:
-        """Begin again with an empty database."""
+        """Start over with an empty database."""
         self.documents.clear()
         self.entries.clear()
         self._grown.clear()
 
     def changed(self, group: str) -> tuple[list[str], set[str]]:
-        """Return the files of a group that are not what was indexed, those that are gone too, and its entries' folders.
+        """Return a group's files that changed or are gone since they were indexed, and the folders of its entries.
 
         Paths are below the home folder.
         """
@@ -75,7 +75,7 @@ class IndexWriter:
         return changed, folders
 
     def take(self, group: int, files: Sequence[str]) -> tuple[Changes, Sequence[str]]:
-        """Index files of a group; return what that changed, and which are to be read again."""
+        """Index files of a group; return what changed, and which files must be read again."""
         generation = self._db.generation
         changes, left = self._look(group, files, generation)
         if not self._write(group, changes, generation):
@@ -86,7 +86,7 @@ class IndexWriter:
         return changes, left
 
     def _look(self, group: int, files: Sequence[str], generation: int) -> tuple[Changes, list[str]]:
-        """Read files of a group; return what they change, and which of them are not done."""
+        """Read files of a group; return what they change, and which are not finished."""
         known = self._known(files)
         grown = {file: self._taken_grown(file, generation) for file in files}
         whole = [each.number for file, each in known.items() if grown[file] is None and not file.endswith(".jsonl")]
@@ -123,17 +123,17 @@ class IndexWriter:
         return changes, left
 
     def _known(self, files: Sequence[str]) -> dict[str, Known]:
-        """Return how files were indexed, those that were."""
+        """Return those files that are indexed, each with how it was indexed."""
         query = "SELECT file, number, inode, mark FROM sources WHERE file IN"
         return {row[0]: Known(*row[1:]) for row in self._db.rows_in(query, files)}
 
     def _taken_grown(self, file: str, generation: int) -> Grown | None:
-        """Take out how far a file of notes was read, if that is what the database has: reading on uses it up."""
+        """Remove and return how far a file of notes was read; None if the database was rebuilt since."""
         read_for, grown = self._grown.pop(file, (-1, None))
         return grown if read_for == generation else None
 
     def _there(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:
-        """Return number of a file -> (key, digest) -> number of a document of it; not of logs of turns."""
+        """Return file number -> (key, digest) -> document number; logs of turns are left out."""
         there: dict[int, dict[tuple[str, bytes], int]] = {number: {} for number in files}
         query = "SELECT source, key, digest, number FROM docs WHERE kind <> 3 AND source IN"
         for file, key, digest, number in self._db.rows_in(query, files):

@@ -1,6 +1,6 @@
-"""What reading some files changes in the index: documents that come, documents that go, how far each file was read.
+"""Reads files for the index: documents to add, documents to remove, and how far each file was read.
 
-Nothing is written here: a slice of files is read and analysed first, then written in one go.
+Nothing is written here: a batch of files is read and analysed first, then written in one transaction.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ log = structlog.get_logger()
 
 COLUMNS: Final = f"number, source, terms, {SAID}"
 _LARGE_NOTES: Final = 1 << 15
-"""Bytes of a MEMORY.md from which on it pays to remember how it was read."""
+"""From this many bytes of a MEMORY.md on, it pays to remember how far it was read."""
 _NOTES_READ: Final = 1 << 18
 """Bytes of a MEMORY.md or HISTORY.md read at once: 50 ms."""
 _LONGEST_PIECE: Final = 1 << 20
-"""Bytes of one note; what is longer is searched in pieces of this size."""
+"""Bytes of one note; longer notes are split into pieces of this size."""
 _HASHED_AT_ONCE: Final = 1 << 20
 _LARGEST_ENTRY_BYTES: Final = 1 << 20
 _LARGEST_DOCUMENT_BYTES: Final = 16 << 20
@@ -64,16 +64,16 @@ class Known(NamedTuple):
 
 @dataclass(slots=True)
 class Grown:
-    """How far a MEMORY.md or HISTORY.md was read: a large one is read in parts, and later only what was appended to it.
+    """How far a MEMORY.md or HISTORY.md was read: a large file is read in parts, later only what was appended.
 
-    A note appended to 1 MiB of them took 90 ms before its group could be searched, and takes 2 ms so.
+    A note appended to 1 MiB takes 2 ms until its group can be searched; reading the whole file takes 90 ms.
 
     Args:
         signature: of the file when its beginning was read.
-        size, digest: of the bytes that are done with: in the end, those before the last note.
-        seen: hash of a note -> how often it stands in these.
+        size, digest: of the finished bytes: at the end, those before the last note.
+        seen: hash of a note -> how often it occurs in these.
         last: (key, digest) -> number of the document of the last note.
-        left: of a file that is not read to its end, what is indexed of it and was not met yet; None: it was.
+        left: indexed documents not found in the file yet; None when the file was read to its end.
     """
 
     signature: Signature
@@ -89,7 +89,7 @@ class Added(NamedTuple):
 
     Args:
         source_number: of its file.
-        session: of the log it stands in, or empty.
+        session: of its log, or empty.
     """
 
     number: int
@@ -103,20 +103,20 @@ class Added(NamedTuple):
         return (self.number, self.source_number, terms, *self.said)
 
     def document(self) -> Document:
-        """Return it as the ranking takes it."""
+        """Return the document that ranking works on."""
         return self.said.document(self.number, self.session, self.terms)
 
 
 @dataclass(slots=True)
 class Changes:
-    """What reading a slice of files changes.
+    """What a batch of files changes in the index.
 
     Args:
-        removed: numbers of documents that go.
-        entries: how many entries there are more.
+        removed: numbers of documents to remove.
+        entries: change of the number of entries.
         sources: rows of files that were read.
-        gone: numbers of files that are not there any more.
-        grown: file of notes -> what is to be known of it when it is read again.
+        gone: numbers of files that do not exist any more.
+        grown: file of notes -> how far it was read.
     """
 
     added: list[Added] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Reader:
 
     Args:
         take_source, take_document: give the next number.
-        wall_ns: a file as young as that may be written again within the same time stamp.
+        wall_ns: the time now; a file of this time stamp may be written again without a new one.
     """
 
     home: Path
@@ -149,11 +149,11 @@ class Reader:
         changes: Changes,
         grown: Grown | None = None,
     ) -> tuple[int, bool]:
-        """Read a part of a MEMORY.md or HISTORY.md; return how many bytes, and whether nothing is left to read.
+        """Read a part of a MEMORY.md or HISTORY.md; return how many bytes, and whether the file is finished.
 
         Args:
-            there: gives (key, digest) -> number of what is indexed of it.
-            grown: how far it was read; it is used up.
+            there: returns (key, digest) -> number of the file's indexed documents.
+            grown: how far it was read; consumed.
         """
         problem, found = "", None
         pieces: Sequence[Piece] = ()
@@ -216,7 +216,7 @@ class Reader:
         last: dict[tuple[str, bytes], int],
         changes: Changes,
     ) -> None:
-        """Keep how far a file was read."""
+        """Note how far a file was read."""
         grown.size += size
         grown.digest.update(memoryview(data)[:size])
         grown.seen.update(hash_of(piece.key) for piece in done)
@@ -230,7 +230,7 @@ class Reader:
         there: Callable[[], Mapping[tuple[str, bytes], int]],
         changes: Changes,
     ) -> int:
-        """Read an entry, or a session's document, in one piece; return how many bytes.
+        """Read an entry or a session document whole; return how many bytes.
 
         Args:
             there: as of `read_notes`.
@@ -265,12 +265,12 @@ class Reader:
     def read_turns(
         self, source: Source, known: Known | None, there: Callable[[], Iterable[int]], changes: Changes
     ) -> tuple[int, bool]:
-        """Read what was appended to a log, or all of it when it is another file, or shorter than it was.
+        """Read what was appended to a log; all of it when the file was replaced or is shorter than before.
 
         Args:
-            there: gives the numbers of what is indexed of it.
+            there: returns the numbers of the log's indexed documents.
         Returns:
-            How many bytes were read, and whether nothing is left to read.
+            How many bytes were read, and whether the file is finished.
         """
         signature, mark = signature_of(f"{self.home}/{source.file}"), 0
         if known is not None and signature is not None:
@@ -290,7 +290,7 @@ class Reader:
                 if whole or size < most:
                     break
             else:
-                whole = _LONGEST_LINE  # one line of so many bytes is no turn
+                whole = _LONGEST_LINE  # a line of this length is not a turn
         except Unsearchable as error:
             problem = str(error)
         except OSError as error:
@@ -312,7 +312,7 @@ class Reader:
         return size, is_whole
 
     def _add(self, number: int, source: Source, piece: Piece, digest: bytes, changes: Changes) -> int:
-        """Add a document of the file of that number; return its own."""
+        """Add a document of the file with this number; return the document's number."""
         document = self.take_document()
         changes.added.append(Added(document, number, source.session, *analysed(source.kind, piece, digest)))
         return document
@@ -345,8 +345,8 @@ class Reader:
 def _goes_on(home: Path, file: str, grown: Grown) -> bool:
     """Return whether a file still begins with what was read of it. Raises OSError, Unsearchable.
 
-    While it is being read to its end for the first time only another file, or a shorter one, is noticed: when it ends
-    with another signature than it began with, it is looked at once more.
+    During the first reading only a replaced or shorter file is noticed. If the signature changed between beginning and
+    end, the file is checked once more.
     """
     if grown.left is not None:
         signature = signature_of(f"{home}/{file}")
@@ -363,5 +363,5 @@ def _goes_on(home: Path, file: str, grown: Grown) -> bool:
 
 
 def _note_failed(source: Source, error: OSError) -> None:
-    """Say that a file could not be read just now; the next comparison finds it."""
+    """Log that a file could not be read now; the next comparison finds it again."""
     log.error("index.failed", file=source.file, error=error.strerror or str(error), now_what="it is read again later")

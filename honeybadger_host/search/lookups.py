@@ -1,4 +1,4 @@
-"""What the index says of documents without ranking them: shown, listed, known by their text or their name."""
+"""Queries of the index without ranking: documents to show or list, or to find by their text or name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 class Found(NamedTuple):
-    """A document as it is kept, to be shown."""
+    """A document as stored, to be shown."""
 
     number: int
     group: str
@@ -49,13 +49,13 @@ class Listed(NamedTuple):
 
 
 class Lookups:
-    """Questions to the database. Any thread; none of them reads a file."""
+    """Queries of the database. Thread-safe; none reads a file."""
 
     def __init__(self, db: IndexFile) -> None:
         self._db = db
 
     def show(self, numbers: Sequence[int]) -> dict[int, Found]:
-        """Return number -> document; those removed meanwhile are missing. Raises WorldFailed."""
+        """Return number -> document, without those removed meanwhile. Raises WorldFailed."""
         query = (
             "SELECT docs.number, kind, key, file, author, role, at, category, tags, text "
             "FROM docs JOIN sources ON sources.number = source WHERE docs.number IN"
@@ -79,7 +79,7 @@ class Lookups:
         return found
 
     def opened(self, files: Sequence[str], key: str) -> Found | None:
-        """Return what the first of these files that has it says under a key; the newest, where it stands twice."""
+        """Return the document with a key in the first of these files that has it; the newest if there are two."""
         marks = ",".join("?" * len(files))
         query = (
             "SELECT file, max(docs.number) FROM docs JOIN sources ON sources.number = source "  # noqa: S608  only marks
@@ -92,7 +92,7 @@ class Lookups:
         return None
 
     def known(self, group: str, category: str, normalised: str) -> str | None:
-        """Return the id of an entry that says just this, as far as was indexed; see `labels.folded`."""
+        """Return the id of an indexed entry with exactly this text; see `labels.folded`."""
         query = "SELECT number, key, category, text FROM docs WHERE known_by = ?"
         try:
             rows = self._db.rows(query, (known_by(normalised),))
@@ -105,7 +105,7 @@ class Lookups:
         return None
 
     def named(self, group: str, category: str, name: str) -> str | None:
-        """Return the id of an entry of this name, as far as was indexed."""
+        """Return the id of an indexed entry of this name."""
         query = "SELECT key FROM docs WHERE kind = 0 AND number >> 40 = ? AND category = ? AND name = ? LIMIT 1"
         try:
             rows = self._db.rows(query, (self._db.group(group), category, name))
@@ -115,7 +115,7 @@ class Lookups:
         return str(rows[0][0]) if rows else None
 
     def sizes(self, group: str) -> list[tuple[str, int, int]]:
-        """Return (category, entries just in it, bytes of their texts), sorted, as far as was indexed."""
+        """Return (category, entries directly in it, bytes of their texts) of indexed entries, sorted."""
         query = (
             "SELECT category, count(*), sum(bytes) FROM docs "
             "WHERE kind = 0 AND number >> 40 = ? GROUP BY category ORDER BY category"
@@ -123,30 +123,30 @@ class Lookups:
         return self._db.rows(query, (self._db.group(group),))
 
     def listed(self, group: str, categories: Sequence[str], limit: int, offset: int) -> list[Listed]:
-        """Return entries of these categories: by category, there by name, those without one last."""
+        """Return entries of these categories by category, then by name, those without a name last."""
         marks = ",".join("?" * len(categories))
         order = "ORDER BY category, name = '', name, key"
         query = (
             "SELECT key, category, name, title, substr(text, 1, 400), bytes, at FROM docs WHERE number IN ("  # noqa: S608  only marks
             f"SELECT number FROM docs WHERE kind = 0 AND number >> 40 = ? AND category IN ({marks}) {order} "
-            f"LIMIT ? OFFSET ?) {order}"  # the inner one reads an index alone: the texts of all others stay unread
+            f"LIMIT ? OFFSET ?) {order}"  # the inner query reads only an index, not the texts
         )
         rows = self._db.rows(query, (self._db.group(group), *categories, limit, offset))
         return [Listed._make(row) for row in rows]
 
     def entries(self, group: str, keys: Iterable[str]) -> dict[str, int]:
-        """Return id -> number of those entries that a group may read and that are indexed."""
+        """Return id -> number of those of the entries that are indexed and that a group may read."""
         rows = self._db.rows_in("SELECT key, number FROM docs WHERE kind = 0 AND key IN", list(keys))
         there = [(key, number) for key, number in rows if self._db.group_of(number) in (group, GLOBAL_GROUP)]
-        return dict(sorted(there, key=lambda row: row[1]))  # the group's own behind what all may read
+        return dict(sorted(there, key=lambda row: row[1]))  # the group's own after the global ones
 
     def problems(self) -> list[tuple[str, str]]:
-        """Return (file, what is wrong) of files that cannot be searched, sorted."""
+        """Return (file, problem) of files that cannot be searched, sorted."""
         query = "SELECT file, problem FROM sources WHERE problem <> '' ORDER BY file"
         return self._db.rows(query)
 
 
 def session_of(file: str) -> str:
-    """Return the session of a log of turns below the home folder; empty of any other file."""
+    """Return the session of a log of turns below the home folder; empty for any other file."""
     source = source_of(file)
     return "" if source is None else source.session

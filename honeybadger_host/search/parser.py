@@ -24,8 +24,8 @@ class Said(NamedTuple):
         tags: JSON, or empty.
         length: words, see `analyzer.length_in_words`.
         known_by: of an entry, see `known_by`.
-        digest: of all that the file says of it; of a turn empty, it never changes.
-        names: words it is found by beside its text, one on each line: title, name, aliases.
+        digest: of all that the file says of it; empty for a turn, which never changes.
+        names: other words it is found by, one on each line: title, name, aliases.
         size: bytes of an entry's text.
     """
 
@@ -46,7 +46,7 @@ class Said(NamedTuple):
     text: str
 
     def document(self, number: int, session: str, terms: Sequence[str]) -> Document:
-        """Return it as the ranking takes it."""
+        """Return the document that ranking works on."""
         return Document(
             number=number,
             kind=KINDS[self.kind],
@@ -89,12 +89,12 @@ def analysed(kind: Kind, piece: Piece, digest: bytes) -> tuple[Said, list[str]]:
 
 
 def known_by(normalised: str) -> int:
-    """Return what an entry is looked up by that says just this; others may have the same, once in 10^19."""
+    """Return the hash by which an entry with exactly this text is found; two texts share one once in 10^19."""
     return int.from_bytes(hashlib.sha256(normalised.encode("utf-8", "surrogatepass")).digest()[:8], signed=True)
 
 
 def digest_of(piece: Piece) -> bytes:
-    """Return what stands for all that a file says of a piece."""
+    """Return a digest of all that a file says of a piece."""
     what = (
         piece.key,
         piece.text,

@@ -1,4 +1,4 @@
-"""What a question brings back: every document of a group ranked in one list, and what each hit earned from what.
+"""Ranks the documents of a group for a question, in one list, with the parts of each score.
 
 Sources: RB2, RB3, AM2, docs/decisions/017-recall.md.
 """
@@ -23,14 +23,14 @@ from honeybadger_host.search.scoring import Hit, Parameters, Scoring
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What may be found at all; applied before ranking.
+    """Which documents may be found; applied before ranking.
 
     Args:
         kinds: empty means all.
         category: see `labels.is_below`; empty means all.
-        tags: a document has all of them, whatever their case.
-        sessions: empty means all; others than turns have none.
-        since, until: seconds of the epoch, both inclusive; a document without a time passes neither.
+        tags: a document must have all of them, whatever their case.
+        sessions: empty means all; only turns have one.
+        since, until: seconds since the epoch, both inclusive; a document without a time passes neither.
     Source: AM2.
     """
 
@@ -43,24 +43,24 @@ class Filters:
 
 
 _MOST_PARTS: Final = 8
-"""Words of a question that may be parts of longer ones: all words of the group are looked at for each."""
+"""At most this many words of a question are sought inside longer words: each scans all words of the group."""
 _ALL_OF_IT: Final = 0.8
-"""From this share of a message on it asks for nothing else, however common its words are in the group."""
+"""From this coverage of a message on, a hit is relevant however common the words are in the group."""
 
 
 _RAREST: Final = 0.5
-"""Rarity of the rarest word that a hit shares with a message, at least, see `Hit`."""
+"""Minimum `Hit.rarity`."""
 _COVERAGE: Final = 0.2
-"""Share of the message's words, weighed by rarity, that it says, at least; or"""
+"""Minimum `Hit.coverage`, unless `Hit.shared` reaches `_SHARED`."""
 _SHARED: Final = 1.3
-"""rarities of all words it shares, added up: of a long message about two rare words are enough."""
+"""Minimum `Hit.shared`: about two rare words of a long message are enough."""
 
 
 def objection(hit: Hit) -> str | None:
     """Return why a hit has too little in common with a message to be shown unasked; None when it has enough.
 
-    One of its words must be rare in the group, or they are nearly all of the message; and together they must be a fair
-    part of it.
+    One shared word must be rare in the group, or the shared words must be nearly the whole message; and together they
+    must be a fair part of it.
     """
     if not hit.terms:
         return "shares no word with the message"
@@ -85,17 +85,15 @@ def search(
 ) -> list[Hit]:
     """Return the best documents for a question, best first; equal scores newest first, then the higher number.
 
-    The order is that of scoring every document. The rarity of a word is that in the whole group, whatever the
-    filters; a document's length is compared with others of its kind. A question without any word known to the group
-    brings what its dates say, and what stands out by its vector. Where there is nothing at all, a few words are taken
-    as parts of longer ones (`choco`).
+    The order is as if every document were scored. Rarity is measured in the whole group, whatever the filters; a
+    document's length is compared with others of its kind. A question without a word known to the group finds documents
+    by its dates and by their vectors. If nothing is found, a few words are sought inside longer ones (`choco`).
 
     Args:
-        now: aware; what "last Friday" is counted from.
+        now: aware; "last Friday" is counted from it.
         asker: names under which the asking user writes; without them "my" means every turn of role `user`.
         vector: of the question; None ranks by words alone.
-        needs_word: nothing is found, or ranked higher, by its vector or its date without sharing a whole word with the
-            question.
+        needs_word: vectors and dates find or raise only documents that share a whole word with the question.
     """
     if limit < 1 or not len(corpus):
         return []

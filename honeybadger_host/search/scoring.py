@@ -1,9 +1,9 @@
-"""What every document of a corpus earns for one question, and from what.
+"""The score of every document of a corpus for one question, with its parts.
 
-A document earns by its own words (BM25). A turn also earns by what a conversation gives: the text around it, its
-session, its author, the dates a question says, and whether it says a time when that is asked. What is not
-text counts as a share of the best text score, and in full only where the text speaks for it too: an author alone never
-outranks an answer, and a date alone only what shares common words with the question.
+A document scores by its own words (BM25). A turn also scores by its conversation: the text around it, its session, its
+author, dates in the question, and whether it says a time when the question asks for one. Signals other than text count
+as a share of the best text score, and in full only where the text matches too: an author alone never outranks an
+answer, and a date alone outranks only documents that share common words with the question.
 
 Sources: docs/decisions/017-recall.md.
 """
@@ -56,35 +56,36 @@ WEIGHTS: Final[Mapping[Signal, float]] = {
     "time": 0.36,
     "statement": 0.13,
 }
-"""What each signal counts for: the first three in BM25 points, the rest as a share of the best text score.
+"""The weight of each signal: the first three in BM25 points, the rest as a share of the best text score.
 
-Learnt on LoCoMo, tested over conversations that were left out (docs/decisions/017-recall.md).
+Fitted on LoCoMo, tested on held-out conversations (docs/decisions/017-recall.md).
 """
 VECTOR_WEIGHT: Final = 0.5
-"""What a document earns for every spread its vector stands out by: this share of a word that nobody else has.
+"""What a document earns for each spread by which its vector stands out, as a share of a word that no other has.
 
-A vector speaks in every question and knows no names: with more it outweighs the words (docs/decisions/020-vectors.md).
+Vectors match every question a little and do not know names: with a larger weight they outweigh the words
+(docs/decisions/020-vectors.md).
 """
 ALONE: Final = 3.0
-"""Spreads by which a document stands out that is found by its vector alone."""
+"""A document found by its vector alone must stand out by this many spreads."""
 SUBJECT: Final = 0.5
-"""Rarity of a word that may name what a group is about, however many documents have it: 1 is that of one document."""
+"""Least rarity of a word that may name the group's subject, however many documents have it; 1: only one has it."""
 _DAY: Final = 86_400.0
 _MOST_GUESSED: Final = 64
-"""Unknown words of a question that are looked at for a slip, 0.3 ms each: a page that is pasted has thousands."""
+"""At most this many unknown words of a question are checked for typos, 0.3 ms each: a pasted page has thousands."""
 _Rows: TypeAlias = npt.NDArray[np.intp]
 _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """How a corpus is ranked; the same for every kind of conversation.
+    """The parameters of ranking; the same for every kind of conversation.
 
     Args:
         k1, b: of BM25, for a document, the text around a turn and its session.
         weights: see `WEIGHTS`.
-        gate: a signal that is not text counts in full from this share of the best text score on.
-        grace_days: a turn this long after a date may still tell of it.
+        gate: from this share of the best text score on, other signals count in full.
+        grace_days: a turn this long after a date may still be about it.
         vector: see `VECTOR_WEIGHT`.
     """
 
@@ -102,13 +103,13 @@ class Hit:
 
     Args:
         score: the sum of `parts`.
-        parts: signal -> what it earned, in BM25 points; only what is not zero.
-        terms: word of the question -> what it earned within `parts["terms"]`.
-        coverage: share of what the question asks for, by rarity, that the document itself says; 0 to 1.
-        rarity: of the rarest word it shares with the question; 1 for a word nobody else has, near 0 for one in
-            every second document, less for a guess at a misspelt one. A word that an entry has by its category alone
-            counts among entries only, as few as they may be, and one like `user` or `notes` not at all.
-        shared: rarities of all words it shares with the question, added up.
+        parts: signal -> its BM25 points, without zeros.
+        terms: word of the question -> its points within `parts["terms"]`.
+        coverage: share of the question's words, weighted by rarity, that the document itself has; 0 to 1.
+        rarity: of the rarest word shared with the question: 1 when no other document has it, near 0 when every second
+            one has, less for a guess at a misspelt word. The rarity of a word that an entry has by its category alone
+            is that among entries; words such as `user` or `notes` do not count there.
+        shared: the sum of the rarities of all shared words.
     """
 
     number: int
@@ -123,24 +124,24 @@ class Hit:
 
 
 _SPARSE: Final = 3
-"""A word that stands around more than this part of all turns is summed over all of them: that is cheaper then."""
+"""A word around more than 1 in this many turns is summed over all turns, which is then cheaper."""
 _SURE: Final = 128
-"""So many of the best texts are scored in full first: what cannot reach the best of them is not looked at."""
-_FIRST_HAN: Final = "\u3400"  # kana stand before it
+"""This many of the best texts are scored in full first; documents that cannot reach them are skipped."""
+_FIRST_HAN: Final = "\u3400"  # kana are before it
 _FEW: Final = 40
-"""In a group of fewer documents nothing can be said of how rare a word is: it counts as one of so many."""
+"""A smaller group says little about how rare a word is: rarity is computed as if it had this many documents."""
 
 
 _MANY: Final = 5
-"""A term that a fifth of all documents have: the other words, the signals beside text and time rank them."""
+"""A term is common when 1 in this many documents has it: other words and signals then rank the documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A term of the question that the corpus has: where, how often, how rare.
+    """A term of the question in the corpus: where, how often, how rare.
 
     Args:
-        rarity: `idf`, in at least `_FEW` documents.
+        rarity: `idf`, for at least `_FEW` documents.
     """
 
     term: QueryTerm
@@ -154,8 +155,8 @@ class Scoring:
     """The scores of a corpus for one question.
 
     Args:
-        vectors: by row, by how many spreads its vector stands out, see `vectors.standing_out`; None without vectors.
-        needs_word: what shares no word with the question earns nothing by its vector or its date.
+        vectors: by how many spreads each row's vector stands out, see `vectors.standing_out`; None without vectors.
+        needs_word: a document that shares no word with the question earns nothing by its vector or its date.
     """
 
     def __init__(
@@ -191,13 +192,13 @@ class Scoring:
         self._session: Floats = np.zeros(len(corpus.session_lengths), np.float32)  # by session
         self._score_text()
         self._spreads, self._needs_word = vectors, needs_word
-        self._vector: Floats | None = None  # by row, what it earned
+        self._vector: Floats | None = None  # points by row
         self._scale = 0.0
         self._dated: _Mask = np.zeros(corpus.size, np.bool_)  # by row
         self._date_rarity = 0.0
 
     def best(self, limit: int, allowed: _Mask | None = None) -> list[int]:
-        """Return the rows with the highest scores above zero, in the order of `recall.search`."""
+        """Return the rows with the highest scores above zero, in the order of `ranking.search`."""
         text = self._text(allowed)
         if self._dates and not self._needs_word:
             self._dated = self._date_scores(np.arange(len(text))) > 0
@@ -269,7 +270,7 @@ class Scoring:
     # -- the question -------------------------------------------------------------------------------------------
 
     def _who_is_meant(self, asker: Collection[str]) -> tuple[set[int], set[int]]:
-        """Return authors and roles a question is about: who is named, and the asker for "my"."""
+        """Return the authors and roles a question is about: those it names, and the asker for "my"."""
         corpus, query = self._corpus, self._query
         authors, roles = set(self._named), set()
         if query.is_first_person:
@@ -281,10 +282,10 @@ class Scoring:
         return authors, roles
 
     def _look_up(self) -> tuple[list[_Asked], float]:
-        """Return the question's terms that the corpus has, and the weight of those it has not.
+        """Return the question's terms that the corpus has, and the weight of the missing ones.
 
-        The name of somebody who speaks is not looked up in turns: it says whose turns are meant, and the turns that
-        say it are mostly those of the other side. A question of names alone finds their turns and where they are named.
+        A speaker's name is not looked up in turns: it says whose turns are meant, and the turns that contain it are
+        mostly the other side's. A question of names alone finds these speakers' turns and the turns that name them.
         """
         corpus = self._corpus
         alive = view(corpus.is_alive, np.bool_)
@@ -309,9 +310,9 @@ class Scoring:
         return asked, missing
 
     def _rarity(self, term: QueryTerm, frequency: int) -> float:
-        """Return how rare a term is, for the floor: of one that may be a subject, never less than half of the most.
+        """Return how rare a term is, for the floor; for a term that may be a subject, at least half of the maximum.
 
-        A common word that nobody has in the group says little of what is asked for.
+        A common word that the group does not have says little about the question.
         """
         most = _idf(self._many, 1)
         if common_terms().isdisjoint(term.forms):
@@ -319,7 +320,7 @@ class Scoring:
         return term.weight * (_idf(self._many, frequency) if frequency else SUBJECT / 2 * most)
 
     def _found(self, term: QueryTerm, alive: _Mask) -> tuple[_Rows, Floats, int]:
-        """Return the living rows that have a term, how often, and how many documents have its usual form."""
+        """Return the live rows that have a term, how often, and how many documents have its usual form."""
         corpus = self._corpus
         known = [number for form in term.forms if (number := corpus.vocabulary.get(form)) is not None]
         if not known:
@@ -331,7 +332,7 @@ class Scoring:
         return rows, counts, max(map(len, postings))
 
     def _heard(self) -> list[QueryTerm]:
-        """Return the question's terms, with a guess in place of a word that the group does not know."""
+        """Return the question's terms, with guesses in place of words that the group does not know."""
         vocabulary = self._corpus.vocabulary
         heard: dict[str, QueryTerm] = {}
         left = _MOST_GUESSED
@@ -348,8 +349,8 @@ class Scoring:
     def _score_text(self) -> None:
         """Fill the three text scores.
 
-        What is not a turn is its own surroundings and its own session: its text counts for all three, so that an entry
-        and a turn that say the same are on one scale.
+        A document that is not a turn has its own text for all three, so that an entry and a turn that say the same
+        score alike.
         """
         corpus, parameters, layout = self._corpus, self._parameters, self._layout
         k1, b = parameters.k1, parameters.b
@@ -376,10 +377,9 @@ class Scoring:
             self._session += in_session / (in_session + session_norm) * np.float32(idf * (k1 + 1))
 
     def _said_around(self, places: _Rows, counts: Floats, layout: Layout) -> tuple[_Rows | slice, Floats]:
-        """Return places, some of them more than once, and how often a term stands in the turn there and around it.
+        """Return places, some more than once, and how often a term occurs in and around the turn there.
 
-        A place that is not among them has nothing of it around. A rare word costs what lies around it, a common one a
-        running sum over all places.
+        Other places have none. A rare word costs the stretches around it, a common one a running sum over all places.
         """
         corpus = self._corpus
         first, behind = layout.first[places], layout.behind[places]
@@ -411,9 +411,9 @@ class Scoring:
         return where, said
 
     def _points(self, asked: _Asked, rows: _Rows, counts: Floats) -> Floats:
-        """Return the BM25 points of a term in documents that have it `counts` times.
+        """Return the BM25 points of a term for documents that have it `counts` times.
 
-        A term that very many documents have does not tell them apart: how often they say it makes no difference.
+        For a term that very many documents have, it makes no difference how often each has it.
         """
         k1, b = self._parameters.k1, self._parameters.b
         if len(asked.rows) * _MANY >= self._many:
@@ -428,7 +428,7 @@ class Scoring:
         return alive if allowed is None else alive & allowed
 
     def _text(self, allowed: _Mask | None) -> Floats:
-        """Return the weighed text score of every row, 0 for what is not allowed."""
+        """Return the weighted text score of every row, 0 for rows that are not allowed."""
         weights, layout = self._weights, self._layout
         text: Floats = self._own * np.float32(sum(weights[signal] for signal in TEXT))
         turns = np.take(self._own, layout.rows)
@@ -450,9 +450,9 @@ class Scoring:
         return {"terms": own, "around": around, "session": session}
 
     def _vector_points(self, spreads: Floats, text: Floats) -> Floats:
-        """Return what every row earns by its vector; by that alone only what stands out far enough.
+        """Return the points of every row for its vector; without words, only rows that stand out far enough get any.
 
-        It counts like text: what means the same speaks for an author or a date as well as what says the same.
+        They count as text, so the signals of author and date apply to the same meaning as to the same words.
         """
         counts = self._own > 0 if self._needs_word else (text > 0) | (spreads >= ALONE)
         points: Floats = spreads * np.float32(self._parameters.vector * _idf(self._many, 1)) * counts
@@ -461,7 +461,7 @@ class Scoring:
     # -- the rest -----------------------------------------------------------------------------------------------
 
     def _least(self, reached: float) -> float:
-        """Return a text score that every row exceeds whose score is `reached` or more, whatever else it earns."""
+        """Return a lower bound for the text score of rows that score `reached` or more in all."""
         peak, gate = self._scale, self._parameters.gate
         more = sum(self._weights[signal] for signal in self._active())
         least = reached - peak * more
@@ -470,7 +470,7 @@ class Scoring:
         return max(0.0, least * 0.999)  # rounding
 
     def _active(self) -> list[Signal]:
-        """Return the signals beyond text that the question asks for."""
+        """Return the signals other than text that the question asks for."""
         active: list[Signal] = ["statement"]
         if self._meant_authors or self._meant_roles:
             active.append("author")
@@ -481,7 +481,7 @@ class Scoring:
         return active
 
     def _share(self, text: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-        """Return what a signal beyond text is worth: the best text score, less where the text says little."""
+        """Return the worth of a signal other than text: the best text score, less where the text matches little."""
         if not self._scale:
             return np.ones(len(text))
         return np.minimum(self._scale, np.asarray(text, np.float64) / self._parameters.gate)
@@ -490,7 +490,7 @@ class Scoring:
         return sum(self._rest_points(rows, text).values(), np.zeros(len(rows)))
 
     def _rest_points(self, rows: _Rows, text: npt.NDArray[np.floating]) -> dict[Signal, npt.NDArray[np.float64]]:
-        """Return what every signal beyond text earns; a date also without any word, as much as a word as rare as it."""
+        """Return the points of every signal other than text; a date alone earns as much as a word of its rarity."""
         share = self._share(text)
         shares = {"date": np.maximum(share, self._date_rarity)}
         parts = self._rest_parts(rows).items()
@@ -511,7 +511,7 @@ class Scoring:
         if "date" in active:
             parts["date"] = self._date_scores(rows)
         counts: npt.NDArray[np.bool_] = np.ones(len(rows), np.bool_)
-        if not self._scale:  # no word is known: who and when is all there is, the others tell those apart
+        if not self._scale:  # no word is known: author and date are all there is; the other signals only rank these
             counts = np.logical_or.reduce([np.zeros(len(rows), np.bool_), *(scores > 0 for scores in parts.values())])
         parts["statement"] = ((says & ASKS == 0) & counts).astype(np.float64)
         if "time" in active:
@@ -519,7 +519,7 @@ class Scoring:
         return parts
 
     def _date_scores(self, rows: _Rows) -> npt.NDArray[np.float64]:
-        """Return 1 for what was said on a date of the question, less for what was said in the days after."""
+        """Return 1 for documents from a date of the question, less for those from the days after."""
         at = view(self._corpus.at, np.float64)[rows]
         scores = np.zeros(len(rows))
         known = at[np.isfinite(at)]
@@ -545,14 +545,14 @@ class Scoring:
         return [int(row) for row in rows[order[:limit]]]
 
     def _counts_at(self, asked: _Asked, rows: _Rows) -> Floats:
-        """Return how often a term stands in each of the rows."""
+        """Return how often a term occurs in each of the rows."""
         if not len(asked.rows):
             return np.zeros(len(rows), np.float32)
         near = np.minimum(np.searchsorted(asked.rows, rows), len(asked.rows) - 1)
         return np.where(asked.rows[near] == rows, asked.counts[near], np.float32(0))
 
     def _rarities(self, asked: _Asked, counts: Floats, rows: Sequence[int]) -> list[float]:
-        """Return the rarity of a term in each of the rows, in the unit of `_Asked.rarity`."""
+        """Return the rarity of a term for each row, in the unit of `_Asked.rarity`."""
         rarities = [asked.rarity] * len(rows)
         for place, row in enumerate(rows):
             category = self._corpus.categories.names[self._corpus.category_of[row]]
@@ -572,7 +572,7 @@ class Scoring:
     def _explained(
         self, points: Sequence[float], rarities: Sequence[float]
     ) -> tuple[dict[str, float], float, float, float]:
-        """Return what each word earned, then coverage, rarity and shared of `Hit`."""
+        """Return the points of each word, then `Hit`'s coverage, rarity and shared."""
         terms: dict[str, float] = {}
         covered, asked_for, rarest = 0.0, self._missing, 0.0
         for asked, earned, rarity in zip(self._asked, points, rarities, strict=True):
@@ -587,7 +587,7 @@ class Scoring:
 
 
 def _merged(postings: Sequence[npt.NDArray[np.uint32]]) -> tuple[_Rows, Floats]:
-    """Return the rows that stand in any of the postings, rising, and how often."""
+    """Return the rows in any of the postings, ascending, and how often."""
     if len(postings) == 1:
         packed = postings[0]
         return (packed >> np.uint32(TF_BITS)).astype(np.intp), (packed & np.uint32(TF_MASK)).astype(np.float32)
@@ -609,9 +609,9 @@ def _label_terms(name: str) -> list[str]:
 
 
 def _is_named(name: str, query: Query) -> bool:
-    """Return whether one word of a name is asked for.
+    """Return whether the question has a word of a name.
 
-    Chinese has no space before what follows a name, and three characters are a family name and a given one.
+    Chinese has no space after a name, and three characters are a family name and a given name.
     """
     for part in names_in(name):
         if is_cjk(part):

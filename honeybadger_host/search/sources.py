@@ -1,7 +1,7 @@
-"""What of a home is searched: which files, and what each of them says.
+"""The files of a home that are searched, and the pieces of text in each.
 
 Entries, the notes of MEMORY.md, the paragraphs of HISTORY.md, the turns of every session, its facts and tasks. People
-may change all of them, so a file that is not what it should be is named and leaves the others searchable.
+may edit all of them: a malformed file is reported, and the others stay searchable.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from honeybadger_host.storage.files import BOM, NotRegular, Signature, open_plai
 
 HISTORY: Final = "HISTORY.md"
 _DATED: Final = re.compile(r"\[?(\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d)?)\b")
-"""A date as an entry of HISTORY.md has it, in brackets or without."""
+"""The date of an entry of HISTORY.md, with or without brackets."""
 _ENTRIES: Final = re.compile(r"\n\s*\n|\n(?=(?:#+ |[-*] )?\[?\d{4}-\d\d-\d\d\b)")
-"""What stands between two entries of HISTORY.md: a blank line, or the line end before one that begins with a date."""
+"""Separates two entries of HISTORY.md: a blank line, or the line end before a line that begins with a date."""
 _BLOCK: Final = 1 << 20
 _DEEPEST: Final = 9
-"""Levels of folders that are looked into: one more than a category has, so that what lies there is named."""
+"""Levels of folders that are scanned: one more than a category has, so that files too deep are reported."""
 
 
 class Source(NamedTuple):
@@ -42,7 +42,7 @@ class Source(NamedTuple):
 
     Args:
         file: below the home folder.
-        session: of a log of turns; else empty.
+        session: of a log of turns, else empty.
     """
 
     file: str
@@ -52,14 +52,14 @@ class Source(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Something a file says that can be found on its own.
+    """A part of a file that can be found on its own.
 
     Args:
-        key: what it is called: an entry's id, a turn's number, a note's hash (with a number when it stands twice).
+        key: an entry's id, a turn's number, a note's hash (with a number when the note occurs twice).
         at: seconds since the epoch, UTC; None when the file does not say.
         names: other words it is found by: title, name, aliases.
-        known_by: of an entry, its text as `labels.folded` leaves it.
-        name: of an entry; so is `title`.
+        known_by: an entry's text after `labels.folded`.
+        name, title: of an entry.
     """
 
     key: str
@@ -76,13 +76,13 @@ class Piece(NamedTuple):
 
 
 class Unsearchable(Exception):
-    """A file whose content is not what it should be; the message says what is wrong."""
+    """A file whose content is malformed; the message says how."""
 
 
 def source_of(file: str) -> Source | None:
-    """Return what a file below the home folder is to the search, None when it is nothing."""
+    """Return the source for a file below the home folder; None when it is not searched."""
     if not (file.isascii() or _is_text(file)):
-        return None  # no database and no reply can name it: `doctor` does
+        return None  # neither the database nor a reply can hold the name; `doctor` reports it
     match file.split("/"):
         case ["groups", group, "memory", *_, name] if name.endswith(".json") and not name.startswith("."):
             return Source(file, "entry", group)
@@ -99,16 +99,16 @@ def source_of(file: str) -> Source | None:
 
 
 def files_called(group: str, name: str) -> list[str]:
-    """Return the files of a group whose parts search calls `name#key`: the name is a file's, or a log's session."""
+    """Return the files whose parts are called `name#key`; the name is a file's, or the session of a log."""
     files = [f"groups/{group}/{name}", f"data/context/{group}/{name}", f"data/sessions/{group}/{name}.jsonl"]
     return [file for file in files if source_of(file) is not None]
 
 
 def sources(home: Path, group: str, folders: set[str]) -> Iterator[tuple[Source, Signature]]:
-    """Yield every file of a group that is searched, with its signature. What cannot be listed is passed over.
+    """Yield every searched file of a group with its signature. Folders that cannot be listed are skipped.
 
     Args:
-        folders: takes the folders of entries, below the home folder.
+        folders: filled with the folders of entries, below the home folder.
     """
     for name in (MEMORY, HISTORY):
         yield from _look(home, f"groups/{group}/{name}")
@@ -132,7 +132,7 @@ def groups_of(home: Path) -> list[str]:
 def _walk(
     home: Path, folder: str, folders: set[str] | None, levels: int = _DEEPEST
 ) -> Iterator[tuple[Source, Signature]]:
-    """Yield the files of a folder, and those so many levels below it when `folders` takes their names."""
+    """Yield the files of a folder; also those below it, when `folders` is given to collect the folders' names."""
     try:
         entries = os.scandir(home / folder)
     except OSError:
@@ -149,11 +149,11 @@ def _walk(
                 elif entry.name.endswith((".json", ".jsonl")) and (source := source_of(file)) is not None:
                     yield source, Signature.of(entry.stat(follow_symlinks=False))
             except OSError:
-                continue  # it went meanwhile
+                continue  # removed meanwhile
 
 
 def _is_text(name: str) -> bool:
-    """Return whether a file's name is UTF-8; the bytes of others come as surrogates."""
+    """Return whether a file's name is UTF-8; Python decodes other bytes to surrogates."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -174,12 +174,12 @@ def _look(home: Path, file: str) -> Iterator[tuple[Source, Signature]]:
 def read_source(
     home: Path | str, file: str, *, most_bytes: int, start: int = 0, is_cut: bool = False
 ) -> tuple[bytes, Signature] | None:
-    """Return a file's bytes from `start`, and its signature; None when there is no such file.
+    """Return a file's bytes from `start` and its signature; None when the file does not exist.
 
     Args:
-        is_cut: return the first `most_bytes` of more.
+        is_cut: return only the first `most_bytes` of a larger file.
     Raises:
-        Unsearchable: it is no plain file, or larger than `most_bytes`.
+        Unsearchable: it is not a plain file, or it is larger than `most_bytes`.
         OSError: the world failed.
     """
     try:
@@ -207,10 +207,10 @@ def read_source(
 def pieces_of(
     source: Source, data: bytes, signature: Signature, seen: Mapping[str, int] = MappingProxyType({})
 ) -> list[Piece]:
-    """Return what a whole file says, in its order. Raises Unsearchable.
+    """Return the pieces of a whole file, in order. Raises Unsearchable.
 
     Args:
-        seen: of notes, how often each hash stands in what comes before `data`.
+        seen: of notes, how often each hash occurs before `data`.
     """
     if source.kind == "entry":
         return [_entry(source, data, signature)]
@@ -224,11 +224,11 @@ def pieces_of(
 
 
 def end_of_part(data: bytes, kind: Kind, most_bytes: int, *, is_end: bool) -> int:
-    """Return how much of the bytes to take at once, so that no note or paragraph is cut unless it fills them all.
+    """Return how many bytes to take at once, so that a note or paragraph is cut only when it fills them all.
 
     Args:
-        most_bytes: so much, unless the first note or paragraph is longer.
-        is_end: nothing comes behind them.
+        most_bytes: the limit, unless the first note or paragraph is longer.
+        is_end: nothing follows them.
     """
     if is_end and len(data) <= most_bytes:
         return len(data)
@@ -244,17 +244,17 @@ def end_of_part(data: bytes, kind: Kind, most_bytes: int, *, is_end: bool) -> in
 
 
 def last_note(data: bytes) -> int:
-    """Return where the last note of a MEMORY.md begins, 0 when there is none or nothing before it."""
+    """Return where the last note of a MEMORY.md begins; 0 when there is none, or nothing before it."""
     return data.rfind(b"\n## ") + 1
 
 
 def hash_of(key: str) -> str:
-    """Return a note's key without the number that it has when it stands there twice."""
+    """Return a note's key without the number that tells equal notes apart."""
     return key.partition("-")[0]
 
 
 def turns_of(data: bytes) -> tuple[list[Piece], int, int]:
-    """Return the turns of a part of a log, how many bytes of it are whole lines, and how many of these are no turns."""
+    """Return the turns of a part of a log, how many bytes are whole lines, and how many of these are not turns."""
     whole = data.rfind(b"\n") + 1
     pieces: list[Piece] = []
     skipped = 0
@@ -291,7 +291,7 @@ def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
 
 
 def _told(source: Source, data: bytes) -> Iterator[Piece]:
-    """Yield what a session's document tells beside its messages, which the log has."""
+    """Yield what a session document says besides its messages, which are in the log."""
     try:
         document = parse_document(data, "")
     except ValueError as error:
@@ -330,7 +330,7 @@ def _paragraphs(text: str) -> Iterator[Piece]:
 
 
 def _numbered(pieces: Iterator[Piece], before: Mapping[str, int]) -> list[Piece]:
-    """Return the pieces with a key each that stays when others come or go."""
+    """Return the pieces, each with a key that stays the same when others come or go."""
     seen = Counter(before)
     named: list[Piece] = []
     for piece in pieces:

@@ -1,7 +1,7 @@
 """The vectors of one group's documents in memory, and how far each stands out for a question. Pure.
 
-Every row of a corpus has a row here. A question is compared with all of them: 100,000 take 18 ms, and nothing is lost
-or has to be built, as it is with an index of neighbours.
+Every row of a corpus has a row here. A question is compared with all of them: 100,000 take 18 ms. Unlike an
+approximate index of neighbours, this loses nothing and needs no building.
 
 Sources: docs/decisions/020-vectors.md.
 """
@@ -17,7 +17,7 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 UNRELATED_COUNT: Final = 50
-"""As many unrelated texts count with those of the group: in a small group all may be related, or none."""
+"""This many unrelated texts are counted with the group's own: in a small group all may be related, or none."""
 _SMALLEST: Final = 256
 
 
@@ -26,7 +26,7 @@ class Vectors:
 
     Args:
         dimensions: of a vector.
-        unrelated: mean and spread of the cosine of what has nothing to do with each other, see `Embedder`.
+        unrelated: mean and spread of the cosine of unrelated texts, see `Embedder`.
     """
 
     def __init__(self, dimensions: int, unrelated: tuple[float, float]) -> None:
@@ -44,7 +44,7 @@ class Vectors:
         return int(self._matrix.nbytes + self._has.nbytes)
 
     def resize(self, size: int) -> None:
-        """Make room for so many rows, never fewer than before; a new one has no vector yet."""
+        """Grow to `size` rows; it never shrinks, and new rows have no vector."""
         self._size = max(size, self._size)
         if size > len(self._has):
             more = max(size, len(self._has) * 3 // 2) - len(self._has)
@@ -52,23 +52,23 @@ class Vectors:
             self._has = np.concatenate((self._has, np.zeros(more, np.bool_)))
 
     def put(self, row: int, vector: npt.NDArray[np.floating]) -> None:
-        """Give a row its vector, of length 1; the row is below the size."""
+        """Set the vector of a row, of length 1; the row is below the size."""
         self._matrix[row] = vector
         self._has[row] = True
 
     def drop(self, row: int) -> None:
-        """Take a row's vector away."""
+        """Remove a row's vector."""
         if row < self._size:
             self._matrix[row] = 0
             self._has[row] = False
 
     def standing_out(self, question: Floats) -> Floats:
-        """Return for every row by how many spreads it is nearer to the question than what is unrelated to it."""
+        """Return for every row by how many spreads it is nearer to the question than unrelated texts are."""
         return standing_out(self._matrix[: self._size] @ question, self._has[: self._size], self._unrelated)
 
 
 def standing_out(cosines: Floats, has: Mask, unrelated: tuple[float, float]) -> Floats:
-    """Return standard scores: 0 for what is below the mean or has no vector, so that nobody loses by having one.
+    """Return standard scores: 0 for rows below the mean or without a vector, so that a vector never costs points.
 
     Args:
         has: which rows have a vector.

@@ -23,7 +23,7 @@ def find(
     *,
     now: datetime,
 ) -> list[tuple[WorkingEntry, float]]:
-    """Return the entries that a question's words are found in, best first, with their scores.
+    """Return the entries that contain words of the question, best first, with their scores.
 
     Args:
         category: see `labels.is_below`.
@@ -51,7 +51,7 @@ def _document(number: int, entry: WorkingEntry) -> Document:
 
 
 def preview(entry: WorkingEntry, query: str) -> str:
-    """Return a piece of the data around the first word that was asked for, on one line, at most 200 characters."""
+    """Return the data around the first word of the query, on one line, at most 200 characters."""
     words = {re.escape(word) for term in analyse_query(query).terms for word in (term.word, *term.forms)}
     first = re.search(rf"(?<![A-Za-z0-9])(?:{'|'.join(sorted(words))})", entry.data, re.IGNORECASE) if words else None
     start = max(0, first.start() - _PREVIEW // 4) if first else 0

@@ -1,1 +1,1 @@
-"""What the search knows of languages: terms, stop words, what a question asks for, dates, spelling. Pure."""
+"""Language for search: terms, stop words, questions, dates, spelling. Pure."""

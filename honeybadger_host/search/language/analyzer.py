@@ -1,8 +1,8 @@
-"""What a text is found by: one function from text to terms, for documents and for questions. Pure.
+"""Turns text into terms, in the same way for documents and for questions. Pure.
 
-The same rules serve both sides, so what was written is found however it is written next time: width, case, accents,
-plurals and irregular forms, identifiers (`time-zone`, `TimeZone`, `time_zone`; `C#`, `.NET`, `node.js`), numbers, and
-Chinese, Japanese and Korean as pairs of characters. Stop words stay in documents and leave questions only.
+The rules make different spellings equal: width, case, accents, plurals and irregular forms, identifiers (`time-zone`,
+`TimeZone`, `time_zone`; `C#`, `.NET`, `node.js`), numbers; Chinese, Japanese and Korean become pairs of characters.
+Stop words stay in documents and are removed from questions only.
 
 Sources: RB3, docs/decisions/017-recall.md.
 """
@@ -32,10 +32,10 @@ from honeybadger_host.search.language.lexicon import (
 )
 
 ANALYZER_VERSION: Final = 5
-"""Raised whenever the terms of any text change: an index of another version is built anew."""
+"""Raised whenever the terms of any text change: an index of another version is rebuilt."""
 
 QUESTION_MARK: Final = "?"
-"""The term of a short text that ends with a question: a long one tells something before it asks."""
+"""The term of a short text that ends with a question; a long one says something before it asks."""
 _LONGEST_QUESTION: Final = 30
 """Words."""
 
@@ -71,13 +71,11 @@ _QUESTION_END: Final = re.compile("[?\uff1f\u061f][\\s\"')\\]!*_\U0001f300-\U000
 MAX_TERM: Final = 64
 """Characters; a longer word is found by its beginning (base64, minified code)."""
 _CACHE_WORDS: Final = 50_000
-"""About 12 MiB, of English, of all other languages together, and of words that stand in a text which is not ASCII."""
+"""About 12 MiB for each: English, all other languages together, and words of texts that are not ASCII."""
 _chunks: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
-"""Language -> what stands between white space in ASCII -> terms."""
-_telling_words: dict[
-    str, tuple[str, ...]
-] = {}  # such a chunk -> the words in it that tell a language, if there are any
-_foreign_chunks: set[str] = set()  # those of them with a word that English does not have
+"""Language -> ASCII text between white space -> terms."""
+_telling_words: dict[str, tuple[str, ...]] = {}  # such a chunk -> the words in it that indicate a language
+_foreign_chunks: set[str] = set()  # chunks with a word that English does not have
 _cache: dict[str, tuple[str, ...]] = {}  # written word -> terms; words repeat: 40 times faster than stemming again
 _stemmers: dict[str, Stemmer.Stemmer] = {}
 _STEMMED: Final = frozenset(Stemmer.algorithms())
@@ -86,25 +84,25 @@ _STOPS_IN: Final = {
     word: tuple(language for language in _LANGUAGES if word in STOP[language])
     for word in frozenset().union(*STOP.values())
 }
-"""Stop word -> the languages it is one of."""
+"""Stop word -> its languages."""
 _FOREIGN: Final = frozenset(_STOPS_IN) - STOP["english"]
 _SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
 _STOP_IN_SCRIPTS: Final = frozenset(word for word in _STOPS_IN if any(letters.match(word) for _, letters in _SCRIPTS))
 _ASKED_IN: Final = {language: STOP["english"] | words | _STOP_IN_SCRIPTS for language, words in STOP.items()}
-"""Language of a question -> what it leaves out."""
+"""Language of a question -> its stop words."""
 _FUNCTION_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 _LOOKED_AT: Final = 2_000
-"""Characters of a text by which its language is told."""
+"""Characters of a text that are examined to guess its language."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTerm:
-    """One thing a question asks for.
+    """A term of a question.
 
     Args:
-        word: as it was written, casefolded; for explanations.
-        forms: terms that all mean it; at least one, the first is the usual one.
-        weight: 1 unless it says little.
+        word: as written, casefolded; for explanations.
+        forms: equivalent terms; at least one, the usual one first.
+        weight: 1, less for words that say little.
         is_optional: never counted as missing (a part of a longer word).
     """
 
@@ -120,11 +118,11 @@ class Query:
 
     Args:
         text: as it was asked.
-        terms: without stop words, each once, in order of appearance; empty when nothing is asked for.
-        words: all words, casefolded and without accents: who is named is decided by who is in the corpus.
-        is_first_person: asks about the asker ("I", "my").
-        asks_time: when, how long ago.
-        language: that it is in, by Snowball's name; English when in doubt.
+        terms: without stop words, each once, in order of appearance; may be empty.
+        words: all words, casefolded and without accents; the corpus decides which of them are names.
+        is_first_person: it asks about the asker ("I", "my").
+        asks_time: it asks when or how long ago.
+        language: Snowball's name of it; English when in doubt.
     """
 
     text: str
@@ -136,7 +134,7 @@ class Query:
 
 
 def document_terms(text: str) -> list[str]:
-    """Return the terms of a text in order, repeated as they are; empty for a text without letters and digits."""
+    """Return the terms of a text in order, with repetitions; empty for a text without letters and digits."""
     if text.isascii():
         return _ascii_terms(text)
     text = unicodedata.normalize("NFKC", text)
@@ -155,9 +153,9 @@ def document_terms(text: str) -> list[str]:
 
 
 def _ascii_terms(text: str) -> list[str]:
-    """Return the terms of a text in ASCII: the same ones, in a tenth of the time.
+    """Return the terms of a text in ASCII, in a tenth of the time.
 
-    No token reaches beyond white space, so what stands between it is looked up as a whole, with its punctuation.
+    No token contains white space, so each chunk between white space is looked up whole, with its punctuation.
     """
     chunks = text.split()
     known = _chunks["english"]
@@ -177,7 +175,7 @@ def _ascii_terms(text: str) -> list[str]:
 
 
 def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
-    """Return the terms of what has no white space in it; kept for the next time unless it is long."""
+    """Return the terms of a chunk without white space; cached unless it is long."""
     chunks = _chunks[language]
     if (known := chunks.get(chunk)) is not None:
         return known
@@ -201,7 +199,7 @@ def _chunk_terms(chunk: str, language: str) -> tuple[str, ...]:
 
 
 def _language_of_chunks(text: str, chunks: Sequence[str]) -> str:
-    """Return what `_language` does, of a text in ASCII all chunks of which are known."""
+    """Return the language of an ASCII text whose chunks are all cached, as `_language` does."""
     if len(text) > _LOOKED_AT:
         return _language(text)
     return _language_told([word for chunk in chunks for word in _telling_words.get(chunk, ())])
@@ -220,7 +218,7 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
     """Return the terms of an entry: its content, its category with `/` and `-` as spaces, and its names.
 
     Args:
-        names: title, tags and other names; written twice, because an entry is asked for by name.
+        names: title, tags and other names; counted twice, because people ask for an entry by name.
     Source: RB3.
     """
     terms = document_terms(content)
@@ -234,18 +232,18 @@ def entry_terms(content: str, category: str = "", names: Iterable[str] = ()) -> 
 
 
 def category_terms(category: str) -> tuple[str, ...]:
-    """Return the terms that an entry has by its category."""
+    """Return the terms of a category."""
     return _label_terms(category.replace("/", " ").replace("-", " "))
 
 
 @lru_cache(maxsize=4096)
 def _label_terms(label: str) -> tuple[str, ...]:
-    """Return the terms of a category, a tag or a title; many entries have the same."""
+    """Return the terms of a category, a tag or a title; cached, because many entries share them."""
     return tuple(document_terms(label))
 
 
 def analyse_query(text: str) -> Query:
-    """Return what a question asks for; stop words are out, unless it has nothing else."""
+    """Return a question's terms; stop words are left out, unless it has nothing else."""
     normal = unicodedata.normalize("NFKC", text)
     language = _language(normal)
     stop = _ASKED_IN[language]
@@ -301,16 +299,16 @@ def _once(terms: Iterable[QueryTerm]) -> tuple[QueryTerm, ...]:
 
 
 def _language(text: str) -> str:
-    """Return the language in Latin letters whose function words stand most often in a text; English when in doubt.
+    """Return the language whose function words are most frequent in a text in Latin letters; English when in doubt.
 
-    A word that is a name or an English word as well (`die`, `la`) counts half; one that English has too, not at all.
+    A word that is also a name or an English word (`die`, `la`) counts half; a function word of English, not at all.
     """
     words = _FUNCTION_WORD.findall(text[:_LOOKED_AT].casefold().replace("\u2019", "'"))
     return _language_told(words, has_turned_marks="\u00bf" in text or "\u00a1" in text)
 
 
 def _language_told(words: Sequence[str], *, has_turned_marks: bool = False) -> str:
-    """Return the language that words tell; those that tell none may be left out."""
+    """Return the language that words indicate; words that indicate none may be left out."""
     counts: dict[str, float] = {}
     english = 0
     for word in words:
@@ -335,7 +333,7 @@ def _language_told(words: Sequence[str], *, has_turned_marks: bool = False) -> s
 
 
 def _word_terms(token: str, language: str) -> tuple[str, ...]:
-    """Return the terms of a written word: itself, and the parts of an identifier."""
+    """Return the terms of a word: itself, and the parts of an identifier."""
     key = token if language == "english" else f"{language} {token}"
     if (known := _cache.get(key)) is not None:
         return known
@@ -367,17 +365,17 @@ def _analyse(token: str, language: str) -> list[str]:
 
 
 def _other_script(word: str) -> str | None:
-    """Return whose stemmer a word is given to that is not written in Latin letters."""
+    """Return the language whose stemmer fits a word in another script than Latin."""
     return next((language for language, letters in _SCRIPTS if letters.match(word)), None)
 
 
 def _foreign_stem(word: str, language: str) -> str:
-    """Return the stem of a casefolded word in another script; accents leave it last: Russian stems end on some."""
+    """Return the stem of a casefolded word in another script. Accents are removed last: Russian suffixes have some."""
     return _fold(_stem(word, language))
 
 
 def _number_terms(word: str) -> list[str]:
-    """Return a number without separators of thousands; a version also as its first two parts."""
+    """Return a number without thousands separators; a version also as its first two parts."""
     if match := _ORDINAL.match(word):
         return [match.group(1)]
     plain = re.sub(r"(?<=\d),(?=\d{3}(?:\D|$))", "", word)
@@ -395,7 +393,7 @@ def _number_terms(word: str) -> list[str]:
 
 
 def _forms(token: str, term: str, language: str) -> tuple[str, ...]:
-    """Return the term, and what a text in English would have made of the same word."""
+    """Return the term, and the term of the same word in an English text."""
     if language == "english" or not token.isalpha() or _other_script(token) is not None:
         return (term,)
     plain = _stem(_fold(token.casefold()), "english")
@@ -423,12 +421,12 @@ def _stem(word: str, language: str) -> str:
 
 
 def _pairs(run: str) -> Sequence[str]:
-    """Return the pairs of neighbours in a run; none in a run of one."""
+    """Return the pairs of neighbouring characters in a run; none for one character."""
     return [run[start : start + 2] for start in range(len(run) - 1)]
 
 
 CATEGORY_STOP_TERMS: Final = frozenset(term for word in CATEGORY_STOP for term in document_terms(word))
-"""Terms of a category that say nothing of what is in it."""
+"""Terms of a category that say nothing about its content."""
 
 
 @cache
@@ -439,5 +437,5 @@ def common_terms() -> frozenset[str]:
 
 @cache
 def time_terms() -> frozenset[str]:
-    """Return the terms that say in English when something was."""
+    """Return the terms of English words for a time."""
     return frozenset(_stem(word, "english") for word in TIME_WORDS) - STOP["english"]

@@ -1,6 +1,6 @@
-"""The dates a question says, as spans of time. Pure.
+"""The dates in a question, as spans of time. Pure.
 
-In English (`last Friday`, `in May`, `on 7 May 2023`, `two weeks ago`) and in figures (`2023-05-07`, `7.5.2023`,
+In English (`last Friday`, `in May`, `on 7 May 2023`, `two weeks ago`) and in digits (`2023-05-07`, `7.5.2023`,
 `5/7/2023`, `5月7日`). A date without a year means that day of every year.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time, in seconds of the epoch, UTC; `end` is not part of it."""
+    """A span of time, in seconds since the epoch, UTC; `end` is not part of it."""
 
     start: float
     end: float
@@ -24,11 +24,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A date as a question says it.
+    """A date in a question.
 
     Args:
-        month, day: without a year; None where not said.
-        span: where the year is known.
+        month, day: of a date without a year; None where not given.
+        span: when the year is known.
     """
 
     span: Span | None = None
@@ -36,7 +36,7 @@ class Said:
     day: int | None = None
 
     def spans(self, first_year: int, last_year: int) -> list[Span]:
-        """Return the stretches it can mean between two years."""
+        """Return the spans it can mean between two years."""
         if self.span is not None:
             return [self.span]
         if self.month is None:
@@ -46,7 +46,7 @@ class Said:
 
 
 def _numbered(names: str, first: int) -> dict[str, int]:
-    """Return name -> number; names of one number are joined by a stroke, words of one name by a line."""
+    """Return name -> number; `|` separates names of one number, `_` stands for a space in a name."""
     return {name: number for number, both in enumerate(names.split(), first) for name in both.split("|")}
 
 
@@ -65,7 +65,7 @@ _UNITS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 _CENTURY: Final = 36_500
 _COUNTS: Final = _numbered("a|an|one two|couple_of three|few four five six seven eight nine ten eleven twelve", 1)
 _WORDLIKE: Final = frozenset(("may", "march", "mar", "jun", "jan", "dec", "sept"))
-"""Month names that mean something else as often: they need a preposition, a day or a year."""
+"""Month names that often mean something else: they need a preposition, a day or a year."""
 
 _MONTH, _COUNT, _UNIT = _either(_MONTHS), rf"(?:\d{{1,3}}|{_either(_COUNTS)})", rf"(?:{_either(_UNITS)})s?"
 _YEAR: Final = r"(?:19|20)\d\d"
@@ -107,7 +107,7 @@ _TELLING: Final = frozenset(
         "weekend",
     )
 )
-"""One of these, or a digit, stands in every date."""
+"""Every date has one of these, or a digit."""
 
 
 def dates_said(text: str, now: datetime | None) -> tuple[Said, ...]:
@@ -116,7 +116,7 @@ def dates_said(text: str, now: datetime | None) -> tuple[Said, ...]:
     `the weekend before 10 April 2026` is counted from that day.
 
     Args:
-        now: aware; what `yesterday` is counted from. Without it only absolute dates are understood.
+        now: aware; `yesterday` is counted from it. Without it only absolute dates are understood.
     """
     text = " ".join(unicodedata.normalize("NFKC", text).split())
     if _TELLING.isdisjoint(_WORD.findall(text.casefold())) and not any(letter.isdigit() for letter in text):
@@ -224,7 +224,7 @@ def _date(year: str | None, month: int | None, day: str | None) -> Said | None:
 
 
 def _span(year: int, month: int | None, day: int | None) -> Span | None:
-    """Return a year, a month or a day; None for one that no calendar has."""
+    """Return the span of a year, a month or a day; None for a date that does not exist."""
     try:
         start = datetime(year, month or 1, day or 1, tzinfo=UTC)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The words an analyser must know, read from the lists beside this file.
+"""Word lists for the analyser, read from the files beside this one.
 
-A list has a line for each key, `key: words`; a line that begins with white space goes on with the one before.
+Each line is `key: words`; a line that begins with white space continues the one before.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ STOP: Final = {language: frozenset(words) for language, words in _read("function
 """Language, by Snowball's name where it has a stemmer -> its function words, casefolded, accents as written."""
 
 AMBIGUOUS: Final = STOP.pop("ambiguous")
-"""Function words of other languages that stand in English too, as words or in names: one alone decides nothing."""
+"""Function words of other languages that also occur in English, as words or in names: one alone decides nothing."""
 
 COMMON: Final = {language: frozenset(words) for language, words in _read("common_words.txt").items()}
-"""Language -> words that say little about what a text is about."""
+"""Language -> words that say little about a text's subject."""
 
 IRREGULAR: Final = {form: base for base, forms in _read("irregular_words.txt").items() for form in forms}
-"""Irregular English form -> base form; before stemming."""
+"""Irregular English form -> base form, applied before stemming."""
 
 CATEGORY_STOP: Final = _words("""
     user users preference preferences general note notes misc fact facts memory memories info information
     """)
-"""Words of categories that say nothing of what is in them."""
+"""Words of categories that say nothing about their content."""
 
 TIME_WORDS: Final = _words("""
     yesterday today tomorrow tonight ago last next week weekend month year day morning evening afternoon night recently
     soon monday tuesday wednesday thursday friday saturday sunday january february march april june july august
     september october november december summer winter spring autumn fall birthday since until weeks months years days
     """)
-"""English words that say when something was."""
+"""English words for a time."""
 
 SCRIPTS: Final = (
     ("russian", "\u0400-\u052f"),
@@ -52,4 +52,4 @@ SCRIPTS: Final = (
     ("armenian", "\u0530-\u058f"),
     ("tamil", "\u0b80-\u0bff"),
 )
-"""Whose stemmer a word in another script than Latin is given to, and its letters."""
+"""Language -> its letters, for scripts other than Latin; its stemmer gets such words."""

@@ -1,6 +1,6 @@
-"""What a question asks for beside its words: a time, or something about the one who asks. Pure.
+"""Whether a question asks for a time, or about the asker. Pure.
 
-A question is read in English and in the language it is in: `Ben` is a name where it is not Turkish.
+It is read in English and in its own language: `Ben` is a name unless the question is Turkish.
 
 Sources: docs/decisions/017-recall.md.
 """
@@ -14,7 +14,7 @@ from typing import Final
 
 
 def asks_of_oneself(text: str, language: str) -> bool:
-    """Return whether a casefolded question is about the one who asks."""
+    """Return whether a casefolded question is about the asker."""
     if _compiled(_FIRST_PERSON["english"]).search(text):
         return True
     if language != "english" and language in _FIRST_PERSON and _compiled(_FIRST_PERSON[language]).search(text):
@@ -32,7 +32,7 @@ _OTHER: Final = "other scripts"
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return a pattern that begins with a word; made when its language is asked in first."""
+    """Return a pattern that begins at a word; compiled at the first question in its language."""
     return re.compile(rf"\b(?:{pattern})")
 
 

@@ -1,8 +1,8 @@
-"""What a word of a question may have meant, where the group has never heard it. Pure.
+"""Guesses what an unknown word of a question meant. Pure.
 
-One slip of the finger (`typsecript`, `mongod`), a known word at the beginning or end of a longer one
-(`Mittagspause`), or a pair of Chinese characters that do not belong together (`猫叫`). Only words the group does not
-know are looked at, so what is spelt right costs nothing and is never read as something else.
+One typo (`typsecript`, `mongod`), a known word at the beginning or end of a longer one (`Mittagspause`), or a pair of
+Chinese characters that do not belong together (`猫叫`). Only words that the group does not have are guessed at, so a
+correct word costs nothing and is never read as another.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import Final
 from honeybadger_host.search.language.analyzer import QueryTerm, is_cjk
 
 SHORTEST: Final = 6
-"""Letters; shorter words are one slip away from too many others (`model` from `mode`, `k8s` from `k9s`)."""
+"""Letters; shorter words are one typo away from too many others (`model` from `mode`, `k8s` from `k9s`)."""
 LONGEST: Final = 32
-"""Letters; what is longer is no word (a key, base64), and has too many slips: 20,000 letters took minutes."""
+"""Letters; longer ones are not words (a key, base64) and have too many typos: 20,000 letters took minutes."""
 KEPT: Final = 2
-"""Letters at the beginning that are taken as right: `mango` is not `mongo`."""
+"""Letters at the beginning that are assumed correct: `mango` is not `mongo`."""
 WEIGHT: Final = 0.7
-"""What a guess counts for."""
+"""Weight of a guess."""
 PART: Final = 5
-"""Letters of a word that a longer one is made of."""
+"""Least letters of a known word inside a longer one."""
 PART_WEIGHT: Final = 0.5
-"""What such a part counts for."""
+"""Weight of such a part."""
 SHORTEST_PART: Final = 3
 MOST_LONGER: Final = 20
-"""Words that one may be a part of."""
+"""At most this many longer words for one part."""
 CHARACTER_WEIGHT: Final = 0.3
-"""What one Chinese character counts for."""
-_FIRST_HAN: Final = "\u3400"  # below are kana, which say nothing alone
+"""Weight of one Chinese character."""
+_FIRST_HAN: Final = "\u3400"  # below are kana, which mean nothing alone
 
 
 def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
-    """Return what an unknown word may stand for among known ones, or nothing.
+    """Return the known words that an unknown one may mean, if any.
 
-    Characters are not the word: it stays beside them, as missing.
+    Single characters do not replace the word: it also stays, as missing.
     """
     word = term.forms[0]
     if len(word) == 2 and is_cjk(word):
@@ -51,7 +51,7 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
 
 
 def within(term: QueryTerm, vocabulary: Iterable[str]) -> QueryTerm:
-    """Return what a word may be a part of, those first that begin with it; itself when it is a part of none."""
+    """Return the longer words that contain a word, those that begin with it first; itself when there are none."""
     word = term.forms[0]
     if len(word) < SHORTEST_PART or is_cjk(word):
         return term
@@ -60,7 +60,7 @@ def within(term: QueryTerm, vocabulary: Iterable[str]) -> QueryTerm:
 
 
 def _parts(term: QueryTerm, word: str, vocabulary: Container[str]) -> list[QueryTerm]:
-    """Return the longest known word that an unknown one begins or ends with: `Mittagspause`, `Fahrprüfung`."""
+    """Return the longest known word at the beginning or end of an unknown one: `Mittagspause`, `Fahrprüfung`."""
     for size in range(len(word) - 2, PART - 1, -1):
         known = tuple(dict.fromkeys(part for part in (word[:size], word[-size:]) if part in vocabulary))
         if known:
@@ -69,7 +69,7 @@ def _parts(term: QueryTerm, word: str, vocabulary: Container[str]) -> list[Query
 
 
 def _slips(word: str) -> Iterator[str]:
-    """Yield every word one letter away: left out, added, another one, two exchanged."""
+    """Yield every word one typo away: a letter left out, added or replaced, or two exchanged."""
     for place in range(KEPT, len(word) + 1):
         head, tail = word[:place], word[place:]
         for letter in ascii_lowercase:
