@@ -43,9 +43,9 @@ class ContextHandler:
     """Answers both types.
 
     Args:
-        identity_of: sender -> who it is, when it is an agent of this home.
-        budget_tokens: of a whole context, when the request does not say.
-        replayed_turns: of a session, the newest; 0 when no conversation is kept.
+        identity_of: sender -> its identity, when it is an agent of this home.
+        budget_tokens: of a whole context, unless the request says.
+        replayed_turns: newest turns of a session to replay; 0 when no conversation is kept.
         shows_document: whether the session's document is a part.
     """
 
@@ -132,7 +132,7 @@ class ContextHandler:
         return identity
 
     def _session(self, group: str, session: str) -> dict[str, Any]:
-        """Return what the session's document adds to the parts."""
+        """Return the session document's contribution to the parts."""
         if not self.shows_document:
             return {"no_session": "document.in_context is false"}
         try:
@@ -142,7 +142,7 @@ class ContextHandler:
             return {"no_session": "it cannot be read: the host needs a plain file there"}
 
     def _read(self, file: str) -> Loaded:
-        """Return a file's text; what cannot be served is part of the answer, not an error."""
+        """Return a file's text; a file that cannot be served becomes part of the answer, not an error."""
         try:
             return self.files.read(file)
         except FileProblem as problem:
@@ -151,7 +151,7 @@ class ContextHandler:
 
 
 def _without(message: str | None, turns: Sequence[Turn]) -> Sequence[Turn]:
-    """Return the turns without the newest, if that is the message: it stands in `messages`, and is not said twice."""
+    """Return the turns without the newest if that is the message, which is already in `messages`."""
     if message is None or not turns or turns[-1].role != "user":
         return turns
     said = neutralise(message).text.strip()

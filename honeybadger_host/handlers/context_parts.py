@@ -1,4 +1,4 @@
-"""The parts of a context, in the order of its text: what each says, and what of it stays when it must be cut (HB5).
+"""The parts of a context, in the order of its text: the content of each, and how it is cut to fit (HB5).
 
 `Group: x`, `## Your Identity`, `## Global Context`, `## Group Context`, `## Remembered Facts`,
 `## Conversation Summary`, what was recalled, `## This Session`, working memory, `## Recent Conversation`. To add a
@@ -22,7 +22,7 @@ from honeybadger_host.memory.working_memory import HEADING, Inventory, cut_inven
 from honeybadger_host.text.neutralise import estimate_tokens, list_line
 
 Loaded: TypeAlias = GroupText | FileProblem | None
-"""What reading a file gave: its text, what is wrong with it, or that there is none."""
+"""The result of reading a file: its text, its problem, or None when there is no file."""
 
 FACTS: Final = "## Remembered Facts"
 SUMMARY: Final = "## Conversation Summary"
@@ -38,28 +38,28 @@ WEIGHTS: Final[Mapping[str, float]] = {
     SESSION: 0.1,
     WORKING: 0.1,
 }
-"""What each may fill of the room when not everything fits."""
+"""The share of the budget of each part when not everything fits."""
 _SESSION_TOKENS: Final = 2000
-"""For a session's document, whatever room there is: a summary at its limit has as many."""
+"""At most this many tokens for a session document: the limit of a summary."""
 _MOST_AUTHORS: Final = 5
 """Authors named in an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a context is made of, loaded.
+    """The loaded content of a context.
 
     Args:
-        identity: who the asker is, in the order shown; nothing when it is no agent of this home.
+        identity: of the asker, in the order shown; empty when it is not an agent of this home.
         global_files: read by every group, in the order shown.
-        turns: what is replayed of the conversation, oldest first.
-        turns_file: where the conversation is kept.
+        turns: replayed turns of the conversation, oldest first.
+        turns_file: the file of the conversation.
         message: what the user says now; None when nothing is asked yet.
-        session: what its document tells; None: nothing, and `no_session` says why, or there is no such part.
-        no_turns: why there are none.
-        working: None: there is no such part.
-        recalled: long-term entries for this message, the most wanted first.
-        not_recalled: why there are none.
+        session: from the session document; None: nothing (`no_session` says why), or there is no such part.
+        no_turns: why there are no turns.
+        working: None when there is no such part.
+        recalled: long-term entries for this message, the best first.
+        not_recalled: why nothing was recalled.
     """
 
     group: str
@@ -87,7 +87,7 @@ def parts_of(
 
     Args:
         budget_tokens: of the whole context; 0 means no limit.
-        history_budget_tokens: for the recent conversation, whatever room there is; 0 means no limit of its own.
+        history_budget_tokens: limit of the recent conversation within the budget; 0 means no limit of its own.
         recall_budget_tokens: for what was recalled, as above.
     """
     folder = f"groups/{loaded.group}"
@@ -117,7 +117,7 @@ def _file(title: str, source: str, loaded: Loaded) -> Part:
 
 
 def _without(part: Part, what: str) -> Part:
-    """Return a part that has no room at all."""
+    """Return a part without any room."""
     return replace(part, text="", state="left_out", left_out=what, why=NO_ROOM)
 
 
@@ -125,11 +125,11 @@ def _without(part: Part, what: str) -> Part:
 
 
 def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
-    """Return the notes of the group: of each author the newest, when not all fit."""
+    """Return the group's notes; when not all fit, the newest of each author."""
     part = replace(_file(FACTS, source, loaded), weight=WEIGHTS[FACTS])
     if not isinstance(loaded, GroupText) or part.state != "whole":
         return part
-    if not 0 < budget_tokens < loaded.tokens:  # else it is not shown whole
+    if not 0 < budget_tokens < loaded.tokens:  # else it is cut
         part = replace(part, text=loaded.notes.text)
 
     def cut(room: int) -> Part:
@@ -165,7 +165,7 @@ def _left_out(made: CutNotes) -> str:
 
 
 def _by_author(made: CutNotes) -> str:
-    """Return how many notes of each author are in, when there is more than one."""
+    """Return how many notes of each author are included, when there is more than one author."""
     if len(made.authors) < 2:
         return ""
     named = [f"{kept} of {count} by {author or 'people'}" for author, (kept, count) in made.authors.items()]
@@ -174,7 +174,7 @@ def _by_author(made: CutNotes) -> str:
 
 
 def _summary(source: str, loaded: Loaded) -> Part:
-    """Return the summary: its beginning, when not all of it fits."""
+    """Return the summary, or its beginning when not all of it fits."""
     part = replace(_file(SUMMARY, source, loaded), weight=WEIGHTS[SUMMARY])
     if isinstance(loaded, GroupText) and part.text:
         part = replace(part, text=loaded.set_apart)
@@ -192,7 +192,7 @@ def _summary(source: str, loaded: Loaded) -> Part:
 
 
 def _recalled(source: str, recalled: Sequence[RecalledEntries], why_none: str | None, budget_tokens: int) -> Part:
-    """Return what was recalled: whole entries, the most wanted first."""
+    """Return the recalled entries, whole, the best first."""
     part = Part(RECALLED, source, heading="", weight=WEIGHTS[RECALLED], why=why_none)
     if not recalled:
         return part
@@ -215,7 +215,7 @@ def _recalled(source: str, recalled: Sequence[RecalledEntries], why_none: str | 
 
 
 def _session(loaded: Parts) -> Part:
-    """Return what the session's document tells: running tasks, facts, the summary; its oldest messages go first."""
+    """Return the session document's tasks, facts and summary; its oldest messages are cut first."""
     session = loaded.session
     part = Part(SESSION, loaded.session_file, weight=WEIGHTS[SESSION], why=loaded.no_session)
     if session is None:
@@ -257,7 +257,7 @@ def _session(loaded: Parts) -> Part:
 
 
 def _working(inventory: Inventory) -> Part:
-    """Return the labels in working memory: those that expire last."""
+    """Return the labels in working memory; when not all fit, those that expire last."""
     part = Part(WORKING, inventory.source, why=inventory.absent_why, heading=HEADING, weight=WEIGHTS[WORKING])
     if inventory.problem is not None:
         return replace(part, state="unreadable", left_out="the folder", why=f"it {inventory.problem}")
@@ -304,7 +304,7 @@ def _conversation(source: str, turns: Sequence[Turn], why_none: str | None, budg
 
 
 def _newest_within(turns: Sequence[Turn], room: int) -> History:
-    """Return the newest turns whose text costs at most `room`; none when there is no room."""
+    """Return the newest turns whose text fits in `room` tokens."""
     if room < 1:
         return History("", (), 0, len(turns))
     budget = room

@@ -1,4 +1,4 @@
-"""What long-term memory adds to a context by itself (RB2, RB11): found by the message, remembered by the ledger."""
+"""Recalls long-term entries for a context (RB2, RB11): found by the message, remembered in the injection ledger."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """An entry that was found, and why it is not in the context."""
+    """An entry that was found but left out of the context, and why."""
 
     hit: Hit
     why: str
@@ -40,13 +40,13 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """What was recalled for one message.
+    """The entries recalled for one message.
 
     Args:
         recollections: new ones first, best first; then those of earlier messages, the latest first.
-        why_none: when there are none.
-        near_misses: the best of what was found and is not good enough, with the reason.
-        injection: what is to be noted when they were put before a model.
+        why_none: why there are none.
+        near_misses: the best of the hits that were not good enough, with the reason.
+        injection: to be noted in the ledger once a model has seen them.
     """
 
     recollections: Sequence[RecalledEntries] = ()
@@ -58,7 +58,7 @@ class Recalled:
         """Return a row for every entry that was considered, as `wire.Recalled`.
 
         Args:
-            missing: ids of those that had no room in the context.
+            missing: ids of those that did not fit into the context.
         """
         rows: list[dict[str, Any]] = []
         for one in self.recollections:
@@ -86,7 +86,7 @@ class ContextRecall:
     """Recalls entries for the contexts of all groups.
 
     Args:
-        history_budget_tokens: what decides which turns are still shown.
+        history_budget_tokens: decides which turns are still shown.
     """
 
     index: Index
@@ -95,11 +95,11 @@ class ContextRecall:
     history_budget_tokens: int
 
     def recall(self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime) -> Recalled:
-        """Return what a context for this message recalls.
+        """Return the entries to recall for this message.
 
         Args:
-            message: what the user says now; without one the newest turn, when it is the user's.
-            turns: the window of the session, oldest first.
+            message: what the user says now; None means the newest turn, if it is the user's.
+            turns: of the session's window, oldest first.
         """
         if not self.settings.enabled:
             return Recalled(why_none="recall.enabled is off")
@@ -139,7 +139,7 @@ class ContextRecall:
                 limit=limit,
                 filters=entries,
                 vector=vector,
-                needs_word=True,  # the floor wants one: what has none would only take the place of what has
+                needs_word=True,  # others would fail `objection` and only take up room
             )
             return hits, newest(corpus, limit=self.settings.newest, filters=entries) if is_first else []
 

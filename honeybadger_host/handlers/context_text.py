@@ -1,7 +1,7 @@
-"""The text of a context from its parts, within a budget and explained: one pure function (HB5).
+"""Builds the text of a context from its parts, within a budget, with an explanation. Pure (HB5).
 
-What a part says, and what of it stays when there is not room for everything, is the part's own matter: see
-`context_parts`. A part that is blank leaves no heading, but keeps its row in the explanation.
+`context_parts` decides the content of a part and how it is cut. A blank part has no heading in the text, but keeps its
+row in the explanation.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Part:
     Args:
         title: in the explanation, and above the text unless there is a `heading`.
         source: the file or folder it comes from.
-        left_out, why: what is missing from it and why; of a part without text, why there is none.
-        heading: what stands above the text instead of the title; empty: the text has headings of its own.
-        weight: its share when there is not room for everything; what one part leaves goes to the others.
-        fit: tokens of text, at least 0 -> the part made to fit; None: it is never cut.
-        missing: ids of the entries that are not in it.
+        left_out, why: what is missing and why; for a part without text, why there is none.
+        heading: replaces the title above the text; empty when the text has its own headings.
+        weight: its share when not everything fits; unused shares go to the other parts.
+        fit: tokens of text, at least 0 -> the part cut to fit; None: it is never cut.
+        missing: ids of the entries that were left out.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Part:
 
     @property
     def block(self) -> str:
-        """The part as it stands in a context; empty when there is nothing to say."""
+        """The part as it stands in a context; empty for a blank part."""
         text = self.text.strip("\n")
         return f"\n{self.above}{text}\n" if text.strip() else ""
 
@@ -77,7 +77,7 @@ class Part:
         )
 
     def fitted(self, share_tokens: int) -> Part:
-        """Return the part as it fits its share."""
+        """Return the part cut to its share."""
         if self.fit is None or self.need <= share_tokens:
             return self
         return self.fit(max(0, share_tokens - self.overhead))
@@ -111,8 +111,8 @@ class Context:
 def build_context(group: str, parts: Sequence[Part], message: str | None, *, budget_tokens: int) -> Context:
     """Return the context; the same arguments give the same bytes.
 
-    The message, and parts that cannot be cut, are always whole. Of what they leave each other part gets what it needs,
-    and when that is too much, its share.
+    The message and the parts that are never cut are always whole. Of the rest each other part gets what it needs, or
+    its share when they need too much.
 
     Args:
         parts: in the order of the text.

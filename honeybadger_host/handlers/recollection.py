@@ -1,7 +1,7 @@
-"""What of long-term memory stands in a context: chosen for the message, kept while its turn is shown, cut to a budget.
+"""The long-term entries in a context: chosen for the message, kept while its turn is shown, cut to a budget.
 
-Pure (RB2, RB11). An entry that was recalled for an earlier message stays in the context as long as that message does,
-and is recalled anew once it has scrolled out: a model is never told that it has seen what it cannot see.
+Pure (RB2, RB11). An entry recalled for an earlier message stays in the context as long as that message. Once the
+message is out of the context, the entry can be recalled again: a model is never assumed to know what it cannot see.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RecalledEntries:
 
     Args:
         turn: number of the turn it was recalled for.
-        hit: what it earned in the search for this message; None when it did not match it.
+        hit: its hit in the search for this message; None when it did not match.
     """
 
     id: str
@@ -49,11 +49,11 @@ class RecalledEntries:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What fits a budget.
+    """The entries that fit a budget.
 
     Args:
-        text: with the headings; empty when nothing is in it.
-        left_out: those that did not fit.
+        text: with the headings; empty when nothing fits.
+        left_out: entries that did not fit.
     """
 
     text: str
@@ -61,7 +61,7 @@ class Fitted:
 
 
 def fit(recollections: Sequence[RecalledEntries], room_tokens: int | None) -> Fitted:
-    """Return the text of the first recollections that fit; an entry is left out whole, never cut.
+    """Return the text of the first recollections that fit; an entry is left out, never cut.
 
     Args:
         recollections: new ones first, each kind best first.
@@ -94,11 +94,11 @@ def _render(recollections: Sequence[RecalledEntries]) -> str:
 
 
 def in_view(ledger: Mapping[str, int], *, oldest: int, current: int) -> dict[str, int]:
-    """Return those of a ledger that were recalled for an earlier message that is still shown.
+    """Return the entries of a ledger that were recalled for an earlier message that is still shown.
 
     Args:
         ledger: entry id -> number of the turn it was recalled for.
         oldest: number of the oldest turn shown.
-        current: number of the turn this message is, or will be: asked again, it is answered the same.
+        current: number of this message's turn, recorded or not, so that a repeated request gets the same answer.
     """
     return {entry: turn for entry, turn in ledger.items() if oldest <= turn < current}

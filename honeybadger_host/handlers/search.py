@@ -29,7 +29,7 @@ DEFAULT_LIMIT: Final = 8
 TEXT: Final = frozenset(("terms", "around", "session"))
 """Signals of the text itself, see `scoring`."""
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))
-"""Signals that make a hit good without any word in common."""
+"""Signals that make a hit good without a common word."""
 
 
 def search_memory(index: Index) -> QueryHandler:
@@ -79,7 +79,7 @@ def search_memory(index: Index) -> QueryHandler:
 
 
 def moment(text: str | None, member: str, *, is_end: bool = False) -> float | None:
-    """Return seconds since the epoch; a date is its beginning, as an end the next day's. Raises Refusal."""
+    """Return seconds since the epoch; for a date its first moment, or as an end the next day's. Raises Refusal."""
     if text is None:
         return None
     try:
@@ -96,7 +96,7 @@ def moment(text: str | None, member: str, *, is_end: bool = False) -> float | No
 
 
 def name_of(found: Found) -> str:
-    """Return what a hit is called: an entry's id, `session#number` of a turn, `MEMORY.md#hash` of a note."""
+    """Return a hit's name: an entry's id, `session#number` of a turn, `MEMORY.md#hash` of a note."""
     match found.kind:
         case "entry":
             return found.key
@@ -107,9 +107,9 @@ def name_of(found: Found) -> str:
 
 
 def earned(hit: Hit) -> dict[str, Any]:
-    """Return a hit's score and what it is made of, as they are shown.
+    """Return a hit's score and its parts, as shown.
 
-    What is no turn has nothing around it: it earns the same by its own text, which is shown as one.
+    A document that is not a turn has no text around it: its own text counts instead, and is shown as one part.
     """
     points = {name: round(value, 3) for name, value in hit.parts.items()}
     if hit.kind != "turn":
@@ -120,7 +120,7 @@ def earned(hit: Hit) -> dict[str, Any]:
 
 
 def _weakness(hit: Hit) -> str | None:
-    """Return why a hit has little to do with the question; None: it has, or its date or its meaning brought it."""
+    """Return why a hit matches the question only weakly; None when it matches well, or by its date or meaning."""
     from honeybadger_host.search.ranking import objection
 
     return None if hit.parts.keys() & OTHER_GROUNDS else objection(hit)

@@ -1,1 +1,1 @@
-"""Text as values: made harmless, measured, freed of credentials; times as text. Pure."""
+"""Pure functions on text: neutralise, count tokens, redact credentials, format times."""

@@ -1,4 +1,4 @@
-"""The rules of text: what is made harmless, how a note and a history line look, what a text costs. Pure.
+"""Neutralises text, renders notes and history lines, and estimates tokens. Pure.
 
 Sources: HB2 (note), HB6 (history line, estimate), docs/decisions/004-text.md (what is neutralised and why).
 """
@@ -21,13 +21,13 @@ DEFAULT_IGNORABLE: Final = (
     "\u00ad\u034f\u061c\u115f-\u1160\u17b4-\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""The property Default_Ignorable_Code_Point of Unicode 17; Python's `unicodedata` does not have it. Unassigned
-characters are in it, so it hardly ever changes. A test compares it with the database in the package `regex`."""
+"""The property Default_Ignorable_Code_Point of Unicode 17, which Python's `unicodedata` does not have. It includes
+unassigned characters, so it rarely changes. A test compares it with the database of the package `regex`."""
 _KEPT_SOMEWHERE: Final = "\u180b-\u180d\u180f\u200c\u200d\ufe0e\ufe0f"
-# With the format controls of hieroglyphs, which are not shown either.
+# With the format controls of hieroglyphs, which are invisible too.
 _INVISIBLE: Final = re.compile(f"(?![{_KEPT_SOMEWHERE}])[{DEFAULT_IGNORABLE}\U00013430-\U00013440]")
-# A selector stays after a symbol or a keycap, or a Mongolian letter, and joiners where writing needs them, between two
-# characters beyond Latin (Persian, Hindi, families of emoji); anywhere else they only hide something.
+# A variation selector stays after a symbol, a keycap or a Mongolian letter; a joiner stays between two characters
+# beyond Latin (Persian, Hindi, families of emoji). Elsewhere they only hide something.
 _LONE_SELECTOR: Final = re.compile(
     "(?<![0-9#*\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]|(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]"
 )
@@ -40,9 +40,9 @@ _HARMLESS: Final = re.compile(
     "[\t\n -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u3000-\u30ff\u3400-\u9fff"
     "\uac00-\ud7a3\uff01-\uff9f]*"
 )
-"""The common case, seen in one pass: no character that any rule below looks for."""
+"""The common case, tested in one pass: no character that a rule below applies to."""
 
-# What opens a quote or a list item may stand before a heading or, for quotes, before its underline.
+# A quote or list marker may precede a heading; a quote marker also its underline.
 _OPENERS: Final = r"[ \t]*(?:>[ \t]*|(?:[-+*]|\d{1,9}[.)])[ \t]+)*"
 _HEADING: Final = re.compile(rf"{_OPENERS}(?=#{{1,6}}(?:[ \t]|$))")
 _ANY_HASH: Final = re.compile(rf"{_OPENERS}(?=#)")
@@ -51,11 +51,11 @@ _RULE: Final = re.compile(r"(?:-[ \t]*){2,}$")
 
 
 class Neutral(NamedTuple):
-    """Text that forges nothing.
+    """Neutralised text.
 
     Args:
-        text: lines end in `\\n` only; no control, bidi or zero-width character.
-        changed: what was changed, kind to count; empty when nothing was.
+        text: lines end in `\\n` only; no control, bidi or zero-width characters.
+        changed: kind of change -> count; empty when nothing changed.
     """
 
     text: str
@@ -63,7 +63,7 @@ class Neutral(NamedTuple):
 
 
 def neutralise(text: str) -> Neutral:
-    """Return `text` without what hides or reorders characters, and with every kind of line break as `\\n`."""
+    """Return `text` without characters that hide or reorder text, and with every kind of line break as `\\n`."""
     if _HARMLESS.fullmatch(text):
         return Neutral(text, {})
     changed: dict[str, int] = {}
@@ -82,7 +82,7 @@ def neutralise(text: str) -> Neutral:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether nothing visible is left of a neutralised text."""
+    """Return whether a neutralised text has nothing visible."""
     return not text.replace("\ufffd", "").replace("\u2800", "").strip()
 
 
@@ -105,14 +105,14 @@ class RenderedNote(NamedTuple):
 
 
 def render_note(content: str, section: str, agent: str, at: datetime) -> RenderedNote:
-    """Return a note as it stands in MEMORY.md.
+    """Return a note as written to MEMORY.md.
 
-    One line of content is kept byte for byte. More lines are indented by two spaces, which keeps them inside the
-    list item, if the first one is where an item begins: so blank lines and indentation before it go. What could be a
-    heading, a heading's underline or a comment is escaped with a backslash.
+    A single line of content is kept byte for byte. Further lines are indented by two spaces, which keeps them inside
+    the list item; blank lines and indentation at the beginning are removed for this. Headings, underlines of headings
+    and comments are escaped with a backslash.
 
     Args:
-        content: at least one visible character (`is_blank`), else ValueError.
+        content: with at least one visible character (`is_blank`), else ValueError.
         at: aware; shown in UTC to the minute.
     Source: HB2.
     """
@@ -129,13 +129,13 @@ def render_note(content: str, section: str, agent: str, at: datetime) -> Rendere
 
 @lru_cache(maxsize=64)
 def _minute(at: datetime) -> str:
-    """All notes of a slice have the same moment."""
-    return at.astimezone(UTC).isoformat(" ", "minutes")[:16]  # unlike strftime with four digits of the year everywhere
+    """Cached: all notes of a batch have the same time."""
+    return at.astimezone(UTC).isoformat(" ", "minutes")[:16]  # unlike strftime, always four digits of the year
 
 
 @lru_cache(maxsize=1024)
 def _heading(section: str) -> Neutral:
-    """Sections repeat: `Notes`, `Preferences`."""
+    """Cached: sections repeat (`Notes`, `Preferences`)."""
     heading = one_line(section)
     if "<!--" not in heading.text:
         return heading
@@ -143,7 +143,7 @@ def _heading(section: str) -> Neutral:
 
 
 def history_line(sender: str, content: str) -> str:
-    """Return `[sender]: content` and a line end; no line of the content looks like another speaker's, see `quoted`.
+    """Return `[sender]: content` and a line end; no line of it can pass for another speaker's, see `quoted`.
 
     Source: HB6.
     """
@@ -154,7 +154,7 @@ def history_line(sender: str, content: str) -> str:
 
 
 def list_line(text: str) -> str:
-    """Return `- text` and a line end, neutralised and on one line: nothing in it is a heading or a comment."""
+    """Return `- text` and a line end, neutralised and on one line, without headings or comments."""
     lines = [one_line(text).text]
     _escape(lines, is_item=True)
     return f"- {quoted(lines[0])}\n"
@@ -172,30 +172,30 @@ _count: Callable[[str], int] = by_characters
 
 
 def use_counter(count: Callable[[str], int]) -> None:
-    """Count tokens in this way from now on, in the whole process.
+    """Set the token counter of the whole process.
 
-    For the composition root: what was counted before keeps its number. Every budget is made of many small counts,
-    far from where settings are known (docs/decisions/020-vectors.md).
+    For the composition root; earlier counts do not change. It is global because budgets consist of many small counts,
+    far from the settings (docs/decisions/020-vectors.md).
     """
     global _count
     _count = count
 
 
 def estimate_tokens(text: str) -> int:
-    """Return what a text costs, as the chosen counter says; without a choice `by_characters`."""
+    """Return the tokens of a text by the chosen counter, by default `by_characters`."""
     return _count(text)
 
 
 def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:
-    """Return the lines of a list item, each of them inside it, and what was changed."""
+    """Return the lines of a list item, all of them inside it, and what was changed."""
     if "\n" not in text and "#" not in text and "<!--" not in text:
         return [text], {}
     lines = _split(text)
     changed: Counter[str] = Counter()
     if len(lines) > 1:
-        # An item that begins blank ends with the next blank line; one that begins indented wants the rest indented as
-        # far; and `- ---` is a rule, not an item. In all three what follows would stand outside, where a fence that
-        # nobody closes takes in every later note.
+        # An item that begins blank ends at the next blank line; one that begins indented needs the rest indented as
+        # far; and `- ---` is a rule, not an item. In all three cases the following lines would be outside the item,
+        # where an unclosed fence swallows every later note.
         lines = lines[next(number for number, line in enumerate(lines) if line) :]
         while not lines[-1]:
             lines.pop()
@@ -213,14 +213,14 @@ def _split(text: str) -> list[str]:
 
 
 def _escape(lines: list[str], *, is_item: bool) -> Counter[str]:
-    """Escape, in place, what Markdown would read as structure; return what.
+    """Escape Markdown structure in place; return what was escaped.
 
     Args:
         is_item: the first line begins a list item, where a heading may stand.
     """
     changed: Counter[str] = Counter()
     for number, line in enumerate(lines):
-        # A continuation line is nobody's tag: readers more lenient than CommonMark take `#x` for a heading.
+        # Parsers more lenient than CommonMark take `#x` for a heading; a continuation line is never meant as a tag.
         if (number or is_item) and (found := (_ANY_HASH if number else _HEADING).match(line)):
             lines[number] = f"{line[: found.end()]}\\{line[found.end() :]}"
             changed["headings"] += 1

@@ -1,4 +1,4 @@
-"""What counts tokens: the estimate, or the vocabulary of a model (an extra)."""
+"""The token counters: an estimate, or the vocabulary of a model (an extra)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from honeybadger_host.text.neutralise import by_characters
 
 
 def counter_of(choice: TokenCounter) -> Callable[[str], int]:
-    """Return the counter, ready: its vocabulary is loaded (0.2 s). Raises SettingsError: its package is missing."""
+    """Return a counter with its vocabulary loaded (0.2 s). Raises SettingsError: its package is missing."""
     if choice == "estimate":
         return by_characters
     try:
@@ -22,10 +22,10 @@ def counter_of(choice: TokenCounter) -> Callable[[str], int]:
         raise SettingsError("tokens.counter = o200k needs toktok-rs: pip install 'honeybadger-host[tokens]'") from None
 
     def count(text: str) -> int:
-        """One thread: a pool costs more than the few microseconds of a line."""
+        """Count in one thread: a pool costs more than the few microseconds of a line."""
         try:
             counted = batch_count((text,), "o200k_base", 1)
-        except UnicodeEncodeError:  # half a surrogate pair, which no model is ever sent
+        except UnicodeEncodeError:  # half a surrogate pair, which is never sent to a model
             counted = batch_count((text.encode(errors="replace").decode(),), "o200k_base", 1)
         return int(counted[0])
 

@@ -1,7 +1,7 @@
-"""What looks like a credential in a text, found by two tables of rules and replaced by `[REDACTED:kind]`. Pure.
+"""Finds credentials in text with two tables of rules and replaces them by `[REDACTED:kind]`. Pure.
 
-Not sought, as no credential: account numbers (an IBAN stands on every invoice), public keys, hashes, ids, one-time
-codes. Not found: a password that is a plain word, because `the password is wrong` looks the same.
+Account numbers (an IBAN is on every invoice), public keys, hashes, ids and one-time codes are not credentials. A
+password that is a plain word is not found, because `the password is wrong` looks the same.
 Source: docs/decisions/010-secrets.md.
 """
 
@@ -37,9 +37,9 @@ _MOST_PASSES: Final = 8
 
 
 def find_secrets(text: str) -> list[Found]:
-    """Return what looks like a credential, in order, without overlaps.
+    """Return the credentials in a text, in order, without overlaps.
 
-    Characters that hide inside a secret keep it from being found: neutralise the text first.
+    Neutralise the text first: an invisible character inside a secret hides it.
     """
     found: list[Found] = []
     if long_words := "\n".join([word for word in text.split() if len(word) >= LONG_WORD]):
@@ -58,9 +58,9 @@ def find_secrets(text: str) -> list[Found]:
 
 
 def redact(text: str) -> tuple[str, dict[str, int]]:
-    """Return the text with every credential replaced, and how many there were of each kind."""
+    """Return the text with every credential replaced, and the count of each kind."""
     counts: Counter[str] = Counter()
-    for _ in range(_MOST_PASSES):  # a second pass is rare: something begins to look like a secret beside a mark
+    for _ in range(_MOST_PASSES):  # a second pass is rare: text beside a mark may now look like a secret
         found = find_secrets(text)
         if not found:
             break
@@ -75,29 +75,33 @@ def redact(text: str) -> tuple[str, dict[str, int]]:
 
 
 def redact_below(heading: str, text: str) -> tuple[str, dict[str, int]]:
-    """Return the text as `redact` does, looked at below its heading: what stands below `Wi-Fi password` is one."""
+    """Redact a text that stands below a heading: text below `Wi-Fi password` is one."""
     head = f"{heading}: "
     redacted, counts = redact(head + text)
     return (redacted[len(head) :], counts) if redacted.startswith(head) else redact(text)
 
 
 def redact_line(text: str) -> str:
-    """Return a message without credentials, for what is logged or answered about a request."""
+    """Return a message without credentials, for logs and replies."""
     return redact(neutralise(text).text)[0]
 
 
 def redact_bytes(data: bytes) -> tuple[bytes, dict[str, int]]:
-    """Return bytes of any kind without the credentials in them; the same bytes when there are none.
+    """Return bytes of any kind without credentials; the same bytes when there are none.
 
-    JSON is looked through string by string, because its escapes can hide a secret. Then everything is taken for text in
-    UTF-8, or in UTF-16 when it says so; bytes that are none of it stay as they are.
+    JSON is searched string by string, because its escapes can hide a secret. Then all is searched as UTF-8, or as
+    UTF-16 if it has a byte order mark; undecodable bytes stay as they are.
     """
     counts: Counter[str] = Counter()
     try:
         value = _redact_value(orjson.loads(data), counts)
         if counts:
             data = orjson.dumps(value)
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError, RecursionError):  # no JSON, or too deep to be written again
+    except (
+        orjson.JSONDecodeError,
+        orjson.JSONEncodeError,
+        RecursionError,
+    ):  # not JSON, or nested too deeply to be written again
         counts.clear()
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = _redact_text_bytes(data, "utf-16", "replace", counts)
@@ -105,7 +109,7 @@ def redact_bytes(data: bytes) -> tuple[bytes, dict[str, int]]:
 
 
 def _redact_value(value: Any, counts: Counter[str], name: str = "") -> Any:
-    """Return a JSON value with every string in it redacted, a member's below its name."""
+    """Return a JSON value with every string redacted; a member's name is its heading."""
     match value:
         case str():
             return _redact_hidden(value, counts, name)
@@ -118,7 +122,7 @@ def _redact_value(value: Any, counts: Counter[str], name: str = "") -> Any:
 
 
 def _redact_hidden(text: str, counts: Counter[str], heading: str = "") -> str:
-    """Return the text itself when there is nothing in it, else neutralised and redacted."""
+    """Return the text unchanged when it has no credential, else neutralised and redacted."""
     neutral = neutralise(text).text
     redacted, found = redact_below(heading, neutral) if heading else redact(neutral)
     counts.update(found)
@@ -128,7 +132,7 @@ def _redact_hidden(text: str, counts: Counter[str], heading: str = "") -> str:
 def _redact_text_bytes(data: bytes, encoding: str, errors: str, counts: Counter[str]) -> bytes:
     redacted, found = redact(data.decode(encoding, errors))
     hidden: dict[str, int] = {}
-    if not redacted.isascii():  # else nothing hides
+    if not redacted.isascii():  # ASCII hides nothing
         visible, hidden = redact(neutralise(redacted).text)
         redacted = visible if hidden else redacted
     counts.update(found)
@@ -137,13 +141,13 @@ def _redact_text_bytes(data: bytes, encoding: str, errors: str, counts: Counter[
 
 
 def _lowered(text: str) -> str:
-    """Return the text in lower case, every character where it was."""
+    """Return the text in lower case, with every character at its old position."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(c if len(c.lower()) != 1 else c.lower() for c in text)
 
 
 def _apart(found: Iterable[Found], text: str) -> list[Found]:
-    """Return what was found in order; what overlaps becomes one, of the kind that began first; marks stay."""
+    """Return findings in order; overlapping ones become one, of the first one's kind; `[REDACTED:…]` marks stay."""
     marks = [mark.span() for mark in _MARK.finditer(text)] if "[REDACTED:" in text else []
     apart: list[Found] = []
     for one in sorted(found, key=lambda one: (one.start, -one.end)):

@@ -1,7 +1,7 @@
-"""Credentials that only the words before them give away: `password is …`, `api_key=…`, `PIN: …`, `://user:…@host`.
+"""Credentials that are recognised by the words before them: `password is …`, `api_key=…`, `PIN: …`, `://user:…@host`.
 
-The words cost nothing to say about something else, so here most of the rules tell what is no secret: `the password is
-SHA-256-hashed`, `password: required`, `password=get_password()`.
+These words often occur without a secret, so most of the rules here are exceptions: `the password is SHA-256-hashed`,
+`password: required`, `password=get_password()`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _LINK: Final = (
     rf"{_QUOTE}{{0,4}}\s{{0,3}}(?P<link>[:=：＝]{{1,2}}>?|->|→|[—–>]|(?<=\s)\|(?=\s)|(?:is|was|to|ist|lautet|war|est|es|era|é|è|jest|är|er"
     rf"|это)(?=\s)|[은는是为為は])[*_]{{0,3}}\s{{0,3}}(?P<quote>{_QUOTE}{{0,4}})"
 )
-"""What joins a word to its value: a colon, `is`, the bar of a table; quotes and emphasis may stand on both sides."""
+"""Joins a word to its value: a colon, `is`, the bar of a table; quotes and emphasis may stand on both sides."""
 _GAP: Final = (
     r"(?:\s\([^)\n]{1,32}\)|\s(?:for|of|on|at|to|from|i|we|he|she|they|you|für|vom|zum|pour|du|de|del|para|per|do|voor)"
     r"(?:\s[^\s:=]{1,32}+){1,5}?)??"
 )
 """What the secret is for: `the password for the router is …`."""
 _VALUE: Final = r"(?=(?P<secret>[!-~\u00a1-\u024f\u0400-\u04ff]{4,200}))"
-"""Looked at and not taken: when it is no secret, the next word before a value may be in it."""
+"""A lookahead: when it is not a secret, the next keyword may be inside it."""
 
 _WORD: Final = (
     r"(?P<word>pass(?:w(?:or[dt]|d)|phrase|code|ord)|(?<=de )passe|(?<![A-Za-z])(?:pass|pw)|pwd|kennwort"
@@ -63,7 +63,7 @@ _STANDS_FOR: Final = re.compile(
     r"|file|env",
     re.IGNORECASE,
 )
-"""What stands where a secret would: masks, variables, types, adjectives."""
+"""Values that are not secrets: masks, variables, types, adjectives."""
 
 _NAMES_A_THING: Final = re.compile(
     rf"\d+(?:st|nd|rd|th|fa|[kmg]i?b)|\d+\+?{_UNIT.pattern}\w*(?:-\w+)*|\d+-[a-z]+(?:-[a-z]+)*"  # 2nd, 8chars, 30-day
@@ -77,11 +77,11 @@ _NAMES_A_THING: Final = re.compile(
     r"|&#?\w+;.*",
     re.IGNORECASE,
 )
-"""What follows `password is` and is none: a length, an algorithm, a version, an address, a path, code."""
+"""Text after `password is` that is not a password: a length, an algorithm, a version, an address, a path, code."""
 
 
 def _password_span(match: Match) -> Span | None:
-    """Accept a value that is a password, and not what the sentence says about passwords."""
+    """Accept a password, but not a statement about passwords."""
     text, word, link, start = match.string, match["word"], match["link"], match.start("secret")
     before = text[max(0, match.start() - 80) : match.start()]
     if word.lower() in ("pass", "pw") and not (
@@ -111,7 +111,7 @@ def _password_span(match: Match) -> Span | None:
 
 
 def _value(match: Match) -> tuple[str, bool, int]:
-    """Return the first word of the value, whether it stands in quotes alone, and where the whole value ends."""
+    """Return the first word of the value, whether it is quoted by itself, and where the whole value ends."""
     text, value, start = match.string, match["secret"], match.start("secret")
     opening = match["quote"][-1:]
     if opening and opening not in "*_\\":
@@ -137,7 +137,7 @@ _PHRASE: Final = re.compile(
 
 
 def _is_phrase(words: str) -> bool:
-    """Return whether none of the words is one of the little words that sentences have."""
+    """Return whether none of the words is a function word, as sentences have."""
     return _FUNCTION_WORD.search(words.replace("-", " ")) is None
 
 
@@ -161,7 +161,7 @@ _MARKER_BEFORE: Final = re.compile(
 
 
 def _key_span(match: Match) -> Span | None:
-    """Accept a random value after a word for a key that is secret: not a cache key, not a page token."""
+    """Accept a random value after a word for a secret key, but not a cache key or a page token."""
     before = match.string[max(0, match.start() - 16) : match.start()]
     value = match["secret"]
     if match["word"].lower().startswith("key") and not _KEY_BEFORE.search(before):

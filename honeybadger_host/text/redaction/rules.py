@@ -1,7 +1,7 @@
-"""What a rule is: anchors that are looked for at memory speed, and a pattern that is tried only where one stands.
+"""A rule: anchors that are found by fast string search, and a pattern that is tried only at an anchor.
 
-Ordinary text has few anchors, so it pays for little more than the looking. A pattern walks on from its anchor by a
-bounded distance, or through what it matches: the time grows with the length of a text and not faster.
+Ordinary text has few anchors, so it costs little more than the search. A pattern reads a bounded distance from its
+anchor, or only what it matches, so the time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How one kind is recognised.
+    """How one kind of credential is recognised.
 
     Args:
-        anchors: what a match begins with; in lower case for a rule that ignores case.
-        pattern: matched where an anchor stands; the next anchor is looked for behind the match.
-        span_of: a last look: where in the text the secret is, None when it is none.
+        anchors: beginnings of a match; in lower case for a rule that ignores case.
+        pattern: matched at an anchor; the next anchor is sought after the match.
+        span_of: the final check: returns where the secret is, None when it is not one.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Rule:
     span_of: Callable[[Match], Span | None]
 
     def find(self, text: str, anchor: str, haystack: str) -> Iterator[Found]:
-        """Yield what begins with one anchor.
+        """Yield the credentials that begin with an anchor.
 
         Args:
             haystack: the text, in lower case for a rule that ignores case.
@@ -59,41 +59,41 @@ class Rule:
 
 
 def secret_span(match: Match) -> Span:
-    """Return where the group `secret` is, or the whole match when there is no such group."""
+    """Return the span of the group `secret`, or of the whole match when there is no such group."""
     return match.span("secret") if "secret" in match.re.groupindex else match.span()
 
 
 def with_digit(match: Match) -> Span | None:
-    """Accept what has a digit in it: a name that only begins like a token has none."""
+    """Accept matches with a digit: names that begin like a token have none."""
     start, end = span = secret_span(match)
     return span if any(character.isdigit() for character in match.string[start:end]) else None
 
 
 def mixed_span(match: Match) -> Span | None:
-    """Accept what is no name, for a prefix that may begin one: digits, capitals and small letters take turns."""
+    """Accept matches in which digits, capitals and small letters alternate; for prefixes that names have, too."""
     start, end = span = secret_span(match)
     digit_changes, changes = _changes(match.string[start:end])
     return span if digit_changes and changes >= max(3, (end - start) // 8) else None
 
 
 def random_span(match: Match) -> Span | None:
-    """Accept what looks drawn by lot."""
+    """Accept random values."""
     start, end = span = secret_span(match)
     return span if is_random(match.string[start:end]) else None
 
 
 def is_random(value: str) -> bool:
-    """Return whether a value looks drawn by lot, whatever stands before it.
+    """Return whether a value looks random, whatever comes before it.
 
-    In random letters and digits the kind of character changes at 45 of 100 places, in hexadecimal at 47, a digit being
-    part of it at 27 and more; in words joined by signs or capitals (`projects/db-2024/settingsForTest1`) far less.
+    In random letters and digits the kind of character changes at 45 of 100 places, in hexadecimal at 47; at 27 or more
+    a digit is involved. In words joined by signs or capitals (`projects/db-2024/settingsForTest1`) it is far fewer.
     """
     digit_changes, changes = _changes(value)
     return digit_changes >= max(3, len(value) // 10) and changes >= len(value) // 5 and _entropy_bits(value) >= 3.0
 
 
 def _changes(value: str) -> tuple[int, int]:
-    """Return how often a digit stands beside a letter; and that plus how often a capital follows a small letter."""
+    """Return how often a digit is beside a letter; and that plus how often a capital follows a small letter."""
     digit_changes = sum(1 for _ in _DIGIT_CHANGE.finditer(value))
     return digit_changes, digit_changes + sum(1 for _ in _CASE_CHANGE.finditer(value))
 
@@ -103,5 +103,5 @@ _CASE_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _entropy_bits(value: str) -> float:
-    """Return bits for each character, by how often each occurs in the value itself."""
+    """Return the bits per character, from the frequencies within the value."""
     return -sum(n / len(value) * math.log2(n / len(value)) for n in Counter(value).values())

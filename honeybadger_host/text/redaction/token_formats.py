@@ -1,4 +1,4 @@
-"""Credentials that say what they are: tokens with a prefix, private keys, card numbers."""
+"""Credentials that are recognised by their own format: tokens with a prefix, private keys, card numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from honeybadger_host.text.redaction.rules import (
 )
 
 LONG_WORD: Final = 20
-"""Every token, and a line of every private key, has so many characters without white space; most words have not."""
+"""Every token, and a line of every private key, has this many characters without white space; few words have."""
 
 
 def _rule(
@@ -29,14 +29,14 @@ def _rule(
     *,
     not_after: str = "[A-Za-z0-9]",
 ) -> Rule:
-    """Return the rule for what begins with one of `anchors` and goes on as `rest`."""
+    """Return the rule for tokens that begin with one of `anchors` and continue as `rest`."""
     names = tuple(anchors.split())
     alternatives = "|".join(map(re.escape, names))
     return Rule(kind, names, re.compile(f"(?<!{not_after})(?:{alternatives}){rest}", re.ASCII), span_of)
 
 
 def _telegram_span(match: Match) -> Span | None:
-    """Accept what has the bot's number before it."""
+    """Accept matches after the bot's number."""
     number = _BOT_NUMBER.search(match.string, max(0, match.start() - 13), match.start())
     return None if number is None else (number.start(), match.end())
 
@@ -53,7 +53,7 @@ SHAPES: Final = (
     _rule("webhook", "hooks.slack.com/", r"(?:services|workflows|triggers)/(?P<secret>[\w/-]{20,})"),
     _rule("webhook", "discord.com/api/ discordapp.com/api/", r"(?:v\d+/)?webhooks/\d+/(?P<secret>[\w-]{30,})"),
     _rule("aws-key-id", "AKIA ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _rule(  # the secret has no prefix, but it stands beside its id
+    _rule(  # the secret has no prefix, but is beside its id
         "aws-secret-key",
         "AKIA ASIA",
         r"[A-Z0-9]{16}\W[\s\S]{0,80}?(?<![A-Za-z0-9/+])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
@@ -83,7 +83,7 @@ SHAPES: Final = (
 
 # ------------------------------------------------------------------------------------------------------ without anchor
 
-# The first part of a Discord token is a decimal number in Base64, whose letters can be foretold.
+# The first part of a Discord token is a decimal number in Base64, which has few possible letters.
 _DISCORD: Final = re.compile(
     r"[MNO](?<![\w-].)[DTjz][AEIMQUYcgk][w-z0-5](?:[MNO][DTjz][AEIMQUYcgk][w-z0-5]){3,5}[\w-]{0,3}={0,2}"
     r"\.[\w-]{5,8}\.[\w-]{27,}"
@@ -107,7 +107,7 @@ _PUTTY_BODY: Final = re.compile(r"Private-Lines: \d{1,4}\s+(?P<secret>(?:[A-Za-z
 
 
 def private_keys(text: str) -> Iterator[Found]:
-    """Yield PEM blocks from BEGIN to END, what is left of those that were cut off, and PuTTY's."""
+    """Yield PEM blocks from BEGIN to END, the rest of truncated ones, and PuTTY's keys."""
     marks = list(_PEM_MARK.finditer(text)) if "PRIVATE KEY" in text else []
     for number, mark in enumerate(marks):
         following = marks[number + 1] if number + 1 < len(marks) else None
@@ -123,7 +123,7 @@ def private_keys(text: str) -> Iterator[Found]:
             yield Found("private-key", match.start("secret"), match.start("secret") + len(match["secret"].rstrip()))
 
 
-# The digit comes first, so that what has none is passed over quickly. Before or after more digits it is another number.
+# The digit comes first, so that text without digits is skipped fast. Next to more digits it is another number.
 CARD: Final = re.compile(
     r"[2-6](?<![\w.,-].)(?<!\d[ -].)\d{3}(?:([ -]?)\d{4}\1\d{4}\1\d{4}|([ -]?)\d{6}\2\d{5})(?!\w|[ .,-]\d)"
 )
@@ -137,7 +137,7 @@ _CARD_WORD: Final = re.compile(
 def card_numbers(text: str) -> Iterator[Found]:
     """Yield payment card numbers that pass Luhn's check: grouped as on a card, or beside a word for a card.
 
-    One of ten numbers passes the check by chance, so a bare row of digits is taken for an order number.
+    One of ten numbers passes the check by chance, so digits alone are taken for an order number.
     """
     for match in CARD.finditer(text):
         digits = re.sub(r"[ -]", "", match[0])
