@@ -253,13 +253,13 @@ def running(home: Path) -> Iterator[Finding]:
     for file in behind:
         yield Finding("running", "problem", f"{file} cannot be written", "see projection.failed in the log")
     for inbox in refused:
-        yield Finding("running", "problem", f"box {inbox}", "see box.refused in the log")
+        yield Finding("running", "problem", f"box {inbox}", "see inbox.refused in the log")
     if stuck:
         yield Finding(
             "running",
             "warning",
             f"{count_of(stuck, 'request is', 'requests are')} done and cannot be removed",
-            "see box.unlink_failed in the log",
+            "see inbox.unlink_failed in the log",
         )
     if without:
         yield Finding(

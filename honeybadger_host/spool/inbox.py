@@ -186,7 +186,7 @@ class OpenInbox:
             if not self._remove_folder(name, error):
                 if name not in self.inbox.stuck:
                     log.error(
-                        "box.unlink_failed",
+                        "inbox.unlink_failed",
                         group=self.inbox.group,
                         sender=self.inbox.sender,
                         name=ascii(name),

@@ -390,7 +390,12 @@ class Pipeline:
     def _bug(self, request: QueuedRequest, error: Exception) -> None:
         inbox = request.inbox
         log.error(
-            "door.failed", group=inbox.group, sender=inbox.sender, id=request.stem, type=request.type, exc_info=error
+            "pipeline.failed",
+            group=inbox.group,
+            sender=inbox.sender,
+            id=request.stem,
+            type=request.type,
+            exc_info=error,
         )
         self._counters.note_error(redact_line(f"{request.type}: {type(error).__name__}: {error}"))
         refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
@@ -507,7 +512,7 @@ class Pipeline:
             self._counters.note_error(f"reply to {request.stem}: {error.strerror}")
             if (left_out := self._throttle.passes("reply", inbox.path, error.errno)) is not None:
                 log.error(
-                    "door.reply_failed",
+                    "pipeline.reply_failed",
                     group=inbox.group,
                     sender=inbox.sender,
                     id=request.stem,

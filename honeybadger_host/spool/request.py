@@ -195,7 +195,7 @@ class RequestReader:
                 self._counters.note_error(f"reading {request.stem}: {error.strerror}")
                 if (left_out := self._throttle.passes("read", inbox.path, error.errno)) is not None:
                     log.error(
-                        "door.read_failed",
+                        "pipeline.read_failed",
                         group=inbox.group,
                         sender=inbox.sender,
                         name=ascii(name),

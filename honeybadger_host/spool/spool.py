@@ -138,7 +138,7 @@ class Spool:
                 uid = None if self.senders is None else self.senders.get((group, sender), os.geteuid())
             if path not in self.inboxes:
                 self.inboxes[path] = Inbox(group, sender, path, uid)
-                log.info("box.found", group=group, sender=sender)
+                log.info("inbox.found", group=group, sender=sender)
             for inbox in self.inboxes[path].both:
                 inbox.uid = uid
 
@@ -378,7 +378,7 @@ class Spool:
         """Say once why a box is not served."""
         if inbox.complaint != why:
             inbox.complaint = why
-            log.error("box.refused", group=inbox.group, sender=inbox.sender, why=why)
+            log.error("inbox.refused", group=inbox.group, sender=inbox.sender, why=why)
 
     def retry_stuck(self) -> None:
         """Try again to remove what could not be removed."""
@@ -430,7 +430,7 @@ class Spool:
     def _ignore(self, what: str, why: str) -> None:
         if what not in self._ignored and len(self._ignored) < 1000:
             self._ignored.add(what)
-            log.warning("box.ignored", what=ascii(what), why=why)
+            log.warning("inbox.ignored", what=ascii(what), why=why)
 
 
 def _what_now(error: OSError) -> str:

@@ -377,7 +377,7 @@ def test_a_box_without_the_operators_word_is_not_served(place: Place) -> None:
         for path in (sender.root, *sender.root.iterdir()):
             os.chown(path, ALICE, ALICE)
         _drop(sender, "x", request("x", content="made by hand"), ALICE)
-    place.host.wait_for_event("box.ignored")
+    place.host.wait_for_event("inbox.ignored")
     _drop(place.alice, "x", request("x", content="known"), ALICE)
     assert place.alice.reply("x")["ok"] is True
     assert os.listdir(carol.requests) == os.listdir(reserved.requests) == ["x.json"]

@@ -120,7 +120,7 @@ def test_a_damaged_log_serves_what_is_valid_and_the_session_goes_on(
         assert now.startswith(damaged[session]), f"{session}: the log lost what a person may want to mend"
     assert agent.list_sessions(limit=200).total == len(DAMAGES)
     assert agent.search_memory("session goes", scope="turns", limit=50).hits
-    assert host.events("door.failed") == []
+    assert host.events("pipeline.failed") == []
     host.restart()
     for session, (_, _, kept) in zip(damaged, DAMAGES, strict=True):
         assert said(client(session=session)) == [*kept, "the session goes on"], session

@@ -271,7 +271,7 @@ def test_a_bug_in_a_decision_is_internal_and_the_request_is_kept(make_host: Host
     assert_refused(stranger.ask("bug", data), "internal", says="data/dead/")
     assert (stranger.dead / "bug.json").read_bytes() == data
     assert "ZeroDivisionError" in stranger.reason("bug")["reason"]
-    (failed,) = host.events("door.failed")
+    (failed,) = host.events("pipeline.failed")
     assert "a bug, for a test" in failed["exception"]
     assert (failed["group"], failed["sender"], failed["id"]) == ("main", "stranger", "bug")
     assert stranger.ask("after", request("after", "ping"))["ok"] is True

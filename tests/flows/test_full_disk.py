@@ -47,7 +47,7 @@ def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
     fill(disk / "filler")
     os.kill(host.pid, signal.SIGCONT)
 
-    wait_for(lambda: host.events("door.reply_failed"))
+    wait_for(lambda: host.events("pipeline.reply_failed"))
     assert host.events("journal.waiting")
     assert sorted(path.name for path in sender.requests.iterdir()) == ["r1.json", "r2.json", "r3.json"]
     assert "- r1" not in sender.memory_text()
@@ -98,10 +98,10 @@ def test_without_inodes_requests_wait_and_are_served_once_when_there_are_some(
     fillers = use_up_inodes(disk)
     assert len(fillers) > 10
     os.kill(host.pid, signal.SIGCONT)
-    wait_for(lambda: host.events("door.reply_failed"))
+    wait_for(lambda: host.events("pipeline.reply_failed"))
     assert is_idle(host)
     assert len(os.listdir(sender.requests)) == 3
-    assert len(host.events("door.reply_failed")) == 1
+    assert len(host.events("pipeline.reply_failed")) == 1
     assert "problem   inodes: 0 inodes free" in run_cli("doctor", home=home).stdout
 
     for path in fillers:
@@ -154,7 +154,7 @@ def test_a_reply_for_which_there_is_no_space_is_written_later_and_the_note_stand
     wait_for(lambda: fault.count() >= 50)
     assert is_idle(host)
     assert list(stranger.replies.glob("*.json")) == []
-    assert troubles(host) == ["door.reply_failed"]  # not one for each request and each try
+    assert troubles(host) == ["pipeline.reply_failed"]  # not one for each request and each try
     fault.end()
     wait_for(lambda: not os.listdir(stranger.requests), timeout=100)
     for number in range(50):

@@ -349,8 +349,8 @@ def test_requests_swapped_for_a_link_to_the_victims_reads_nothing_of_it(scene: S
     scene.check()
     assert os.listdir(victim.requests) == ["x.json"]
     assert os.listdir(scene.mallory.replies) == []
-    wait_for(lambda: [e for e in scene.host.events("box.refused") if e["group"] == scene.mallory.group])
-    (said,) = [event for event in scene.host.events("box.refused") if event["group"] == scene.mallory.group]
+    wait_for(lambda: [e for e in scene.host.events("inbox.refused") if e["group"] == scene.mallory.group])
+    (said,) = [event for event in scene.host.events("inbox.refused") if event["group"] == scene.mallory.group]
     assert "link" in said["why"]
     scene.mallory.requests.unlink()
     scene.mallory.requests.with_name("requests.aside").rename(scene.mallory.requests)
@@ -364,7 +364,7 @@ def test_replies_swapped_for_a_link_to_the_victims_writes_nothing_there(scene: S
     scene.mallory.drop("x", b"not json at all")
     scene.mallory.drop("y", request("y", "ping"))
     scene.check()
-    wait_for(lambda: [e for e in scene.host.events("box.refused") if e["group"] == scene.mallory.group])
+    wait_for(lambda: [e for e in scene.host.events("inbox.refused") if e["group"] == scene.mallory.group])
     assert scene.victim.peek("x") == before
     assert os.listdir(scene.victim.replies) == ["x.json"]
     assert sorted(os.listdir(scene.mallory.requests)) == ["x.json", "y.json"]  # they wait until it is mended
@@ -762,7 +762,7 @@ def test_a_turn_forges_no_line_of_the_history(scene: Scene) -> None:
         assert scene.mallory.ask(stem, request(stem, "append_turn", payload=payload))["ok"] is True
     history = scene.honest.ask("h", request("h", "get_history"))["result"]
     speakers = [line.partition("]")[0] for line in history["text"].splitlines() if line.startswith("[")]
-    assert speakers == ["[mallory"] * 3
+    assert speakers == ["[assistant"] * 3
     assert len(history["messages"]) == 3
 
 

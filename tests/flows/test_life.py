@@ -740,7 +740,7 @@ def test_in_closed_mode_an_unknown_sender_waits_until_it_is_added(make_host: Hos
     assert known.ask("y", request("y", content="known"))["ok"] is True
     assert stranger.peek("x") is None
     assert known.memory_text().count("\n- ") == 1
-    assert [event["what"] for event in host.events("box.ignored")] == ["'main/stranger'"]
+    assert [event["what"] for event in host.events("inbox.ignored")] == ["'main/stranger'"]
     _run("sender", "add", "main", "stranger", home=home)
     assert stranger.reply("x")["ok"] is True
     listed = _run("sender", "list", home=home)

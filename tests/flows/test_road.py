@@ -191,7 +191,7 @@ def test_a_group_and_a_sender_that_came_while_running_are_found(
     member("second").update_memory("a new sender")
     member("first", group=garden.group).update_memory("a new group")
     assert "a new group" in garden.memory_text()
-    found = {(line["group"], line["sender"]) for line in served.events("box.found")}
+    found = {(line["group"], line["sender"]) for line in served.events("inbox.found")}
     assert found >= {(asker.group, "first"), (asker.group, "second"), (garden.group, "first")}
 
 

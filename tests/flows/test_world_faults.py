@@ -85,8 +85,8 @@ def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_i
     said = troubles(host)
     assert len(said) < 10, said  # not one for each request, nor for each sweep
     if spare == 0:
-        assert "box.refused" in said
-        assert "raise the limit of open files" in host.events("box.refused")[0]["why"]
+        assert "inbox.refused" in said
+        assert "raise the limit of open files" in host.events("inbox.refused")[0]["why"]
         assert not [name for name in names if stranger.peek(name)]
         assert "LimitNOFILE=" in run_cli("doctor", home=stranger.home).stdout
     _limit_of_open_files(host, before)
@@ -94,7 +94,7 @@ def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_i
         assert stranger.reply(name)["ok"] is True
         stranger.wait_until_taken(name)
         assert _count(stranger, name) == 1
-    assert len(host.events("box.found")) == 1  # it was there all the time
+    assert len(host.events("inbox.found")) == 1  # it was there all the time
     wait_for(lambda: status_of(stranger.home)["journal"]["projected_seq"] == 21)
     host.stop()
 
@@ -138,7 +138,7 @@ def test_a_request_that_cannot_be_removed_is_done_once_and_removed_when_that_is_
     first = [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"]
     wait_for(lambda: fault.count() >= 8)
     assert is_idle(host)
-    assert troubles(host) == ["box.unlink_failed"] * 2
+    assert troubles(host) == ["inbox.unlink_failed"] * 2
     assert "2 cannot be removed" in run_cli("status", home=stranger.home).stdout
     assert "2 requests are done and cannot be removed" in run_cli("doctor", home=stranger.home).stdout
     assert [(stranger.replies / f"{name}.json").stat().st_ino for name in "ab"] == first

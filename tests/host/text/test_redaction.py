@@ -406,7 +406,7 @@ def test_a_bug_that_shows_the_text_in_its_exception_shows_no_secret(
         time.sleep(0.05)
         status = orjson.loads((host.home / "data/status.json").read_bytes())
     assert "[REDACTED:github-token]" in status["last_error"]
-    (line,) = host.events("door.failed")
+    (line,) = host.events("pipeline.failed")
     assert "KeyError" in line["exception"]
     assert TOKEN not in orjson.dumps(line).decode()
     host.stop()
