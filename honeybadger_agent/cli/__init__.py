@@ -72,13 +72,13 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has no reader
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of the buffered output is gone
         return 0
     return done or 0
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, but what it complains of is one line."""
+    """argparse with errors on one line."""
 
     def error(self, message: str) -> NoReturn:
         complain(f"{message}; see {self.prog} --help")
@@ -92,7 +92,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     """Return the parser, and those of the commands by their names."""
     where = _Parser(add_help=False, argument_default=argparse.SUPPRESS)  # before or after the command
     place = where.add_argument_group("where", _WHERE)
-    place.add_argument("--home", metavar="DIR", help="home folder of the host; else the one you are in, else yours")
+    place.add_argument("--home", metavar="DIR", help="home folder of the host; else the current one, else yours")
     place.add_argument("--group", metavar="NAME", help="else main")
     place.add_argument("--sender", metavar="NAME", help="who asks; else user")
     place.add_argument("--session", metavar="NAME", type=_session, help="the conversation; else main")
@@ -121,13 +121,13 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
         made.set_defaults(command=name)
         return made
 
-    remember = command("remember", "Save a note to the group's memory; done means durable.")
+    remember = command("remember", "Save a note to the group's memory; it is durable when this returns.")
     remember.add_argument("text", metavar="TEXT", help="the note; - reads standard input")
     remember.add_argument("--section", metavar="NAME", help="heading of the note, one line (Notes)")
     _add_id(remember)
 
-    save = command("save", "Save an entry of long-term memory; what is known already is not doubled.")
-    save.add_argument("text", metavar="TEXT", help="what is to be known; - reads standard input")
+    save = command("save", "Save an entry of long-term memory, unless it is known already.")
+    save.add_argument("text", metavar="TEXT", help="text of the entry; - reads standard input")
     save.add_argument("--category", metavar="NAME", help="as user-preferences/timezone (general)")
     save.add_argument("--tag", metavar="NAME", action="append", help="a label; may be repeated")
     save.add_argument("--title", metavar="NAME", help="a short name to find it under")
@@ -150,12 +150,12 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     recall.add_argument("--since", metavar="WHEN", help="a date or a time, as 2026-11-21")
     recall.add_argument("--until", metavar="WHEN", help="a date takes the whole day in")
     recall.add_argument("--scope", choices=("all", "entries", "turns", "notes"), help="where to look (all)")
-    recall.add_argument("--limit", metavar="COUNT", type=int, help="at most so many hits (8)")
-    recall.add_argument("--explain", action="store_true", help="print what each hit earned from what")
+    recall.add_argument("--limit", metavar="COUNT", type=int, help="most hits (8)")
+    recall.add_argument("--explain", action="store_true", help="print the parts of each hit's score")
 
     history = command("history", "Print the newest part of the conversation.")
     history.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
-    history.add_argument("--max", metavar="COUNT", type=int, help="at most so many messages")
+    history.add_argument("--max", metavar="COUNT", type=int, help="most messages")
 
     call = command("call", "Send any request and print its reply as JSON.")
     call.add_argument("type", metavar="TYPE", help="as update_memory")
@@ -171,7 +171,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     answer = command("answer", "Wait again for the answer to a message that was sent before.")
     answer.add_argument("turn", metavar="ID", type=_request_id, help="of the message")
 
-    chat = command("chat", "Talk with an agent of the group; between pipes a message a line.")
+    chat = command("chat", "Talk with an agent of the group; between pipes one message per line.")
     for one in (ask, chat):
         one.add_argument("--agent", metavar="NAME", help="who answers; else the host chooses")
         one.add_argument("--as", metavar="NAME", help="who speaks, as the history shows it; else the sender")

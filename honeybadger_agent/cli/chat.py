@@ -1,6 +1,6 @@
-"""`honeybadger-agent chat`: a person talks with an agent of a group, and looks into its memory.
+"""`honeybadger-agent chat`: talk with an agent of a group, and look into its memory.
 
-On a terminal it is for people; between pipes it reads a message a line and prints the answers and nothing else.
+On a terminal it is for people; between pipes it reads one message per line and prints only the answers.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Chat:
     """One chat.
 
     Args:
-        speaker: who speaks, as the history shows it; None: the sender.
-        is_for_people: whether a terminal looks on; else only answers are printed.
-        notes: keeps the ids of notes that got no reply, so that saying them again is saving them once.
-        unanswered: messages whose answer nobody waited for, or that failed in passing, oldest first.
-        typed_ahead: lines that were typed while an answer came.
-        exit_code: of the first thing that failed.
+        speaker: the name shown in the history; None: the sender.
+        is_for_people: on a terminal; else only answers are printed.
+        notes: ids of notes that got no reply, so that a repeated note is saved once.
+        unanswered: messages whose answer was not waited for or that failed in passing, oldest first.
+        typed_ahead: lines typed while an answer came.
+        exit_code: of the first failure.
     """
 
     client: Client
@@ -70,7 +70,7 @@ class Chat:
     # ------------------------------------------------------------------------------------------------------- its life
 
     def run(self) -> int:
-        """Talk until there is no more to say; return the exit code."""
+        """Talk until the input ends; return the exit code."""
         if self.is_for_people:
             self._greet()
         while not self.is_over:
@@ -100,7 +100,7 @@ class Chat:
             try:
                 asyncio.run(self.client.request("ping", {}, timeout_seconds=PING_SECONDS))
             except ReplyTimeout:
-                self.screen.line(f"{NO_HOST}; what you say waits in {self.client.mailbox.root}.", "warning")
+                self.screen.line(f"{NO_HOST}; your messages wait in {self.client.mailbox.root}.", "warning")
             except AgentError as error:
                 self._complain(error)
 
@@ -109,7 +109,7 @@ class Chat:
         return self.client.mailbox.root.parent.name
 
     def _take(self, typed: str) -> None:
-        """Do what was typed: a command, or a message. `//` begins a message with a slash."""
+        """Run a command or send a message. `//` begins a message with a slash."""
         if typed.startswith("/") and not typed.startswith("//"):
             name, _, rest = typed.partition(" ")
             command = _COMMANDS.get("/quit" if name == "/exit" else name)
@@ -130,7 +130,7 @@ class Chat:
     # -------------------------------------------------------------------------------------------------------- answers
 
     def _wait_for(self, message: Message, *, is_new: bool) -> ChatResult | None:
-        """Show the answer to a message and return it; None: not now, and why was said."""
+        """Show the answer to a message and return it; None: there is none now, and the reason was shown."""
         showing = Showing(self.screen, is_looked_on=self.is_for_people)
         self.unanswered[message.request_id] = message
         try:
@@ -155,10 +155,10 @@ class Chat:
         return result
 
     async def _answer_or_stop(self, message: Message, showing: Showing, *, is_new: bool) -> ChatResult:
-        """Wait for an answer; a person may type meanwhile: `/stop` ends it, other lines are for later."""
+        """Wait for an answer; meanwhile `/stop` ends it, and other typed lines are kept for later."""
 
         def note(text: str) -> None:
-            showing.end_text()  # what is drawn again would hide it
+            showing.end_text()  # the redrawn text would hide it
             self._note(text)
 
         seconds = self.timeout_seconds
@@ -186,9 +186,9 @@ class Chat:
             loop.remove_reader(keyboard)
 
     def _stopped(self, message: Message) -> ChatResult | None:
-        """Take a message back that nobody has begun to answer, or end its answer and return what there is of it.
+        """Withdraw a message whose answer has not begun; else stop the answer and return what there is of it.
 
-        Raises AgentError: nobody says what became of it.
+        Raises AgentError: its outcome is unknown.
         """
         try:
             result = stopped_answer(SyncClient(box=self.client.mailbox.root), message.request_id)
@@ -203,17 +203,17 @@ class Chat:
     # ------------------------------------------------------------------------------------------------ what is said back
 
     def _note(self, text: str) -> None:
-        """Say something beside the answer."""
+        """Show a remark."""
         if self.is_for_people:
             self.screen.line(text, "warning")
         else:
             complain(text)
 
     def _complain(self, error: AgentError, message: Message | None = None) -> None:
-        """Say in a person's words what did not work, and what now.
+        """Say in plain words what did not work, and what now.
 
         Args:
-            message: the one it was about, if any.
+            message: the one that failed, if any.
         """
         again = "/answer asks again." if message is not None and message.request_id in self.unanswered else ""
         match error:
@@ -243,7 +243,7 @@ class Chat:
             self._note(text)
 
     def _keep(self, typed: str, neutralised: Mapping[str, int] | None = None) -> None:
-        """Keep what was typed for the next chat, unless the host has found a credential in it."""
+        """Keep the typed text for the next chat, unless the host found a credential in it."""
         if not self.is_for_people or (neutralised and "secrets" in neutralised):
             return
         try:
@@ -360,7 +360,7 @@ def _sentence(text: str) -> str:
 def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seconds: float) -> int:
     """Chat on standard input and output; return the exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that knows less than Unicode
+        sys.stdout.reconfigure(errors="backslashreplace")  # for a terminal without Unicode
     is_for_people = sys.stdin.isatty() and sys.stdout.isatty()
     screen = Screen(sys.stdout, is_styled=is_for_people and takes_styles(sys.stdout))
 
@@ -369,5 +369,5 @@ def talk(client: Client, *, speaker: str | None, agent: str | None, timeout_seco
 
     if not is_for_people:
         return chat(Piped())
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the terminal is given back in order
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # restores the terminal
     return chat(open_typing(screen, {name: command.what for name, command in _COMMANDS.items()}))

@@ -1,4 +1,4 @@
-"""How one answer is shown while it comes, and what is said about it when it is there."""
+"""Shows one answer while it comes, and its details at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from honeybadger_agent.wire import ChatResult, StopTurn, StreamLine
 
 TAKEN_BACK: Final = "taken back: nobody had begun to answer it, and nothing was said"
 _STOP_SECONDS: Final = 5.0
-"""How long a host may take to end an answer; it takes milliseconds."""
+"""How long a host may take to stop an answer; it takes milliseconds."""
 _EMPTY_LINES: Final = re.compile(r"\A(?:[^\S\n]*\n)+")
 
 
@@ -25,12 +25,12 @@ class Showing:
     """One answer on a screen: pieces of text as they come, tools on lines of their own.
 
     Args:
-        is_looked_on: by a person; else only the answer is written, when it is whole.
-        is_framed: the agent's name stands above it, the model and what it took below it.
-        steps: what was written so far in each asking of the model.
+        is_looked_on: by a person; else only the answer is written, when it is complete.
+        is_framed: show the agent's name above it, and model, time and tokens below.
+        steps: the text written so far in each step.
         tools: how many tools were shown.
         heard: when the last line came, or the message was sent (monotonic).
-        text: where the text of the answer goes that is not over.
+        text: output for the unfinished text.
     """
 
     screen: Screen
@@ -44,7 +44,7 @@ class Showing:
     text: TextOnScreen | None = None
 
     def line(self, line: StreamLine) -> None:
-        """Show what a line of the stream says."""
+        """Show a line of the stream."""
         self.heard = time.monotonic()
         self.has_begun = self.has_begun or line.kind == "began"
         if not self.is_looked_on:
@@ -64,7 +64,7 @@ class Showing:
                 self.end_text()
 
     def finish(self, result: ChatResult) -> None:
-        """Show what of the answer was not shown yet, and what it took."""
+        """Show the rest of the answer, then time and tokens."""
         if not self.is_looked_on:
             self.screen.out.write((shown(result.content) if self.screen.out.isatty() else result.content) + "\n")
             self.screen.out.flush()
@@ -82,7 +82,7 @@ class Showing:
             self.screen.line(f"  {footer_of(result)}", "dim")
 
     def end_text(self) -> None:
-        """End what was begun: something else comes, or nothing more."""
+        """End the current text."""
         if self.text is not None:
             self.text.end()
             self.text = None
@@ -96,7 +96,7 @@ class Showing:
 
     def _write(self, text: str) -> None:
         if self.text is None:
-            text = _EMPTY_LINES.sub("", text)  # that models begin with
+            text = _EMPTY_LINES.sub("", text)  # some models begin with these
             if not text.strip():
                 return
             if self.is_framed:
@@ -110,7 +110,7 @@ class Showing:
         self.screen.line(f"  {'·' if ok else '!'} {name}: {summary}", "dim" if ok else "warning")
 
     def _rest_of(self, result: ChatResult) -> str:
-        """Return the end of the answer: the stream is some words behind, and may have been gone before it was read."""
+        """Return the unshown end of the answer: the stream lags, and may be deleted before it was read."""
         last = self.steps.get(result.steps, "")
         whole = "\n\n".join(text for text in self.steps.values() if text.strip())
         for begun in (last, whole):
@@ -121,19 +121,19 @@ class Showing:
 
 
 def stopped_answer(client: SyncClient, request_id: str) -> ChatResult | None:
-    """Take a message back, or end its answer; return what was said until then, None: nobody had begun.
+    """Withdraw a message or stop its answer; return the answer so far, None when it had not begun.
 
-    Raises: `ReplyTimeout`: no host answers, the next one stops it; and as `SyncClient.answer`.
+    Raises: `ReplyTimeout`: no host answers, the next one will stop it; and as `SyncClient.answer`.
     """
     if client.withdraw(request_id):
         return None
-    with contextlib.suppress(NotFound):  # it ended by itself
+    with contextlib.suppress(NotFound):  # it had finished
         client(StopTurn(turn=request_id), timeout_seconds=_STOP_SECONDS)
     return client.answer(request_id, timeout_seconds=_STOP_SECONDS)
 
 
 def footer_of(result: ChatResult) -> str:
-    """Return on one line which model answered and what it took."""
+    """Return model, time and tokens on one line."""
     parts = [result.model]
     if result.steps != 1:
         parts.append(f"{result.steps} steps")

@@ -1,4 +1,4 @@
-"""Where the lines of a chat come from: prompt_toolkit on a terminal, `input` where that is missing, or a pipe."""
+"""Input of a chat: prompt_toolkit on a terminal, `input` if that is not installed, or a pipe."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Typing(Protocol):
     """Asks a person for the next thing to do."""
 
     def next(self, prompt: str) -> str:
-        """Return what was typed, perhaps many lines. Raises EOFError: no more; KeyboardInterrupt: not this one."""
+        """Return the typed text, perhaps many lines. Raises EOFError: the end; KeyboardInterrupt: discarded."""
         ...
 
     def keep(self, typed: str) -> None:
-        """Keep what was typed for the next chat. Raises OSError."""
+        """Keep the typed text in the history of the next chat. Raises OSError."""
         ...
 
 
 def history_path() -> Path:
-    """Return the file that keeps what was typed: below `XDG_STATE_HOME`, else `~/.local/state`."""
+    """Return the file of the input history: below `XDG_STATE_HOME`, else `~/.local/state`."""
     state = os.environ.get("XDG_STATE_HOME", "")
     base = Path(state) if os.path.isabs(state) else Path("~/.local/state").expanduser()
     return base / "honeybadger" / "chat_history"
 
 
 def open_typing(screen: Screen, commands: Mapping[str, str]) -> Typing:
-    """Return prompt_toolkit's editor, or `input` after a line that says what the extra would give.
+    """Return prompt_toolkit's editor, or `input` after a hint at the extra.
 
     Args:
-        commands: name -> what it does, for completion.
+        commands: name -> description, for completion.
     """
     try:
         return _editor(screen, commands)
@@ -54,7 +54,7 @@ def open_typing(screen: Screen, commands: Mapping[str, str]) -> Typing:
 
 
 def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
-    from prompt_toolkit import PromptSession  # 0.1 s, and a library that only this needs
+    from prompt_toolkit import PromptSession  # takes 0.1 s, and only this needs it
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
     from prompt_toolkit.formatted_text import FormattedText
     from prompt_toolkit.history import FileHistory, InMemoryHistory
@@ -63,7 +63,7 @@ def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
     path = history_path()
     kept = FileHistory(path)
     typed: list[str] = []
-    with contextlib.suppress(OSError):  # whoever keeps something hears of it
+    with contextlib.suppress(OSError):  # `keep` reports it
         typed = list(reversed(list(kept.load_history_strings())))
     session: PromptSession[str] = PromptSession(
         history=InMemoryHistory(typed),
@@ -120,11 +120,11 @@ class _Input:
         return input(shown(prompt))
 
     def keep(self, typed: str) -> None:
-        """Keep nothing: there is nothing that would bring it back."""
+        """Keep nothing: `input` has no history."""
 
 
 class Piped:
-    """Lines of standard input, one message or command each."""
+    """Lines of standard input, each a message or a command."""
 
     def next(self, prompt: str) -> str:
         """Return the next line without its end. Raises EOFError; UnicodeDecodeError: it is not UTF-8."""

@@ -1,4 +1,4 @@
-"""Waiting for an answer, and for the host when it is away meanwhile."""
+"""Waits for an answer, also while the host is away."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.wire import ChatResult
 
 SILENCE_SECONDS: Final = 3.0
-"""Without a word of an answer: then the host is asked whether it is there."""
+"""After this silence the host is pinged."""
 PING_SECONDS: Final = 1.5
 NO_HOST: Final = "No host answers. Start one with `honeybadger-host run` in the home folder"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is said: asked again it is the same."""
+    """A message; sending it again is the same request."""
 
     request_id: str
     content: str
@@ -41,11 +41,11 @@ async def answer_to(
     timeout_seconds: float,
     is_new: bool,
 ) -> ChatResult:
-    """Return the answer to a message; what comes of it meanwhile goes to `showing`.
+    """Return the answer to a message; partial output goes to `showing`.
 
     Args:
-        note: gets what a person should know about the host.
-        is_new: it was not sent before. Else it is only waited for, and sent again where nobody knows of it.
+        note: called with remarks about the host.
+        is_new: it was not sent before. Else it is only waited for, and sent again if the host does not know it.
     Raises: as `Client.chat`.
     """
     watching = asyncio.create_task(_watch(client, showing, note))
@@ -69,12 +69,12 @@ async def answer_to(
 
 
 async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) -> None:
-    """Say so once when the host does not answer, and once when it does again."""
+    """Say once that the host does not answer, and once that it is back."""
     request_id, is_missed, answered = new_id(), False, 0
     while True:
         heard = showing.heard
         if (silent := time.monotonic() - heard) < SILENCE_SECONDS:
-            is_missed = False  # what came says it itself
+            is_missed = False  # the answer itself shows that it is back
             await asyncio.sleep(SILENCE_SECONDS - silent)
             continue
         try:
@@ -83,9 +83,9 @@ async def _watch(client: Client, showing: Showing, note: Callable[[str], None]) 
             if not is_missed:
                 note(f"{NO_HOST}; your message waits for it.")
             is_missed = True
-            continue  # the same ping again: one file, however long nobody answers
+            continue  # the same ping again, so that there is only one file
         except AgentError:
-            pass  # who waits for the answer will say it
+            pass  # reported by the wait for the answer
         request_id, answered = new_id(), answered + 1
         if showing.heard == heard:
             if is_missed:

@@ -1,6 +1,6 @@
-"""What the commands of `honeybadger-agent` do; `cli` reads their arguments.
+"""The commands of `honeybadger-agent`; `cli` parses their arguments.
 
-Apart from it, so that `--help` and a wrong argument do not wait for the models of the protocol.
+Separate, so that `--help` and usage errors do not wait for the import of the protocol's models.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _answer(options: Mapping[str, Any]) -> None:
 
 
 def _chat(options: Mapping[str, Any]) -> int:
-    from honeybadger_agent.cli.chat import talk  # an event loop, which only this command needs
+    from honeybadger_agent.cli.chat import talk  # with asyncio, which only this command needs
 
     return talk(
         Client(**_place(options)), speaker=options["as"], agent=options["agent"], timeout_seconds=_patience(options)
@@ -158,7 +158,7 @@ def _chat(options: Mapping[str, Any]) -> int:
 
 def _mcp(options: Mapping[str, Any]) -> None:
     try:
-        from honeybadger_agent.mcp_server import serve  # a second, and a library that only this command needs
+        from honeybadger_agent.mcp_server import serve  # takes a second, and only this command needs it
     except ImportError as error:
         raise AgentError(
             f"mcp needs the extra of this name ({error}): pip install 'honeybadger-agent[mcp]', or with the host "
@@ -168,7 +168,7 @@ def _mcp(options: Mapping[str, Any]) -> None:
     client: Client | Callable[[], Client]
     try:
         client = Client(**place)
-    except NoHome as error:  # ended here, a program would only say "failed": each call says why, and looks again
+    except NoHome as error:  # serve all the same: each call reports it and tries again
         complain(str(error))
         client = functools.partial(Client, **place)
     serve(client, options["tools"])
@@ -200,7 +200,7 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "mcp": _mcp,
     "ping": _ping,
 }
-"""Name -> what it does with its options; the exit code, None for 0."""
+"""Name -> function of its options; returns the exit code, None for 0."""
 
 # ------------------------------------------------------------------------------------------------------------- options
 
@@ -222,7 +222,7 @@ def _replied(options: Mapping[str, Any], type_name: str, payload: Payload) -> Re
 
 
 def _place(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a client, of either kind."""
+    """Return the arguments for a client of either kind."""
     if "box" in options and (named := [name for name in ("home", "group", "sender") if name in options]):
         raise UsageError(f"--box says it all: leave out --{named[0]}")
     place = {name: options.get(name) for name in ("home", "group", "sender", "box", "session")}
@@ -230,7 +230,7 @@ def _place(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _patience(options: Mapping[str, Any]) -> float:
-    """Return how long an answer is waited for, in seconds."""
+    """Return the seconds to wait for an answer."""
     seconds: float = options.get("timeout", CHAT_SECONDS)
     return seconds
 
@@ -261,7 +261,7 @@ def _print_json(value: Any) -> None:
 
 
 class _ToolsSeen:
-    """Names the tools of a turn on stderr when a terminal looks on."""
+    """Names the tools of a turn on stderr, if that is a terminal."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -288,11 +288,11 @@ def _print_answer(
     wait: Callable[[OnLine], ChatResult],
     on_interrupt: Callable[[], ChatResult | None] | None = None,
 ) -> None:
-    """Print an answer: on a terminal as it comes, with the tools that run; else it alone, when it is whole.
+    """Print an answer: on a terminal as it comes, with its tools; else only the complete answer.
 
     Args:
-        wait: passes on what is written of it and returns it.
-        on_interrupt: ends it after Ctrl-C, and returns what there is of it.
+        wait: passes on the lines of the stream and returns the answer.
+        on_interrupt: stops the answer after Ctrl-C and returns what there is of it.
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and not options["json"]:
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -316,7 +316,7 @@ def _print_answer(
                 complain(f"the host does not say what became of the answer: {error}")
         raise
     except BaseException:
-        begun()  # what is said now begins a line of its own
+        begun()  # the error message gets its own line
         raise
 
 

@@ -1,4 +1,4 @@
-"""What a shell asks for to complete `honeybadger-agent`: its commands, and the options of each."""
+"""Shell completion of `honeybadger-agent`: its commands, and the options of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ complete -o default -F _honeybadger_agent honeybadger-agent
 
 
 def completion(shell: str, commands: Mapping[str, ArgumentParser]) -> str:
-    """Return a script to be read by one of `SHELLS`, as `eval "$(honeybadger-agent --show-completion bash)"`."""
+    """Return the script for one of `SHELLS`, for `eval "$(honeybadger-agent --show-completion bash)"`."""
     options = {
         name: sorted(option for action in parser._actions for option in action.option_strings if option[1] == "-")
         for name, parser in commands.items()

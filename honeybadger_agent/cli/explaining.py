@@ -1,4 +1,4 @@
-"""Results as lines for people: why each part of a context is in or out, what a search found, what was changed."""
+"""Results as lines for people: the parts of a context and why, the hits of a search, the changes to a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def explanation_of(context: ContextResult) -> Iterator[str]:
-    """Yield a table of the parts of a context, its whole, and what was recalled for it."""
+    """Yield a table of the parts of a context, the total, and the recalled entries."""
     rows = context.sections
     title = max((len(row.title) for row in rows), default=0)
     source = max((len(row.source) for row in rows), default=0)
@@ -30,10 +30,10 @@ def explanation_of(context: ContextResult) -> Iterator[str]:
 
 
 def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str]:
-    """Yield two lines for each hit, best first, or one that says that there is none.
+    """Yield two lines for each hit, best first, or one line that nothing was found.
 
     Args:
-        with_points: a third one, with what the hit earned from what.
+        with_points: add a third line with the parts of the score.
     """
     for hit in found.hits:
         about = ", ".join(part for part in (hit.time, hit.author, hit.category) if part)
@@ -44,20 +44,20 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
     if not found.hits:
         yield "nothing matches"
     if not found.is_complete:
-        yield "the index is still being made: ask again in a moment"
+        yield "the index is still being built: ask again in a moment"
 
 
 def _points(points: Mapping[str, float], form: str) -> str:
-    """Return what earned how many points, in a form; empty when nothing did."""
+    """Return the points of each part, formatted; empty without any."""
     text = ", ".join(f"{name} {value:g}" for name, value in points.items() if value)
     return form.format(text) if text else ""
 
 
 def kinds_of(neutralised: Mapping[str, int]) -> str:
-    """Return what a host changed in a text, as `1 secret (password), 2 headings`; empty when nothing.
+    """Return the host's changes to a text, such as `1 secret (password), 2 headings`; empty when there are none.
 
     Args:
-        neutralised: kinds in the plural; those of secrets stand as `secrets/password` beside their sum.
+        neutralised: kinds in the plural; `secrets/password` and such are counted in `secrets`, too.
     """
     secrets = [kind.partition("/")[2] for kind in neutralised if kind.startswith("secrets/")]
     return ", ".join(

@@ -1,4 +1,4 @@
-"""What may reach a terminal: text without anything it would obey, and a few styles that are ours."""
+"""Terminal output: text without control sequences, and a few styles."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.markdown import Markdown
 
 _OBEYED: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode's categories of what moves a cursor, hides, turns or ends a line."""
+"""Unicode categories of characters that move the cursor, hide or reorder text, or end a line."""
 _HARMLESS: Final = "\n\t\u00ad\u200c\u200d"
-"""Joiners belong to scripts and emoji, a soft hyphen is not seen."""
+"""Scripts and emoji need joiners; a soft hyphen is invisible."""
 _STYLES: Final[Mapping[str, str]] = {"dim": "2", "who": "1;36", "mark": "36", "warning": "33", "error": "31"}
 _REFRESHES_PER_SECOND: Final = 8
 _SILENT_SECONDS: Final = 2.0
@@ -30,14 +30,14 @@ _CLEAR: Final = "\r\x1b[2K"
 
 
 def shown(text: str) -> str:
-    """Return `text` with what a terminal would obey written out, as `\\x1b`: a model or a tool may print anything."""
+    """Return `text` with control characters escaped, such as `\\x1b`: a model or a tool may print anything."""
     if text.isprintable():
         return text
     return "".join(ascii(character)[1:-1] if _is_obeyed(character) else character for character in text)
 
 
 def json_shown(text: str) -> str:
-    """Return JSON with the same written out as JSON does it, so that it still is that."""
+    """Return JSON with control characters escaped as JSON does, so that it stays valid."""
     return "".join(json.dumps(character)[1:-1] if _is_obeyed(character) else character for character in text)
 
 
@@ -46,12 +46,12 @@ def _is_obeyed(character: str) -> bool:
 
 
 def here(text: str) -> str:
-    """Return what is printed of a text: in a pipe all of it, on a terminal nothing that it would obey."""
+    """Return the text to print: unchanged in a pipe, escaped on a terminal."""
     return shown(text) if sys.stdout.isatty() else text
 
 
 def complain(message: str) -> None:
-    """Write what went wrong to stderr, as one line of `honeybadger-agent`."""
+    """Write an error to stderr, as one line of `honeybadger-agent`."""
     line = " ".join(message.split())
     who = painted("honeybadger-agent:", "error", sys.stderr)
     sys.stderr.write(f"{who} {shown(line) if sys.stderr.isatty() else line}\n")
@@ -59,29 +59,29 @@ def complain(message: str) -> None:
 
 
 def painted(text: str, style: str, out: TextIO) -> str:
-    """Return a text in one of our styles, where colours are wanted."""
+    """Return a text in one of our styles, if styles are wanted."""
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if takes_styles(out) else text
 
 
 def takes_styles(out: TextIO) -> bool:
-    """Return whether colours are wanted there: on a terminal that is not dumb, unless `NO_COLOR` says no."""
+    """Return whether `out` takes colours: a terminal that is not dumb, unless `NO_COLOR` is set."""
     return out.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines about things found: in a pipe as they are, on a terminal with what begins with an [id] set off."""
+    """Print lines of results; on a terminal, lines that begin with an [id] are highlighted."""
     for line in lines:
         print(painted(here(line), "mark", sys.stdout) if line.startswith("[") else here(line))
 
 
 @contextmanager
 def patience(doing: Callable[[], str]) -> Iterator[Callable[[], None]]:
-    """Say on a terminal, from the third second on, what is being done and for how long already.
+    """Show on a terminal, from the third second on, what is being done and for how long.
 
     Args:
-        doing: asked every second, from another thread.
+        doing: called every second, from another thread.
     Yields:
-        What takes that line away, before something else is printed.
+        A function that removes that line before other output.
     """
     began, is_over, is_shown = time.monotonic(), threading.Event(), False
 
@@ -109,21 +109,21 @@ def patience(doing: Callable[[], str]) -> Iterator[Callable[[], None]]:
 
 @dataclass(slots=True)
 class Screen:
-    """A terminal that is written to piece by piece; knows whether its line has begun."""
+    """A terminal for output in pieces; knows whether a line has begun."""
 
     out: TextIO
     is_styled: bool
     is_line_begun: bool = False
 
     def write(self, text: str) -> None:
-        """Write anything and show it now; it is made harmless here."""
+        """Write and flush any text, escaped."""
         if text:
             self.out.write(shown(text))
             self.out.flush()
             self.is_line_begun = not text.endswith("\n")
 
     def line(self, text: str, style: str | None = None) -> None:
-        """Write anything as lines of their own."""
+        """Write any text, escaped, as separate lines."""
         self.fresh_line()
         safe = shown(text)
         if style is not None and self.is_styled:
@@ -138,7 +138,7 @@ class Screen:
 
 
 class TextOnScreen(Protocol):
-    """One text, shown while it comes."""
+    """One text, shown as it comes."""
 
     def feed(self, text: str) -> None: ...
 
@@ -146,7 +146,7 @@ class TextOnScreen(Protocol):
 
 
 def open_text(screen: Screen) -> TextOnScreen:
-    """Return where a text is shown: as it is, or rendered by `rich` where that is installed and styles are wanted."""
+    """Return the output for a text: plain, or rendered by `rich` if it is installed and styles are wanted."""
     if screen.is_styled:
         try:
             return _Rendered()
@@ -167,7 +167,7 @@ class _Plain:
 
 
 class _Rendered:
-    """The last lines of a text while it comes, and all of it as Markdown when it is over."""
+    """The last lines of a text while it comes, and all of it as Markdown at the end."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -197,7 +197,7 @@ class _Rendered:
 
 @dataclass(slots=True)
 class _Tail:
-    """What fits on the screen of a plain text, its end."""
+    """The end of a plain text that fits on the screen."""
 
     text: str
 
@@ -209,7 +209,7 @@ class _Tail:
 
 
 def markdown(text: str) -> Markdown:
-    """Return a harmless text to be rendered; nothing of it is hidden, and no character comes out of an entity."""
+    """Return an escaped text as Markdown to render; nothing is hidden, and entities are not decoded."""
     from markdown_it import MarkdownIt
     from rich.markdown import Markdown
 

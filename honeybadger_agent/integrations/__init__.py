@@ -1,1 +1,1 @@
-"""What other people's frameworks need, one family of files each: Anthropic's memory tool."""
+"""Adapters to other frameworks: Anthropic's memory tool."""

@@ -1,6 +1,6 @@
 """The memory tool for the SDK of Anthropic: hand one of these to `client.beta.messages.tool_runner`.
 
-It imports `anthropic`, the extra of the same name: a program that wants it imports it.
+It imports `anthropic`, the extra of the same name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class GroupMemory(BetaAbstractMemoryTool):
     """A group's memory below `/memories`, for `Anthropic`.
 
     Args:
-        client: whose mailbox the commands go through; what is saved is signed with its sender.
+        client: its mailbox carries the commands; saved entries are signed with its sender.
     """
 
     def __init__(self, client: SyncClient, *, cache_control: BetaCacheControlEphemeralParam | None = None) -> None:
@@ -35,7 +35,7 @@ class GroupMemory(BetaAbstractMemoryTool):
         self._tool = MemoryTool(client)
 
     def call(self, input: object) -> str:  # noqa: A002  the SDK's name
-        """Do what the model sent, as it sent it. Raises ToolError."""
+        """Run a command as the model sent it. Raises ToolError."""
         try:
             return self._tool.run(_command(input))
         except CommandFailed as error:
@@ -68,7 +68,7 @@ class AsyncGroupMemory(BetaAsyncAbstractMemoryTool):
         self._tool = AsyncMemoryTool(client)
 
     async def call(self, input: object) -> str:  # noqa: A002  the SDK's name
-        """Do what the model sent, as it sent it. Raises ToolError."""
+        """Run a command as the model sent it. Raises ToolError."""
         try:
             return await self._tool.run(_command(input))
         except CommandFailed as error:

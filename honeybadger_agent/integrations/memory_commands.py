@@ -1,7 +1,7 @@
-"""The commands of the memory tool as steps: each yields calls, takes their results, and returns what the model reads.
+"""The commands of the memory tool as steps: each yields calls, takes their results, and returns text for the model.
 
-No I/O and no waiting, so that both clients walk the same steps. Texts are those that Claude's models know from the
-tool's reference (anthropic 2.12, `BetaLocalFilesystemMemoryTool`), where that has one.
+They do no I/O and never wait, so that both clients use the same steps. Texts are those of the tool's reference, which
+Claude's models know (anthropic 2.12, `BetaLocalFilesystemMemoryTool`), where it has one.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from honeybadger_agent.turn.dispatch import code_of, complaint_of
 ResultT = TypeVar("ResultT", bound=wire.Result)
 T = TypeVar("T")
 Steps: TypeAlias = Generator[wire.Request[Any], Any, T]
-"""Yields a call, is sent its result, or is thrown its error."""
+"""Yields a call; its result is sent or its error thrown into the generator."""
 
 MAX_LINES: Final = 999_999
 NUMBER_WIDTH: Final = 6
 MOST_SHOWN: Final = 500
-"""Files in one view of a folder: it goes into a model's context."""
+"""Files in one view of a folder, which goes into a model's context."""
 MOST_TRIES: Final = 5
 _MOST_LINES_NAMED: Final = 50
 _CLOSED: Final = f"{ROOT}/{NOTES} is the group's shared file of notes, which people edit"
 
 
 def steps_of(command: Mapping[str, object]) -> Steps[str]:
-    """Return the steps of a command. Raises CommandFailed: it is none, or a member is wrong.
+    """Return the steps of a command. Raises CommandFailed: it is unknown, or a member is wrong.
 
     Args:
-        command: as a model sends it: `{"command": "view", "path": "/memories"}`. Members it does not need are ignored.
+        command: as a model sends it: `{"command": "view", "path": "/memories"}`. Other members are ignored.
     """
     match command.get("command"):
         case "view":
@@ -99,7 +99,7 @@ def _numbered(lines: Sequence[str], start: int, end: int) -> Iterator[str]:
 
 
 def _folder(path: MemoryPath) -> Steps[str | None]:
-    """Return what a folder shows, two levels of it; None: there is none. What is in `general` is at the top."""
+    """Return the listing of a folder, two levels deep; None: it does not exist. `general` is listed at the top."""
     category = None if path.is_root else path.as_category
     if category is None and not path.is_root:
         return None
@@ -114,7 +114,7 @@ def _folder(path: MemoryPath) -> Steps[str | None]:
     for row in listed.entries:
         parts = () if path.is_root and row.category == wire.GENERAL else tuple(row.category.split("/"))[base:]
         name = name_of(row)
-        if (*parts, name) in rows:  # a person gave the name twice
+        if (*parts, name) in rows:  # two entries have the name
             name = shown_name(row.id, row.title, row.begins)
         if not name.startswith("."):
             rows[*parts, name] = f"{_size(row.bytes)}\t{'/'.join((str(path), *parts, name))}"
@@ -214,7 +214,7 @@ def _insert(path: MemoryPath, line: int, text: str) -> Steps[str]:
 
 
 def _edit(path: MemoryPath, change: Callable[[str], str]) -> Steps[tuple[str, wire.SavedEntry]]:
-    """Change a file's text under the version that was read; return the text before, and the entry after it."""
+    """Change a file's text if its version is still the one read; return the old text and the new entry."""
     for _ in range(MOST_TRIES):
         entry = _there((yield from _entry_at(path)), path)
         text = change(entry.content)
@@ -222,7 +222,7 @@ def _edit(path: MemoryPath, change: Callable[[str], str]) -> Steps[tuple[str, wi
         try:
             edited = yield from _ask(made(wire.EditMemory, id=entry.id, content=text, expected_version=entry.version))
         except (Conflict, NotFound):
-            continue  # somebody was quicker: read again
+            continue  # changed meanwhile: read again
         return entry.content, edited
     raise CommandFailed("conflict", f"{path} is being changed by others all the time: view it, then try again")
 
@@ -282,7 +282,7 @@ def _rename(old: MemoryPath, new: MemoryPath) -> Steps[str]:
 
 
 def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], wire.Request[Any]], done: str) -> Steps[None]:
-    """Do something to every entry of a folder, one after the other. Raises CommandFailed: also in the middle."""
+    """Change every entry of a folder, one after another. Raises CommandFailed, also in the middle."""
     category = path.as_category
     if category is None:
         raise _missing(path)
@@ -299,7 +299,7 @@ def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], wire.Request[An
             try:
                 yield from _ask(act(row))
             except NotFound:
-                pass  # somebody was quicker
+                pass  # removed meanwhile
             except AgentError as error:
                 raise CommandFailed(
                     code_of(error),
@@ -312,13 +312,13 @@ def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], wire.Request[An
 
 
 def _ask(call: wire.Request[ResultT]) -> Steps[ResultT]:
-    """Return the result of a call. Raises what the client raises."""
+    """Return the result of a call. Raises the client's errors."""
     result: ResultT = yield call
     return result
 
 
 def _notes() -> Steps[str | None]:
-    """Return MEMORY.md; None: there is none. Raises CommandFailed: it cannot be served."""
+    """Return MEMORY.md; None: it does not exist. Raises CommandFailed: it cannot be served."""
     found = yield from _ask(wire.ReadGroupFiles())
     for problem in found.problems:
         if problem.file == NOTES:
@@ -327,7 +327,7 @@ def _notes() -> Steps[str | None]:
 
 
 def _entry_at(path: MemoryPath) -> Steps[wire.EntryResult | None]:
-    """Return the entry that is a file; None: there is none."""
+    """Return the entry at a path; None: there is none."""
     category = path.category
     if path.is_root or category is None:
         return None
@@ -350,7 +350,7 @@ def _entry_at(path: MemoryPath) -> Steps[wire.EntryResult | None]:
 
 
 def _is_taken(path: MemoryPath) -> Steps[bool]:
-    """Return whether there is a file or a folder, as far as is known: the host knows when a name is given."""
+    """Return whether a file or a folder is there, as far as is indexed; the host checks when it saves a name."""
     if (category := path.category) is not None:
         listed = yield from _ask(made(wire.ListMemoryEntries, category=category, name=path.name))
         if listed.entries:
@@ -371,7 +371,7 @@ def _is_folder(path: MemoryPath) -> Steps[bool]:
 
 
 def _see_complete(listed: wire.EntriesResult, path: MemoryPath) -> None:
-    """Raises CommandFailed: what is not found may be there."""
+    """Raises CommandFailed: the list is incomplete, so the path may exist."""
     if not listed.is_complete:
         raise CommandFailed(
             "unavailable", f"The files of this memory are still being read: view {path} again in a moment"
@@ -417,7 +417,7 @@ def _see_line(line: int, last: int) -> None:
 
 
 def _see_text(path: MemoryPath, text: str) -> None:
-    """Raises CommandFailed: the host would refuse it."""
+    """Raises CommandFailed: the host would refuse the text."""
     if not text.strip():
         raise CommandFailed(
             "invalid", f"{path} would be blank: a file here says something. Delete it, if it is not needed"
@@ -431,7 +431,7 @@ def _see_text(path: MemoryPath, text: str) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text, without the empty one after its last line end."""
+    """Return the lines of a text, without an empty one at the end."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -455,7 +455,7 @@ def _noted(note: wire.NoteResult) -> str:
 
 
 def _changed(neutralised: Mapping[str, int]) -> str:
-    """Return what the host changed in a text; empty when nothing."""
+    """Say what the host changed in a text; empty when nothing."""
     counts = kinds_of(neutralised)
     return (
         f"\nBefore it was saved, something in it was made harmless: {counts}. View the file to see it."
@@ -465,7 +465,7 @@ def _changed(neutralised: Mapping[str, int]) -> str:
 
 
 def _size(size: int) -> str:
-    """Return bytes as people read them: 0B, 512B, 1K, 1.5K, 2M."""
+    """Format a size: 0B, 512B, 1K, 1.5K, 2M."""
     amount, unit = float(size), 0
     while amount >= 1024 and unit < 3:
         amount, unit = amount / 1024, unit + 1

@@ -1,6 +1,6 @@
-"""The paths of the memory tool: `/memories/<category…>/<name>`, checked, and what they stand for. Pure.
+"""Parses the paths of the memory tool: `/memories/<category…>/<name>`. Pure.
 
-No path reaches a file system: it becomes a category and a name. One that tries to leave is refused all the same
+A path never reaches a file system: it becomes a category and a name. One that would escape is refused all the same
 (docs/decisions/021-memory-tool.md).
 """
 
@@ -28,11 +28,11 @@ ROOT: Final = "/memories"
 NOTES: Final = "MEMORY.md"
 _MOST_CHARACTERS: Final = 1024
 _MADE_ID: Final = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")
-"""An id as the host makes them."""
+"""An id made by the host."""
 _MOST_DECODED: Final = 5
-"""Times that `%25252e` is decoded."""
+"""How often an escape such as `%25252e` is decoded."""
 _MOST_WORDS: Final = 40
-"""Characters of an entry's first words in the name it is shown under."""
+"""Characters of an entry's first words in the name of an entry without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class MemoryPath:
     """A path below `/memories`, or that folder itself.
 
     Args:
-        parts: below it, none of them `.` or `..`; NFC.
+        parts: below it, without `.` and `..`; NFC.
         is_folder: it ends in a slash.
     """
 
@@ -60,32 +60,32 @@ class MemoryPath:
 
     @property
     def name(self) -> str:
-        """The last part, the file's name. Not of the root."""
+        """The last part, the file's name. Not for the root."""
         return self.parts[-1]
 
     @property
     def category(self) -> str | None:
-        """The category of the file that the path names; None: no category has such folders."""
+        """The category of the file; None: its folders are not a category's."""
         return _category(self.parts[:-1]) if len(self.parts) > 1 else GENERAL
 
     @property
     def as_category(self) -> str | None:
-        """The category that the path is as a folder; None: no category has such a name. Not of the root."""
+        """The path as a category; None: a category cannot have this name. Not for the root."""
         return _category(self.parts)
 
     @property
     def entry_id(self) -> str | None:
-        """The id at the end of the name an entry without one is shown under; None: there is none."""
+        """The id at the end of the name of an entry without a name of its own; None: there is none."""
         id_ = self.name.rpartition(".")[2]
         return id_ if ENTRY_ID.fullmatch(id_) else None
 
     @property
     def made_id(self) -> str | None:
-        """The same, if the host made it."""
+        """The `entry_id` if the host made it."""
         return self.entry_id if self.entry_id is not None and _MADE_ID.fullmatch(self.entry_id) else None
 
     def shows(self, entry: EntryResult) -> bool:
-        """Return whether this is the path of an entry by its id; its first words may have changed."""
+        """Return whether the path names an entry by its id; its first words may have changed."""
         if entry.category.lower() != (self.category or "").lower():
             return False
         begins = " ".join(entry.content[:400].split())
@@ -96,10 +96,10 @@ class MemoryPath:
 
 
 def parse_path(path: object, member: str = "path") -> MemoryPath:
-    """Return the path a model gave. Raises CommandFailed: `forbidden` when it leads out, `invalid` otherwise.
+    """Parse a model's path. Raises CommandFailed: `forbidden` when it would escape, `invalid` otherwise.
 
     Args:
-        member: what the command calls it.
+        member: its name in the command.
     """
     if not isinstance(path, str):
         raise CommandFailed("invalid", f"`{member}` must be a path as /memories/notes.md")
@@ -115,14 +115,14 @@ def parse_path(path: object, member: str = "path") -> MemoryPath:
         if not is_name(part):
             raise CommandFailed(
                 "invalid",
-                f"Path {shown} holds a name that no file here can have: 1-{MAX_NAME_CHARACTERS} visible characters "
+                f"Path {shown} has a name that a file here cannot have: 1-{MAX_NAME_CHARACTERS} visible characters "
                 "without a backslash and without spaces at its ends",
             )
     return MemoryPath(parts, is_folder=path.endswith("/"))
 
 
 def shown_name(entry_id: str, title: str | None, begins: str) -> str:
-    """Return the name that an entry without one is shown under: what it is about, and its id."""
+    """Return the name to show for an entry without one: its title or first words, and its id."""
     words = re.findall(r"\w+", unicodedata.normalize("NFKC", title or begins).lower())
     about = ""
     for word in words:
@@ -133,7 +133,7 @@ def shown_name(entry_id: str, title: str | None, begins: str) -> str:
 
 
 def name_of(row: EntryRow) -> str:
-    """Return the name that an entry is shown under."""
+    """Return the name to show for an entry."""
     return row.name or shown_name(row.id, row.title, row.begins)
 
 
@@ -143,7 +143,7 @@ def _category(parts: tuple[str, ...]) -> str | None:
 
 
 def _forms(path: str) -> list[str]:
-    """Return a path as it is and as others may read it: decoded, with look-alikes made plain, all slashes one way."""
+    """Return a path and its other readings: decoded, with look-alikes replaced, with backslashes as slashes."""
     forms = [path]
     for _ in range(_MOST_DECODED):
         decoded = unquote(forms[-1])

@@ -1,7 +1,7 @@
 """Claude's memory tool (`memory_20250818`) on the group's memory, for any program that talks to a model.
 
 `MemoryTool(SyncClient(…)).run({"command": "view", "path": "/memories"})` returns what the model reads; with the SDK
-of Anthropic use `honeybadger_agent.integrations.anthropic_memory`. What a path stands for: decision 021.
+of Anthropic use `honeybadger_agent.integrations.anthropic_memory`. The meaning of paths: decision 021.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from honeybadger_agent.turn.dispatch import code_of, complaint_of
 from honeybadger_agent.wire import Request
 
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
-"""The tool as it is named in a request to the model."""
+"""The tool's definition in a request to the model."""
 _MOST_UNANSWERED: Final = 100
 
 
 @dataclass(slots=True)
 class _Run:
-    """A command under way.
+    """A running command.
 
     Args:
-        key: the command's bytes.
-        call: what is asked now, with `request_id`.
-        text: what the model reads, at the end.
+        key: the command as bytes.
+        call: the current call, sent with `request_id`.
+        text: for the model, at the end.
     """
 
     key: bytes
@@ -42,11 +42,11 @@ class _Run:
     text: str | None = None
 
     def answer(self, result: wire.Wire) -> None:
-        """Go on with the result of the call. Raises CommandFailed."""
+        """Continue with the result of the call. Raises CommandFailed."""
         self._go_on(lambda: self.steps.send(result))
 
     def fail(self, error: AgentError) -> None:
-        """Go on after the call was refused. Raises CommandFailed."""
+        """Continue after the call was refused. Raises CommandFailed."""
         self._go_on(lambda: self.steps.throw(error))
 
     def _go_on(self, step: Callable[[], Request[Any]]) -> None:
@@ -62,17 +62,17 @@ class _Run:
 
 
 class _Runs:
-    """What both tools share: how a command begins, and those whose change has no answer yet.
+    """Shared by both tools: starts commands, and keeps those whose change has no reply yet.
 
-    A model cannot name the id of a request. So a command waits where it stands with the id: the same command again
-    goes on there, and nothing is applied twice.
+    A model cannot give a request id. So an interrupted command is kept with its id: the same command again continues
+    there, and nothing is applied twice.
     """
 
     def __init__(self) -> None:
         self._unanswered: dict[bytes, _Run] = {}
 
     def begin(self, command: Mapping[str, object]) -> _Run:
-        """Return the run of a command, or the one of the same command that waits. Raises CommandFailed."""
+        """Return the run of a command, or the kept run of the same command. Raises CommandFailed."""
         try:
             key = orjson.dumps(dict(command), option=orjson.OPT_SORT_KEYS)
         except TypeError:
@@ -98,7 +98,7 @@ class MemoryTool:
         self._runs = _Runs()
 
     def run(self, command: Mapping[str, object]) -> str:
-        """Do a command and return what the model reads.
+        """Run a command and return the text for the model.
 
         Args:
             command: the `input` of a `tool_use` block, as the model wrote it.
@@ -113,7 +113,7 @@ class MemoryTool:
                 raise CommandFailed(code_of(error), complaint_of(error)) from None
             except AgentError as error:
                 run.fail(error)
-            except BaseException:  # Ctrl-C: it may have been done
+            except BaseException:  # Ctrl-C: the change may have been made
                 self._runs.keep(run)
                 raise
             else:
@@ -129,7 +129,7 @@ class AsyncMemoryTool:
         self._runs = _Runs()
 
     async def run(self, command: Mapping[str, object]) -> str:
-        """Do a command; see `MemoryTool.run`. One that is cancelled goes on when it is sent again."""
+        """Run a command, see `MemoryTool.run`. A cancelled one continues when it is sent again."""
         run = self._runs.begin(command)
         while run.text is None:
             try:
@@ -139,7 +139,7 @@ class AsyncMemoryTool:
                 raise CommandFailed(code_of(error), complaint_of(error)) from None
             except AgentError as error:
                 run.fail(error)
-            except BaseException:  # cancelled: it may have been done
+            except BaseException:  # cancelled: the change may have been made
                 self._runs.keep(run)
                 raise
             else:

@@ -21,7 +21,7 @@ def open_model(name: str, settings: ModelSettings | None = None) -> Model:
     """Return a model; nothing is contacted yet. The first of a provider imports its library, which takes a second.
 
     Args:
-        name: one of `NAMES`, as `openai:gpt-5-mini` or `ollama:llama3.2:3b`.
+        name: one of `NAMES`, such as `openai:gpt-5-mini` or `ollama:llama3.2:3b`.
     Raises ModelFailed: there is no such model, its script cannot be read, or its library is not installed.
     """
     kind, rest = split_name(name)
@@ -35,7 +35,7 @@ def open_model(name: str, settings: ModelSettings | None = None) -> Model:
 
 
 def split_name(name: str) -> tuple[Kind, str]:
-    """Return what kind of model a name means, and the rest of it: a file, or the provider's name for it.
+    """Split a name into the kind of model and the rest: a file, or the provider's name of the model.
 
     Raises ModelFailed: there is no such model.
     """

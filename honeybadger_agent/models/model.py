@@ -1,4 +1,4 @@
-"""The port to a model, and the values that cross it. A provider's library is imported by the room that uses it."""
+"""The port to a model and its values. A provider's library is imported only by the module that uses it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model is told of it.
+    """A tool as described to a model.
 
     Args:
         schema: JSON Schema of its arguments, an object.
@@ -22,11 +22,11 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What a model wants done.
+    """A model's call of a tool.
 
     Args:
         id: the provider's, for pairing with the answer; unique within one answer.
-        arguments: as the model wrote them, JSON; not checked.
+        arguments: JSON as the model wrote it; not checked.
     """
 
     id: str
@@ -36,11 +36,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What came of a tool call.
+    """The result of a tool call.
 
     Args:
         content: for the model.
-        summary: for people: one line of at most 200 characters.
+        summary: for people, one line of at most 200 characters.
     """
 
     call: ToolCall
@@ -59,9 +59,9 @@ class ModelSaid:
     """One answer of a model.
 
     Args:
-        calls: tools it wants run before it goes on; none: the answer is final.
+        calls: tools to run before it continues; without any the answer is final.
         input_tokens, output_tokens: as the provider counts them; None: it does not say.
-        note: what the user should know about the text, shown behind it: that it was cut.
+        note: for the user, shown after the text: for example that it was cut.
     """
 
     text: str
@@ -73,7 +73,7 @@ class ModelSaid:
 
 @dataclass(frozen=True, slots=True)
 class ToolsAnswered:
-    """The answers to the calls of the `ModelSaid` before, in their order."""
+    """The answers to the calls of the previous `ModelSaid`, in order."""
 
     answers: tuple[ToolAnswer, ...]
 
@@ -82,11 +82,11 @@ Message: TypeAlias = UserSaid | ModelSaid | ToolsAnswered
 
 
 class ModelFailed(Exception):
-    """The model gave no answer; the message says what, which and what now, without a key in it.
+    """The model gave no answer; the message says what, which and what now, and never contains a key.
 
     Args:
-        is_passing: it may answer later: a timeout, no connection, overload. Else somebody has to do something: the key,
-            the name of the model, the request itself.
+        is_passing: a retry may succeed: a timeout, no connection, overload. Else somebody must fix the key, the model's
+            name or the request.
     """
 
     def __init__(self, message: str, *, is_passing: bool) -> None:
@@ -99,7 +99,7 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in replies and logs, as `openai:gpt-5-mini`."""
+        """Its name in replies and logs, such as `openai:gpt-5-mini`."""
         ...
 
     async def answer(
@@ -113,12 +113,11 @@ class Model(Protocol):
 
         Args:
             messages: oldest first; the last is the user's or the tools'.
-            on_text: gets the text piece by piece while it comes; after a retry of the provider it may begin anew only
-                when nothing was given to it yet.
+            on_text: called with each piece of the text as it comes; once it was called, the request is not retried.
         Raises ModelFailed.
         """
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...

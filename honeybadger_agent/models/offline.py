@@ -1,6 +1,6 @@
-"""The offline model: no network, the same answer to the same question. It saves, it searches, and says what it is.
+"""The offline model: saves and searches without a network; the same question gets the same answer.
 
-It is what a host has before a model is configured: enough to show the loop from a message to memory and back.
+A host uses it before a model is configured: enough to show the way from a message to memory and back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from honeybadger_agent.turn.prose import WEAK
 NAME: Final = "offline"
 _MOST_HITS: Final = 3
 _MAX_QUERY_CHARACTERS: Final = 1000
-_SPACE: Final = r"\s{1,20}"  # bounded: a long run of it must not cost its square
+_SPACE: Final = r"\s{1,20}"  # bounded: a long run must not take quadratic time
 
 _POLITE: Final = (
     "please|pls|hey|hi|hello|ok|okay|and|also|can you|could you|would you|will you|"
@@ -32,7 +32,7 @@ _ASKING: Final = (
     "what|who|whom|whose|when|where|which|why|how|if|whether|do|does|did|is|are|was|were|can|could|would|will|should|"
     "have|has|any|tell me|show me|recall|search|find|look up|list"
 )
-"""How a question begins that has no question mark, and what follows `remember` where it asks instead of tells."""
+"""Beginnings of a question without a question mark; after `remember` they ask instead of tell."""
 
 
 def _phrases(phrases: str) -> str:
@@ -40,7 +40,7 @@ def _phrases(phrases: str) -> str:
 
 
 def _wish(verbs: str) -> re.Pattern[str]:
-    """Return the pattern of a sentence that asks for something; `what` is the rest of the text."""
+    """Return the pattern of a request with one of the verbs; `what` is the rest of the text."""
     start = rf"(?:^|[.!?;:,]{_SPACE}|\n)(?:{_phrases(_POLITE)}[,!]?{_SPACE})*"
     link = rf"(?:{_SPACE}(?:that|this|down|of|about)\b)*\s{{0,20}}[:,]?\s{{0,20}}"
     return re.compile(rf"{start}{_phrases(verbs)}\b{link}(?P<what>.*)", re.IGNORECASE | re.DOTALL)
@@ -72,7 +72,7 @@ _HOW_TO_FORGET: Final = (
 
 
 class OfflineModel:
-    """Saves what it is asked to remember, quotes what it finds, and says so where it cannot do more."""
+    """Saves facts, quotes what it finds, and says when it cannot do more."""
 
     name = NAME
 
@@ -93,9 +93,9 @@ class OfflineModel:
 
 
 def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
-    """Return what the offline model answers: first a call of a tool where one helps, then a text about its result."""
+    """Return the next answer: first a call of a tool if one helps, then a text about its result."""
     asked = next((message.text for message in reversed(messages) if isinstance(message, UserSaid)), "")
-    asked = asked.encode("utf-8", "replace").decode()  # half of a pair, which no JSON takes
+    asked = asked.encode("utf-8", "replace").decode()  # a lone surrogate, which JSON cannot hold
     speaker, asked = _split_speaker(asked)
     forget = None if is_question(asked) else _WANTS_FORGOTTEN.search(asked)
     if messages and isinstance(messages[-1], ToolsAnswered):
@@ -115,7 +115,7 @@ def reply(messages: Sequence[Message], tools: set[str]) -> ModelSaid:
 
 
 def fact_in(text: str) -> str | None:
-    """Return what the text asks to remember, word for word; None: it asks for nothing to be remembered."""
+    """Return the fact that the text asks to remember, word for word; None when there is none."""
     if found := _KEEP_BEFORE.fullmatch(text.strip()):
         return found["what"].strip()
     if not (found := _WANTS_KEPT.search(text)):
@@ -128,13 +128,13 @@ def fact_in(text: str) -> str | None:
 
 
 def is_question(text: str) -> bool:
-    """Return whether the text asks for something that may be in memory."""
+    """Return whether the text is a question that memory may answer."""
     stripped = text.strip()
     return any(map(str.isalnum, stripped)) and (stripped.endswith(("?", "？")) or bool(_QUESTION.match(stripped)))
 
 
 def _split_speaker(text: str) -> tuple[str, str]:
-    """Return who speaks and what is said: a message of somebody else than `user` begins with `[name]: `."""
+    """Return the speaker and the text: a message of a speaker other than `user` begins with `[name]: `."""
     found = _SPEAKER.match(text)
     return (found[1], text[found.end() :]) if found else ("User", text)
 
@@ -161,9 +161,9 @@ def _about(answers: Sequence[ToolAnswer], asked: str, *, is_to_forget: bool) -> 
 
 
 def _quotes(answers: Sequence[ToolAnswer], asked: str) -> Iterator[str]:
-    """Yield a row for each hit worth quoting: of notes and entries first; of what was said only without those.
+    """Yield a row for each hit worth quoting: notes and entries, or turns if there are none.
 
-    No weak match; not the question itself, which may stand in the log already, nor what this model answered before.
+    Skips weak matches, the question itself, which may be in the log already, and this model's earlier answers.
     """
     count = 0
     for answer in answers:

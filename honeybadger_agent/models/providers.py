@@ -1,7 +1,7 @@
 """Models behind a provider's HTTP API: OpenAI's protocol, spoken by many servers, and Anthropic's.
 
-It imports `pydantic_ai`, `openai` and `anthropic`, the extra `llm`; only `models.py` imports it. The library shapes
-requests and reads streams; which address is contacted, with which headers, how long and how often is decided here.
+It imports `pydantic_ai`, `openai` and `anthropic` (the extra `llm`), so `models` imports it only when needed. The
+library builds requests and reads streams; addresses, headers, timeouts and retries are decided here.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
 
 MAX_CONNECT_SECONDS: Final = 10.0
 MAX_RETRY_AFTER_SECONDS: Final = 30.0
-"""A provider that asks for a longer pause is not waited for: the turn fails and says so."""
+"""When a provider asks for a longer pause, the turn fails and says so."""
 
 MAX_CALL_TIMEOUTS: Final = 10
-"""So many `timeout_seconds` may one answer take in all, also when something trickles all the time."""
+"""An answer may take at most this many `timeout_seconds` in all, even if data keeps trickling in."""
 
 MAX_CHARACTERS_OF_A_TOKEN: Final = 64
-"""The longest tokens there are have about so many; a server that floods must not fill the memory."""
+"""About the length of the longest tokens; it limits how much memory an endless answer can fill."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 8.0
 _HEADERS: Final = {
     *("host", "accept", "accept-encoding", "connection", "content-type", "content-length", "transfer-encoding"),
     *("authorization", "x-api-key", "anthropic-version", "anthropic-beta"),
 }
-"""What is sent. The SDKs would add the platform and what ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others say."""
+"""The headers sent. The SDKs would add the platform and ANTHROPIC_CUSTOM_HEADERS, OPENAI_ORG_ID and others."""
 
-_NO_KEY: Final = "none"  # the SDKs insist on one; local servers do not look at it
+_NO_KEY: Final = "none"  # the SDKs require one; local servers ignore it
 _log = logging.getLogger(__name__)
 
 
 def open_provider(provider: str, model: str, settings: ModelSettings) -> ProviderModel:
     """Return a model of `openai`, `anthropic` or `ollama`; nothing is contacted.
 
-    Raises ModelFailed: the address or the key is none, or the provider's own address needs one.
+    Raises ModelFailed: the address or the key is malformed, or the provider's own address needs a key.
     """
     name = f"{provider}:{model}"
     base_url = _checked_url(name, settings.base_url or DEFAULT_URLS[provider])
     if not (settings.key.isascii() and settings.key.isprintable()):
-        raise ModelFailed(f"{name}: {settings.key_name} has characters that no key has; set it anew", is_passing=False)
+        raise ModelFailed(f"{name}: {settings.key_name} has characters that no key has; set it again", is_passing=False)
     if not settings.key and base_url == DEFAULT_URLS[provider] and provider != "ollama":
         raise ModelFailed(f"{name} needs a key: set {settings.key_name}", is_passing=False)
     client = _client(base_url, settings)
@@ -79,7 +79,7 @@ def _checked_url(name: str, base_url: str) -> str:
 
 
 def _client(base_url: str, settings: ModelSettings) -> httpx2.AsyncClient:
-    """Return a client that contacts `base_url` and nothing else: no proxy of the environment, no redirect."""
+    """Return a client that contacts only `base_url`: no proxy from the environment, no redirect."""
     home = httpx2.URL(base_url)
 
     async def narrowed(request: httpx2.Request) -> None:
@@ -118,12 +118,12 @@ def _openai(
         http_client=client,
     )
     host = urlsplit(base_url).hostname or ""
-    # OpenAI's newer models refuse `max_tokens`; the servers that speak its protocol know nothing else
+    # OpenAI's newer models refuse `max_tokens`; other servers of its protocol know only that
     profile = OpenAIModelProfile(
         openai_chat_supports_max_completion_tokens=host.endswith((".openai.com", ".azure.com")),
         openai_chat_streaming_requires_finish_reason=True,
-        json_schema_transformer=None,  # 2.6 ms of each call, for a strict mode that is not asked for
-        thinking_tags=("\0", "\0"),  # none: it knows a tag only as a chunk of its own, and loses what follows else
+        json_schema_transformer=None,  # saves 2.6 ms a call; strict mode is not used
+        thinking_tags=("\0", "\0"),  # off: it recognises a tag only as a whole chunk, and else loses the text after it
     )
     kind = OllamaProvider if provider == "ollama" else OpenAIProvider
     return OpenAIChatModel(model, provider=kind(openai_client=sdk), profile=profile)
@@ -147,11 +147,11 @@ def _anthropic(_: str, model: str, base_url: str, settings: ModelSettings, clien
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why an attempt gave no answer.
+    """Why an attempt failed.
 
     Args:
         why: what happened and what now, without a key.
-        pause_seconds: the provider asks not to come back earlier.
+        pause_seconds: the provider asks to wait this long.
     """
 
     why: str
@@ -160,10 +160,10 @@ class _Failure:
 
 
 class ProviderModel:
-    """A model behind HTTP. A `Model`; several answers may be under way at once. Open until `aclose`.
+    """A `Model` behind HTTP; it can give several answers at once. Open until `aclose`.
 
     Args:
-        sleep, jitter: of the pauses between attempts; `jitter` gives 0 to 1.
+        sleep, jitter: for the pauses between attempts; `jitter` returns 0 to 1.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class ProviderModel:
             pause = _pause_seconds(failure, attempt, self.jitter())
             if is_heard or not failure.is_passing or attempt > self._settings.retries or pause is None:
                 raise self._given_up(failure, attempt, is_heard=is_heard)
-            _log.info("model %s is asked again in %.1f s: %s", self.name, pause, failure.why)
+            _log.info("model %s: retry in %.1f s: %s", self.name, pause, failure.why)
             await self.sleep(pause)
 
     async def aclose(self) -> None:
@@ -223,9 +223,9 @@ class ProviderModel:
     async def _attempt(
         self, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec]
     ) -> AsyncGenerator[str | ModelSaid | _Failure]:
-        """Yield pieces of text, and last the answer or why there is none.
+        """Yield pieces of text, and last the answer or the failure.
 
-        The failure is a value: an exception would carry the library's own ones, and with them what was sent.
+        The failure is a value: an exception would chain the library's own ones, which contain the request.
         """
         settings = self._settings
         asked = LibrarySettings(
@@ -256,7 +256,7 @@ class ProviderModel:
                         yield _Failure("it wrote far more than max_output_tokens: is base_url right?", is_passing=False)
                         return
                 end = self._end(stream)
-        except Exception as error:  # noqa: BLE001  whatever a server sends: it is the server's failure, and named
+        except Exception as error:  # noqa: BLE001  any bad response is reported as the server's failure
             end = self._failure(error)
         yield end
 
@@ -286,7 +286,7 @@ class ProviderModel:
         return f"\n(Cut here: the answer was longer than {self._settings.max_output_tokens} tokens.)"
 
     def _failure(self, error: Exception) -> _Failure:
-        """Return what an error of the library means for who runs the host."""
+        """Explain an error of the library to the operator of the host."""
         at, seconds = self._base_url, self._settings.timeout_seconds
         said = self._provider_said(error)
         match error:
@@ -322,15 +322,15 @@ class ProviderModel:
             case failed.ModelHTTPError():
                 return _Failure(f"{at} answered with status {error.status_code}{said}", is_passing=False)
             case failed.ModelAPIError():
-                why = f"what {at} sent broke off, or is no answer that can be read: is base_url right?"
+                why = f"the answer of {at} broke off or cannot be read: is base_url right?"
                 return _Failure(f"{why}{said}", is_passing=True)
             case _:
                 _log.debug("model %s: no answer could be read", self.name, exc_info=error)
-                why = f"what came back from {at} is no answer that can be read: is base_url right? "
+                why = f"the answer of {at} cannot be read: is base_url right? "
                 return _Failure(f"{why}({type(error).__name__}{said})", is_passing=True)
 
     def _provider_said(self, error: Exception) -> str:
-        """Return the provider's own words, short, on one line and without the key."""
+        """Return the provider's message, shortened, on one line and without the key."""
         body = getattr(error, "body", None)
         inner = body.get("error", body) if isinstance(body, dict) else body
         words = inner.get("message") if isinstance(inner, dict) else inner
@@ -343,7 +343,7 @@ class ProviderModel:
 
 
 def _pause_seconds(failure: _Failure, attempt: int, jitter: float) -> float | None:
-    """Return how long to wait before the next attempt; None: longer than is waited for."""
+    """Return the seconds to wait before the next attempt; None: too long."""
     pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1)) * (0.5 + jitter / 2)
     if failure.pause_seconds is None:
         return pause
@@ -356,7 +356,7 @@ _TOO_LONG: Final = re.compile(
 
 
 def _is_too_long(error: Exception, said: str) -> bool:
-    """Return whether a request was refused for its length; servers have no common code for it, but common words."""
+    """Return whether a request was refused for its length; servers share words for this, but no code."""
     return isinstance(error, failed.ModelContextWindowExceededError) or _TOO_LONG.search(said) is not None
 
 
@@ -365,7 +365,7 @@ def _status(error: Exception) -> str:
 
 
 def _conversation(system: str, messages: Sequence[Message]) -> list[parts.ModelMessage]:
-    """Return the messages in the library's words; the system text goes with the last."""
+    """Convert the messages to the library's types; the system text goes with the last."""
     said: list[parts.ModelMessage] = []
     for message in messages:
         match message:
@@ -398,7 +398,7 @@ def _said_parts(message: ModelSaid) -> list[parts.ModelResponsePart]:
     calls: list[parts.ModelResponsePart] = [
         parts.ToolCallPart(call.name, call.arguments, call.id) for call in message.calls
     ]
-    if message.text.strip() or not calls:  # no provider takes an answer of nothing
+    if message.text.strip() or not calls:  # providers refuse an empty answer
         calls.insert(0, parts.TextPart(message.text if message.text.strip() else "(no text)"))
     return calls
 
@@ -419,7 +419,7 @@ def _text_of(event: Any) -> str:
 
 
 def _written_for_a_tool(event: Any) -> int:
-    """Return how many characters of a tool's arguments came."""
+    """Return how many characters of a tool's arguments arrived."""
     match event:
         case parts.PartDeltaEvent(delta=parts.ToolCallPartDelta(args_delta=str(arguments))):
             return len(arguments)

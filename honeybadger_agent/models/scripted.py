@@ -1,4 +1,4 @@
-"""The scripted model: answers as it was told to, for tests and the demo. No network."""
+"""The scripted model: gives prepared answers, for tests and the demo. No network."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, Tool
 from honeybadger_agent.wire import Count, Wire, refusal_of
 
 Step: TypeAlias = ModelSaid | Callable[[str, Sequence[Message], Sequence[ToolSpec]], ModelSaid]
-"""An answer, or a function of what the model is asked; it may raise `ModelFailed`."""
+"""An answer, or a function of the request that returns one; it may raise `ModelFailed`."""
 
 PIECE_CHARACTERS: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the model was asked, once."""
+    """One request to the model."""
 
     system: str
     messages: tuple[Message, ...]
@@ -29,18 +29,18 @@ class Asked:
 
 
 async def _slept(seconds: float) -> None:
-    import asyncio  # 60 ms that importing the package should not cost
+    import asyncio  # takes 60 ms, too long for importing the package
 
     await asyncio.sleep(seconds)
 
 
 @dataclass(slots=True)
 class ScriptedModel:
-    """Gives the steps of a script one after another, and remembers what it was asked.
+    """Gives the steps of a script one after another, and records the requests.
 
     Args:
-        script: a function alone answers every time.
-        piece_characters: length of the pieces that are streamed.
+        script: steps, or one function that answers every time.
+        piece_characters: length of the streamed pieces.
         delay_seconds: before each piece, and before an answer without text.
     """
 
@@ -107,7 +107,7 @@ class ScriptedTurn(Wire):
 
 
 class ScriptFile(Wire):
-    """A script for a program that cannot be handed one. The first turn whose `when` is in the message is played."""
+    """A script as a file, for other programs. The first turn whose `when` is in the message is played."""
 
     delay_seconds: Annotated[float, Field(ge=0)] = 0.0
     piece_characters: Annotated[int, Field(ge=1)] = PIECE_CHARACTERS
@@ -117,9 +117,9 @@ class ScriptFile(Wire):
 def load_script(path: Path) -> ScriptedModel:
     """Return the model of a script file (`ScriptFile` as JSON).
 
-    Which answer is next is read from the conversation, not counted here: the same script serves many groups at once and
-    goes on where it was after a restart.
-    Raises ModelFailed: the file cannot be read, or is no script.
+    The next answer is derived from the conversation, not counted here: the same script serves many groups at once and
+    continues after a restart.
+    Raises ModelFailed: the file cannot be read, or is not a script.
     """
     name = f"scripted:{path.name}"
     try:

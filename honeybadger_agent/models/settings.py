@@ -1,4 +1,4 @@
-"""How a provider of models is asked: where, with which key, how long and how often."""
+"""The settings of a provider: address, key, timeouts, retries."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ DEFAULT_URLS: Final = {
     "anthropic": "https://api.anthropic.com",
     "ollama": "http://127.0.0.1:11434/v1",
 }
-"""Provider -> what `base_url` is when it is empty."""
+"""Provider -> default of `base_url`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How a provider is asked. `offline` and `scripted` need none of it.
+    """The settings of a provider. `offline` and `scripted` need none.
 
     Args:
-        base_url: of the provider, or of any server that speaks its protocol; empty: see `DEFAULT_URLS`.
+        base_url: of the provider, or of any server with its protocol; empty: see `DEFAULT_URLS`.
         api_key: never shown; empty: none is sent.
-        key_name: what a person sets the key with, for messages.
-        timeout_seconds: for a connection (10 at most), and for silence, before the answer and within it.
-        retries: how often it is asked again after a failure that may pass, before any text came.
+        key_name: the setting or variable of the key, for messages.
+        timeout_seconds: for a connection (10 at most), and for silence before and within the answer.
+        retries: after a passing failure, while no text has come yet.
     """
 
     base_url: str = ""
@@ -37,7 +37,7 @@ class ModelSettings:
 
     @property
     def key(self) -> str:
-        """The key itself, without the line end that a file of it has."""
+        """The key, without the line end of a key file."""
         return self._given().strip()
 
     def _given(self) -> str:

@@ -1,6 +1,6 @@
-"""A model's way to its memory: what it is offered, how its call becomes one request, what it reads of a refusal.
+"""Dispatch of a model's tool calls: the tools it may use, a call as one request, errors in words for the model.
 
-Shared by the MCP server and the tools of a turn, so that a model meets the same memory on both roads.
+Shared by the MCP server and the tools of a turn, so that a model sees the same memory in both.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _LIST_SECONDS: Final = 2.0
 
 @dataclass(slots=True)
 class Memory:
-    """One sender's way to the host, and the changes it has no answer to.
+    """One sender's connection to the host, and its changes without a reply.
 
     Args:
-        client: or what makes one, asked for with every call until it does.
+        client: a client, or a function that makes one, tried at every call until it succeeds.
 
-    A model cannot name the id of a request. So the ids of changes that were not answered are kept: the same call
-    again asks with the same id, and is never applied twice.
+    A model cannot give a request id. So the ids of changes without a reply are kept: the same call again uses the same
+    id, and is never applied twice.
     """
 
     client: Client | Callable[[], Client]
     unanswered: dict[tuple[str, str], str] = field(default_factory=dict)
 
     async def allowed_tools(self) -> frozenset[str] | None:
-        """Return the types that this sender may use; None: all, or no host says so yet (it refuses the others)."""
+        """Return the types this sender may use; None: all, or not known yet (the host refuses the others)."""
         try:
             client = self._connected()
             tools = (await client(wire.Ping(), timeout_seconds=_LIST_SECONDS)).tools
@@ -49,7 +49,7 @@ class Memory:
         return None if tools is None else frozenset(tools)
 
     def _connected(self) -> Client:
-        """Return the client, made now if there is none yet. Raises `AgentError`."""
+        """Return the client; make it if there is none yet. Raises `AgentError`."""
         if not isinstance(self.client, Client):
             self.client = self.client()
         return self.client
@@ -58,9 +58,9 @@ class Memory:
         """Send a request and return its result. Raises `AgentError`.
 
         Args:
-            request_id: for a change that has none yet. Default: a new one.
+            request_id: of a change not sent before; default: a new one.
         """
-        import asyncio  # 60 ms that a program without a loop should not pay; one with a loop has paid already
+        import asyncio  # takes 60 ms, which only programs with a loop should pay
 
         client = self._connected()
         if not request.changes:
@@ -77,7 +77,7 @@ class Memory:
 
 
 def code_of(error: AgentError) -> str:
-    """Return the code a model and its program know an error by."""
+    """Return the code of an error for a model and its program."""
     match error:
         case RequestFailed():
             return error.code
@@ -90,7 +90,7 @@ def code_of(error: AgentError) -> str:
 
 
 def complaint_of(error: AgentError) -> str:
-    """Return what a model reads: the code, what is wrong, what now."""
+    """Return an error in words for a model: the code, what is wrong, what now."""
     if isinstance(error, ReplyTimeout):
         return (
             f"no_reply: no reply after {error.waited_seconds:g} s; {error.state}. The request may still be served. "

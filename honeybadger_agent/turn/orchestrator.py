@@ -1,6 +1,6 @@
-"""One turn: ask the model, run the tools it wants, until its answer is final or a limit is reached.
+"""One turn: ask the model and run the tools it calls, until its answer is final or a limit is reached.
 
-It does no I/O of its own: the model, the tools, the stream and the journal are handed in.
+It does no I/O of its own: model, tools, stream and journal are passed in.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from honeybadger_agent.models.model import (
 )
 
 MOST_SAME_FAILURES: Final = 3
-"""In so many steps the very same call may fail before the turn ends: a model that asked in three asks for ever."""
+"""The turn ends when the same call failed in this many steps: a model that repeats it three times never stops."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TurnLimits:
-    """What one turn may take; 0 is no limit. Looked at before each call of the model, not within one.
+    """The limits of one turn; 0 means no limit. Checked before each call of the model, not during it.
 
     Args:
-        steps: calls of the model, those of an earlier attempt among them.
-        total_tokens: of all calls, in and out, as the provider counts them; where it does not say, a quarter of the
-            characters.
+        steps: calls of the model, those of an earlier attempt included.
+        total_tokens: of all calls, in and out, as the provider counts them, or else a quarter of the characters.
         seconds: since this attempt began.
     """
 
@@ -54,7 +53,7 @@ class Toolbox(Protocol):
     def specs(self) -> Sequence[ToolSpec]: ...
 
     async def run(self, call: ToolCall, key: str) -> ToolAnswer:
-        """Run one of `specs`; what a model can do something about is an answer with `ok=False`.
+        """Run one of `specs`; an error that the model can act on is an answer with `ok=False`.
 
         Args:
             call: its arguments are a JSON object.
@@ -64,7 +63,7 @@ class Toolbox(Protocol):
 
 
 class Events(Protocol):
-    """Who looks on while a turn runs. Steps count from 1."""
+    """Watches a running turn. Steps count from 1."""
 
     async def text(self, step: int, piece: str) -> None: ...
 
@@ -75,12 +74,12 @@ class Events(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TurnOutcome:
-    """What a turn came to.
+    """The result of a turn.
 
     Args:
         text: never empty.
-        steps: answers of the model, those of an earlier attempt among them.
-        input_tokens, output_tokens: over all steps that said; None: none did.
+        steps: answers of the model, those of an earlier attempt included.
+        input_tokens, output_tokens: of all steps whose provider counts them; None: none does.
         stopped_by: the limit that ended the turn, with its number; None: the model was done.
     """
 
@@ -107,11 +106,11 @@ async def run_turn(
     """Run one turn to its end.
 
     Args:
-        messages: what came before, oldest first; the last is the user's.
-        done: answers of the model that an attempt kept before a crash ended it. They are not asked for again; their
-            tools run again under the same keys.
+        messages: oldest first; the last is the user's.
+        done: answers that an earlier attempt kept before a crash. They are not asked for again; their tools run again
+            with the same keys.
         keep: awaited with every new answer before its tools run.
-    Raises ModelFailed, and what `keep` and `events` raise.
+    Raises ModelFailed, and any exception of `keep` and `events`.
     """
     began, turn, specs = clock(), _Turn(), tuple(toolbox.specs)
     while True:
@@ -145,7 +144,7 @@ async def run_turn(
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call; none at all are an empty object. Raises ValueError: they are no JSON object."""
+    """Return the arguments of a call; none mean an empty object. Raises ValueError: they are not a JSON object."""
     read = orjson.loads(call.arguments) if call.arguments.strip() else {}
     if not isinstance(read, dict):
         raise ValueError(f"they are {_KINDS[type(read)]}")
@@ -164,7 +163,7 @@ _KINDS: Final = {
 
 @dataclass(slots=True)
 class _Turn:
-    """What was said and done so far."""
+    """The state of a turn."""
 
     said: list[ModelSaid] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -222,7 +221,7 @@ def _failed(answered: ToolsAnswered) -> set[tuple[str, str]]:
 
 
 async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall, key: str) -> ToolAnswer:
-    """Return what came of a call; whatever is wrong with it, a model can read it."""
+    """Return the result of a call; every error is an answer that a model can read."""
     if call.name not in {spec.name for spec in specs}:
         names = ", ".join(spec.name for spec in specs) or "none"
         return _refused(call, f"invalid: there is no tool {call.name[:60]!r}; the tools are: {names}")

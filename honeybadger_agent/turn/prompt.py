@@ -1,4 +1,4 @@
-"""What an agent is asked: the context of the host and the message, as system text and messages of a model (HB5)."""
+"""The prompt of a turn: the host's context and the message, as system text and messages for a model (HB5)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from honeybadger_agent.models.model import Message, ToolSpec, UserSaid
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
-    """One message to an agent, with all that it is to know.
+    """One message to an agent, with its context.
 
     Args:
         message: what the user says now.
         context: the system text of `get_context`.
-        tools: what the agent may use; empty: nothing.
+        tools: that the agent may use; may be empty.
     """
 
     group: str
@@ -27,9 +27,9 @@ class AgentRequest:
 
 
 def system_text(request: AgentRequest) -> str:
-    """Return the system text: the context as the host made it, the tools last; without tools no word of them.
+    """Return the system text: the context as the host made it, then the tools, if there are any.
 
-    The context is first and unchanged, so that what changes rarely is the beginning of what a provider may cache.
+    The context comes first and unchanged, so that a provider can cache a beginning that rarely changes.
     Source: HB5.
     """
     context = request.context.rstrip()
@@ -58,5 +58,5 @@ def system_text(request: AgentRequest) -> str:
 
 
 def messages(request: AgentRequest) -> tuple[Message, ...]:
-    """Return the messages of the request: what the user says now. What was said before is in the context."""
+    """Return the messages: only what the user says now; earlier turns are in the context."""
     return (UserSaid(request.message),)

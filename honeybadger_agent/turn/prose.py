@@ -1,4 +1,4 @@
-"""What a result says to a model: a few lines of text for every tool, shorter than its JSON."""
+"""Results as text for a model: a few lines for every tool, shorter than its JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from honeybadger_agent.wording import count_of
 
 
 def text_of(tool: str, result: wire.Wire) -> str:
-    """Return what the result of a request type says, as text that is never empty: its JSON, where nobody wrote more."""
+    """Return a result as text, never empty; as JSON for a type without prose of its own."""
     return PROSE[tool](result) if tool in PROSE else _json(result.model_dump(mode="json", exclude_none=True))
 
 
@@ -79,7 +79,7 @@ def _categories(result: wire.CategoriesResult) -> str:
 
 
 WEAK: Final = "weak match"
-"""What a hit says of itself, last, when it has little to do with the query."""
+"""The last remark on a hit that matches the query only weakly."""
 
 
 def _search(result: wire.SearchResult) -> str:
@@ -201,11 +201,11 @@ PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "delete_session": _deleted_session,
     "list_sessions": _sessions,
 }
-"""Name of a tool -> what its result says. Each takes the result model of its request type."""
+"""Name of a tool -> function from its result model to text."""
 
 
 def _line(text: str) -> str:
-    """Return text on one line, so that it forges no other row."""
+    """Return text on one line, so that it cannot forge another row."""
     return " ".join(text.split())
 
 
@@ -222,6 +222,6 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _neutralised(changed: Mapping[str, int]) -> str:
-    """Return what the host changed in a text before it kept it; empty when nothing."""
+    """Say what the host changed in a text before it stored it; empty when nothing."""
     counts = kinds_of(changed)
     return f" Made harmless in it: {counts}." if counts else ""

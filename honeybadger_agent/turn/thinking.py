@@ -1,9 +1,9 @@
-"""A model's text without its thinking, while it comes: `<think>…</think>`, `<thinking>`, `<internal>…</internal>`.
+"""Removes thinking from a model's text as it streams: `<think>…</think>`, `<thinking>`, `<internal>…</internal>`.
 
-In code (a fence, or backticks that are closed on their line) a tag is text: that is how people and models talk about
-tags. Everywhere else it is a tag, also one without its other half. What follows an opening tag that is never closed is
-thinking. So is what precedes a lone `</think>`, because servers put the opening one into the prompt, unless nothing
-follows it; a lone `</internal>` is dropped by itself.
+In code (a fence, or backticks that are closed on their line) a tag is text, because people and models write about tags
+there. Everywhere else it is a tag, even without its other half. Text after an opening tag that is never closed is
+thinking. So is text before a lone `</think>`, unless nothing follows it: servers put the opening tag into the prompt.
+A lone `</internal>` is just dropped.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ _OPENING: Final = {"<think>": "think", "<thinking>": "think", "<internal>": "int
 _CLOSING: Final = {tag.replace("<", "</"): kind for tag, kind in _OPENING.items()}
 _BEGUN: Final = {tag[:length] for tag in (*_OPENING, *_CLOSING) for length in range(1, len(tag) + 1)}
 _FENCE: Final = 3
-"""Marks in a row at the beginning of a line that begin a block of code."""
+"""This many marks in a row at the beginning of a line begin a block of code."""
 
 
 class Visible:
-    """Takes a text in pieces of any size and gives what may be shown of it; how it is cut makes no difference.
+    """Takes a text in pieces of any size and returns the visible part; the size makes no difference.
 
-    A tag is held back until it is complete, and a tag in backticks until those are closed.
+    A tag is held back until it is complete, and a tag in backticks until they are closed.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        """Thoughts that were taken out."""
+        """Thoughts that were removed."""
         self._mode: Literal["text", "code", "fence", "thinking"] = "text"
         self._closes = ""
-        """What ends the mode: the marks that began the code, or the kind of the thinking."""
+        """What ends the mode: the marks that began the code, or the name of the thinking tag."""
         self._token = ""
         """The beginning of a tag, or marks in a row."""
         self._held = ""
-        """Of a line with a tag in backticks that are still open: what comes from the tag on."""
+        """The line from a tag on that is in backticks still open."""
         self._is_line_blank = True
         self._kept: list[str] = []
         self._ready: list[str] = []
         self._blank = ""
-        """White space that nothing visible precedes; dropped when a thought follows."""
+        """White space before any visible text; dropped when a thought follows."""
         self._is_after_thought = False
         self._is_after_lone_tag = False
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return what is visible of a whole text."""
+        """Return the visible part of a whole text."""
         visible = cls()
         visible.feed(text)
         visible.end()
@@ -51,17 +51,17 @@ class Visible:
 
     @property
     def text(self) -> str:
-        """What is to be kept: all that was given, without what precedes a lone `</think>`."""
+        """The text to keep: all visible text, without any before a lone `</think>`."""
         return "".join(self._kept)
 
     def feed(self, piece: str) -> str:
-        """Return what can be shown now."""
+        """Return the text that can be shown now."""
         for character in piece:
             self._take(character)
         return self._drained()
 
     def end(self) -> str:
-        """Return the rest, when the text is over."""
+        """Return the rest at the end of the text."""
         self._end_token()
         while self._mode == "code" and self._held:
             self._leave_code()
@@ -106,7 +106,7 @@ class Visible:
             self._plain(written)
 
     def _end_token(self) -> None:
-        """Take marks in a row, or what is not a tag after all."""
+        """Handle marks in a row, or text that is not a tag after all."""
         token, self._token = self._token, ""
         if not token or self._mode == "thinking":
             return
@@ -124,7 +124,7 @@ class Visible:
             self._plain(held)
 
     def _leave_code(self) -> None:
-        """Take backticks that are not closed on their line for text, and so what was held after them."""
+        """Treat backticks that are not closed on their line as text, and process the text held after them."""
         held, self._held, self._mode = self._held, "", "text"
         for character in held:
             self._take(character)

@@ -1,4 +1,4 @@
-"""The tools of a turn over a client: a call becomes a request in the sender's box, like everybody else's."""
+"""The tools of a turn over a client: a call becomes an ordinary request in the sender's inbox."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from honeybadger_agent.turn.orchestrator import arguments_of
 from honeybadger_agent.wording import count_of
 
 MAX_PREFIX_CHARACTERS: Final = 88
-"""A request id has 100: `.` and a key such as `12.3` come behind the prefix."""
+"""A request id has 100: the prefix is followed by `.` and a key such as `12.3`."""
 
 MAX_SUMMARY_CHARACTERS: Final = 200
 
 MOST_CHARACTERS: Final = 60_000
-"""About 15,000 tokens: what one result may put into the model's context. MEMORY.md may be larger."""
+"""About 15,000 tokens: the most one result may add to the model's context. MEMORY.md may be larger."""
 
 
 class MemoryTools:
     """The tool table for one turn. A `Toolbox`.
 
     Args:
-        prefix: names the turn; with the key of a call it is the id of its request, so that the same call of the same
-            turn is one change, also after a crash.
-        allowed: names of tools; None: all that are for a model. Raises ValueError for one that is not.
+        prefix: names the turn; with a call's key it is the request id, so that the same call of the same turn is one
+            change, also after a crash.
+        allowed: names of tools; None: all tools for models. Raises ValueError for another name.
         most_characters: a longer result is cut, and says so.
     """
 
@@ -52,7 +52,7 @@ class MemoryTools:
         self._most_characters = most_characters
 
     async def run(self, call: ToolCall, key: str) -> ToolAnswer:
-        """Send the call as a request and return what came of it; a refusal is an answer, too."""
+        """Send the call as a request and return its result; a refusal is an answer, too."""
         if call.name not in {spec.name for spec in self.specs}:
             return _failed(call, f"forbidden: {call.name[:60]} is not among the tools of this agent")
         try:
@@ -67,7 +67,7 @@ class MemoryTools:
 
 
 def specs_of(allowed: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
-    """Return what a model is told of the tools it may use, in the order of the table.
+    """Return the descriptions of the tools a model may use, in the order of the table.
 
     Args:
         allowed: names of tools; None: all of them but the aliases. Raises ValueError for another name.
@@ -90,16 +90,16 @@ def _kind_of(name: str) -> type[wire.Request[Any]]:
 
 
 def summary_of(request: wire.Request[Any], result: wire.Wire) -> str:
-    """Return for people what a tool did, on one line of at most 200 characters.
+    """Say for people what a tool did, on one line of at most 200 characters.
 
-    It shows a text that was stored only when the host found no credential in it.
+    A stored text is shown only when the host found no credential in it.
     """
     tool = request.type_name
     return one_line(_SUMMARIES[tool](request, result) if tool in _SUMMARIES else _first_line(tool, result))
 
 
 def one_line(text: str, most: int = MAX_SUMMARY_CHARACTERS) -> str:
-    """Return the beginning of a text without anything a terminal would obey."""
+    """Return the beginning of a text on one line, without control characters."""
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
@@ -154,7 +154,7 @@ _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "get_context": _read_context,
     "list_memory_categories": _counted,
 }
-"""Request type -> its summary; the others are summed up by the first line of their prose."""
+"""Request type -> its summary; for other types it is the first line of their prose."""
 
 
 def _failed(call: ToolCall, why: str) -> ToolAnswer:

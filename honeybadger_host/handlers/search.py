@@ -89,7 +89,7 @@ def moment(text: str | None, member: str, *, is_end: bool = False) -> float | No
     except (ValueError, OverflowError):
         field = f"payload.{member}"
         raise Refusal(
-            "invalid", f"{field} is no date that exists: write 2026-11-21, or 2026-11-21T09:30Z", field=field
+            "invalid", f"{field} is not an existing date: write 2026-11-21, or 2026-11-21T09:30Z", field=field
         ) from None
     seconds = (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()
     return math.nextafter(seconds, 0) if is_end and len(text) == len("2026-11-21") else seconds

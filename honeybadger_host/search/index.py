@@ -241,7 +241,7 @@ class Index:
             found = self._corpora.search(group, ask)
             if generation == self._db.generation:
                 return found, is_complete
-        raise WorldFailed("the search index is made anew all the time")
+        raise WorldFailed("the search index is rebuilt again and again")
 
     def vector_of(self, question: str) -> Floats | None:
         """Return a question's vector; None without an embedder or when it fails: then words alone are searched."""

@@ -305,7 +305,7 @@ class Reader:
         if is_anew:
             changes.removed.extend(there())
         if skipped:
-            log.warning("index.skipped", file=source.file, lines=skipped, why="they are no turns")
+            log.warning("index.skipped", file=source.file, lines=skipped, why="they are not turns")
         number = self._note(source, known, signature, young, mark, problem, changes)
         for piece in pieces:
             self._add(number, source, piece, b"", changes)
