@@ -40,7 +40,7 @@ REMOVED: Final = {
     "limits.group_requests_per_second": "limits.requests_per_second bounds each sender; groups are served in turn",
     "limits.burst_seconds": "ten seconds of limits.requests_per_second may be used at once",
     "limits.notes_per_day": "limits.requests_per_second and limits.pending_files bound a sender",
-    "limits.pending_bytes": "it is 1 GiB; limits.pending_files bounds a box",
+    "limits.pending_bytes": "it is 1 GiB; limits.pending_files bounds an inbox",
     "limits.kept_replies": "it is 100,000; ipc.reply_ttl_seconds removes replies earlier",
     "limits.kept_reply_bytes": "it is 256 MiB; ipc.reply_ttl_seconds removes replies earlier",
     "ipc.batch_requests": "up to 512 requests share a commit",
@@ -74,14 +74,14 @@ class _Section(BaseModel):
 
 
 class Ipc(_Section):
-    """The boxes and the road."""
+    """The inboxes and the path of a request."""
 
     closed: bool = Field(False, description="true: only folders made by `honeybadger-host sender add` are served.")
     sweep_seconds: float = Field(
         0.25,
         ge=0.01,
         le=60,
-        description="Seconds between two looks into all boxes; a lost file event costs at most this, four times this "
+        description="Seconds between two looks into all inboxes; a lost file event costs at most this, four times this "
         "in turns/.",
     )
     watch: bool = Field(
@@ -98,7 +98,7 @@ class Limits(_Section):
 
     requests_per_second: float = Field(0, ge=0, description="Requests of a sender in a second, on average.")
     pending_files: int = Field(
-        200_000, ge=0, description="Requests that may wait in a box; those behind them are refused."
+        200_000, ge=0, description="Requests that may wait in an inbox; those behind them are refused."
     )
 
 

@@ -67,7 +67,8 @@ class ContextHandler:
         identity = self._identity(asked, payload)
         kept = self.turn_logs.load(group, session).turns if self.replayed_turns else ()
         window = self.documents.in_context(group, session, kept)
-        turns = _without(payload.message, window)[-self.replayed_turns :]
+        said = _without(payload.message, window)
+        turns = said[-self.replayed_turns :]
         recalled = self.recaller.recall(group, session, payload.message, turns, now)
         loaded = Parts(
             group=group,
@@ -80,6 +81,7 @@ class ContextHandler:
             summary=self._read(f"groups/{group}/{SUMMARY}"),
             global_files=[(file, self._read(file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
             turns=turns,
+            older_turns=len(said) - len(turns),
             no_turns=None if self.replayed_turns else "conversation.enabled is off",
             turns_file=turns_file(group, session),
             message=payload.message,

@@ -53,6 +53,7 @@ class Parts:
         identity: of the asker, in the order shown; empty when it is not an agent of this home.
         global_files: read by every group, in the order shown.
         turns: replayed turns of the conversation, oldest first.
+        older_turns: how many turns of the window stand before them.
         turns_file: the file of the conversation.
         message: what the user says now; None when nothing is asked yet.
         session: from the session document; None: nothing (`no_session` says why), or there is no such part.
@@ -78,6 +79,7 @@ class Parts:
     session_file: str = ""
     no_session: str = ""
     no_turns: str | None = None
+    older_turns: int = 0
 
 
 def parts_of(
@@ -100,7 +102,7 @@ def parts_of(
         _recalled(f"{folder}/memory", loaded.recalled, loaded.not_recalled, recall_budget_tokens),
         *([] if loaded.session is None and not loaded.no_session else [_session(loaded)]),
         *([] if loaded.working is None else [_working(loaded.working)]),
-        _conversation(loaded.turns_file, loaded.turns, loaded.no_turns, history_budget_tokens),
+        _conversation(loaded, history_budget_tokens),
     ]
 
 
@@ -276,26 +278,27 @@ def _working(inventory: Inventory) -> Part:
 # -------------------------------------------------------------------------------------------------------- conversation
 
 
-def _conversation(source: str, turns: Sequence[Turn], why_none: str | None, budget_tokens: int) -> Part:
+def _conversation(parts: Parts, budget_tokens: int) -> Part:
     """Return the newest turns that fit."""
-    part = Part(CONVERSATION, source, weight=WEIGHTS[CONVERSATION], why=why_none or "nothing was said in this session")
+    turns, older = parts.turns, parts.older_turns
+    why_none = parts.no_turns or "nothing was said in this session"
+    part = Part(CONVERSATION, parts.turns_file, weight=WEIGHTS[CONVERSATION], why=why_none)
     if not turns:
         return part
     tokens = sum(turn.line_tokens for turn in turns)
 
     def shown(history: History, budget: str) -> Part:
         if not history.turns:
-            return _without(part, f"{history.dropped} turns")
-        if not history.dropped and not history.is_shortened:
+            return _without(part, f"{history.dropped + older} turns")
+        reasons = [f"the newest {len(turns)} turns are replayed (history.replayed_turns)"] if older else []
+        if history.dropped or history.is_shortened:
+            reasons.append(f"{tokens} tokens are replayed, {history.tokens} of them fit {budget}")
+        if not reasons:
             return replace(part, text=history.text, state="whole", why=None)
-        return replace(
-            part,
-            text=history.text,
-            state="cut",
-            left_out=f"{history.dropped} older turns"
-            + (", the end of the newest turn" if history.is_shortened else ""),
-            why=f"{tokens} tokens are replayed, {history.tokens} of them fit {budget}",
-        )
+        left_out = f"{history.dropped + older} older turns"
+        if history.is_shortened:
+            left_out += ", the end of the newest turn"
+        return replace(part, text=history.text, state="cut", left_out=left_out, why="; ".join(reasons))
 
     def cut(room: int) -> Part:
         return shown(_newest_within(turns, room), "context.budget_tokens, shared with memory and summary")
