@@ -472,7 +472,7 @@ def test_killed_again_and_again_every_command_is_done_once(make_host: HostFactor
     """A random story beside one that is only remembered: what the model is told and what is there are the same."""
     rng = random.Random(20251121)
     host = make_host().start()
-    agent = Agent(client("claude", timeout_seconds=0.25))
+    agent = Agent(client("claude", timeout_seconds=0.05))
     files: dict[str, list[str]] = {}
     paths = [f"/memories/{folder}{name}.md" for folder in ("", "a/", "a/b/") for name in "xy"]
     kills = Kills(host)
