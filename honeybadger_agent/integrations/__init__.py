@@ -1,1 +1,3 @@
-"""Adapters to other frameworks: Anthropic's memory tool."""
+"""What other people's frameworks need. Anthropic's memory tool: `memory_tool`, `memory_commands`, `memory_paths`, and
+`anthropic_memory` for its SDK.
+"""

@@ -1,4 +1,7 @@
-"""`open_model`: a model by its name. A provider's library is imported only for a model that needs it."""
+"""Models by name: `open_model`. A provider's library is imported only for a model that needs it.
+
+Reading order: `model` (what every model does), `settings`, `scripted`, `offline`, `providers`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Message type -> handler: the table the daemon hands to the door."""
+"""Request type -> handler: the table that the pipeline works with.
+
+May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
+
+Reading order: `notes`, `conversation`, `entries` with `entry_texts`, `editing`, `listing`, `undo`; `context` with
+`context_parts` and `context_text`, `context_recall` and `recollection`; `search`; `sessions`, `working_memory`;
+`turns` and `turn_output`; `redaction` (screens them all); `host`.
+"""
 
 from __future__ import annotations
 

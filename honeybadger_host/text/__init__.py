@@ -1,1 +1,1 @@
-"""Pure functions on text: neutralise, count tokens, redact credentials, format times."""
+"""Text as values: `neutralise` (harmless), `tokens` (measured), `redaction` (no credentials), `time_stamps`. Pure."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -215,3 +216,11 @@ print("done")
     )
     assert (run.stdout, run.stderr) == ("done\n", "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_each_package_names_its_files_in_reading_order() -> None:
+    for package in ("memory", "storage", "search", "search/language", "spool", "ops", "handlers", "text"):
+        folder = ROOT / HOST / package
+        page = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        unnamed = {file.stem for file in folder.glob("[!_]*.py")} - set(re.findall(r"`(\w+)`", page))
+        assert unnamed == set(), package
