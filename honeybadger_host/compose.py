@@ -67,14 +67,20 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         opened.callback(journal.close)
         lock.sign(journal.identity)
         use_counter(counter_of(settings.tokens.counter))
-        host = _put_together(home, settings, lock, journal, passed)
+        host = _put_together(home, settings, lock, journal, opened, passed)
         opened.pop_all()
     return host
 
 
 def _put_together(
-    home: Path, settings: Settings, lock: HomeLock, journal: Journal, passed: Callable[[str], None]
+    home: Path,
+    settings: Settings,
+    lock: HomeLock,
+    journal: Journal,
+    opened: ExitStack,
+    passed: Callable[[str], None],
 ) -> Host:
+    """Return the host; `opened` closes what was opened when a later part fails."""
     files = GroupFiles(
         home,
         max_file_bytes=settings.memory.max_group_file_bytes,
@@ -86,8 +92,9 @@ def _put_together(
         max_memory_bytes=settings.recall.max_memory_bytes,
         embedder=embedder_of(settings),
     )
-
+    opened.callback(index.close)
     ledger = InjectionLedger(home)
+    opened.callback(ledger.close)
 
     def changed(file: str) -> None:
         files.drop(file)
