@@ -433,7 +433,12 @@ class RawSender:
 
     def reply(self, stem: str, timeout: float = PATIENCE) -> dict[str, Any]:
         """Wait for a reply."""
-        data = wait_for(lambda: self.peek(stem), timeout, what=f"reply to {self.group}/{self.sender}/{stem}")
+        try:
+            data = wait_for(lambda: self.peek(stem), timeout, what=f"reply to {self.group}/{self.sender}/{stem}")
+        except AssertionError as error:
+            if (printed := self.home.parent / f"{self.home.name}.stderr").is_file():  # the host may have died
+                error.add_note(printed.read_text(errors="replace")[-3000:])
+            raise
         assert data is not None
         value = orjson.loads(data)
         assert isinstance(value, dict)

@@ -197,8 +197,7 @@ if HAS_INOTIFY:
 
         Attributes:
             wd: of the watch; -1 while another begins.
-            is_spent: the kernel told of an arrival and ended the watch.
-            is_doubtful: whether it did so is not known.
+            is_spent: the kernel told of an arrival, or may have done so, and ends the watch.
         """
 
         def __init__(self, backend: _InotifyBackend, path: str, hint: Callable[[str], None], *, every: bool) -> None:
@@ -208,7 +207,6 @@ if HAS_INOTIFY:
             self.every = every
             self.wd: WatchDescriptor = WatchDescriptor(-1)
             self.is_spent = not every
-            self.is_doubtful = False
 
         @property
         def mask(self) -> Mask:
@@ -227,7 +225,7 @@ if HAS_INOTIFY:
 
         def on_queue_overflow(self) -> None:
             if not self.every:
-                self.is_doubtful = self.is_spent = True  # what was lost may have been its one event
+                self.is_spent = True  # what was lost may have been its one event
             self._backend.overflowed()
 
     class _InotifyBackend:
@@ -254,9 +252,7 @@ if HAS_INOTIFY:
             callback: _Callback = token
             if not callback.is_spent:
                 return
-            if callback.is_doubtful:
-                callback.is_doubtful = False
-                self._end(callback)
+            self._end(callback)  # the kernel tells of an arrival a moment before it ends the watch
             self._begin(callback)
 
         def remove(self, path: str, token: Any) -> None:

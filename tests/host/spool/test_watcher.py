@@ -203,6 +203,16 @@ def test_what_comes_between_listening_and_looking_is_told_again(watched: Watched
         wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
 
 
+def test_a_box_is_listened_to_again_while_the_kernel_still_ends_its_watch(watched: Watched, folder: Path) -> None:
+    watched.ensure(folder, every=False)
+    for number in range(3):
+        watched.watcher._watched[str(folder)][1].is_spent = True  # told of an arrival; the watch ends a moment later
+        watched.watcher.listen(str(folder))
+        before = watched.count(folder)
+        (folder / f"{number}.json").write_text("x")
+        wait_for(lambda before=before: watched.count(folder) > before)  # type: ignore[misc]
+
+
 def test_a_box_is_listened_to_again_when_events_were_lost(watched: Watched, folder: Path) -> None:
     watched.ensure(folder, every=False)
     backend = watched.watcher._backend
