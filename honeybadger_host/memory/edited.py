@@ -34,7 +34,7 @@ class Edited(BaseModel):
 def _time(value: object) -> datetime:
     """Return a time of RFC 3339 in UTC; one without a zone is UTC."""
     try:
-        at = datetime.fromisoformat(value)  # type: ignore[arg-type]
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(value)  # type: ignore[arg-type]
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         raise PydanticCustomError("must_be", "a time, as 2026-11-21T06:00:00Z or 2026-11-21") from None

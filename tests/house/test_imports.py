@@ -20,6 +20,7 @@ LAYERS = [
     {"compose"},
     {"ops"},
     {"spool", "handlers"},
+    {"curation"},
     {"observe"},
     {"search"},
     {"memory"},
@@ -54,6 +55,7 @@ FOR_TURNS = {
 
 PURE = [
     *("text.neutralise", "domain", "memory.notes", "memory.budget", "handlers.context_text", "memory.working_memory"),
+    *(f"curation.{name}" for name in ("proposal",)),
     *("search.corpus", "search.scoring", "search.ranking", "spool.rate_limits"),
     *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
 ]
@@ -219,7 +221,7 @@ print("done")
 
 
 def test_each_package_names_its_files_in_reading_order() -> None:
-    for package in ("memory", "storage", "search", "search/language", "spool", "ops", "handlers", "text"):
+    for package in ("memory", "storage", "search", "search/language", "curation", "spool", "ops", "handlers", "text"):
         folder = ROOT / HOST / package
         page = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
         unnamed = {file.stem for file in folder.glob("[!_]*.py")} - set(re.findall(r"`(\w+)`", page))

@@ -1,0 +1,7 @@
+"""Looks after what is remembered: proposes typed operations, checks each by gates, and loses nothing.
+
+May import: search, memory, storage, text, domain, errors, and the wire models. What is pure here (all but the jobs in
+the background) takes clock, ids and everything it looks at as arguments.
+
+Reading order: `proposal`.
+"""

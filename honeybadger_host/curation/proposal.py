@@ -1,0 +1,202 @@
+"""A proposal: operations on a group's memory, each with its evidence and its gates, as a file that people edit. Pure.
+
+`groups/<group>/proposals/<id>.json`. Whoever makes one, a model or rules, changes nothing by it: gates check it, and it
+is applied, or waits for a person (docs/decisions/026-curation.md).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import orjson
+from pydantic import ConfigDict, Field, PlainSerializer, StringConstraints, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.wire import Category, FoundId, Session, Title
+from honeybadger_agent.wire.refusals import shaped
+from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
+from honeybadger_host.memory.entry import show_time
+
+VERSION: Final = 1
+RULES: Final = "rules"
+"""Who made a proposal that no model was asked for."""
+MAX_PROPOSAL_BYTES: Final = 8 * 1024 * 1024
+"""A longer file is not read: four times a MEMORY.md of 1 MiB, rewritten."""
+MAX_OPERATIONS: Final = 2000
+
+Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
+Op: TypeAlias = Literal["add", "merge", "supersede", "retire", "promote", "annotate", "write_history", "write_summary"]
+OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "stale"]
+"""`refused`: a gate fails. `struck`: a person does not want it. `stale`: what it builds upon has changed."""
+GateName: TypeAlias = Literal[
+    "base_moved",
+    "unquoted",
+    "not_a_person",
+    "specifics_lost",
+    "specifics_invented",
+    "meaning_flipped",
+    "protected",
+    "not_stale",
+    "too_much",
+    "no_change",
+]
+_At: TypeAlias = Annotated[Time, PlainSerializer(show_time)]
+_Name: TypeAlias = Annotated[str, shaped(NAME.pattern, "a name: 1-64 letters, digits, _ and -, as kitchen")]
+_Digest: TypeAlias = Annotated[str, shaped("[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits")]
+_Text: TypeAlias = Annotated[str, StringConstraints(max_length=1024 * 1024)]
+_Number: TypeAlias = Annotated[Count, Field(ge=1)]
+
+
+class _Part(Edited):
+    """A part of a proposal: a member that is not ours is a typing error, and is said."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Evidence(_Part):
+    """Where something was said: `quote` stands in that turn, byte for byte."""
+
+    session: Session
+    turn: _Number
+    quote: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
+
+
+class FailedGate(_Part):
+    """A gate that refuses, and what it found, for a person."""
+
+    gate: GateName
+    what: str
+
+
+class Gates(_Part):
+    """What the gates said when the operation was last checked; empty: it was not."""
+
+    passed: Annotated[tuple[GateName, ...], Field(strict=False)] = ()
+    failed: Annotated[tuple[FailedGate, ...], Field(strict=False)] = ()
+
+
+class Operation(_Part):
+    """One change that is proposed.
+
+    Args:
+        n: its number in the proposal.
+        sources: what it takes up: ids of entries (`k3v9x2m4q7p1`) and of notes (`MEMORY.md#4f0c21`).
+        result: the text there will be; None where nothing new is written.
+        category: with `tags` and `title`, of the entry it makes.
+        lost: specifics of the sources that the result leaves out on purpose; a person decides about these.
+    """
+
+    n: _Number
+    op: Op
+    sources: Annotated[tuple[FoundId, ...], Field(strict=False, max_length=1000)] = ()
+    result: _Text | None = None
+    category: Category | None = None
+    tags: Texts = ()
+    title: Title | None = None
+    evidence: Annotated[tuple[Evidence, ...], Field(strict=False, max_length=1000)] = ()
+    lost: Texts = ()
+    why: str = ""
+    gates: Gates = Gates()
+    state: OperationState = "waiting"
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Operation:
+        """Refuse what could not be applied: a merge of one, a result that is missing."""
+        least = _LEAST_SOURCES.get(self.op, 0)
+        if len(set(self.sources)) != len(self.sources):
+            raise _must_be(f"different ids: operation {self.n} names one of its sources twice")
+        if len(self.sources) < least:
+            raise _must_be(f"complete: operation {self.n}, {self.op}, needs at least {least} in `sources`")
+        if self.sources and self.op in _WITHOUT_SOURCES:
+            raise _must_be(f"without `sources`: operation {self.n}, {self.op}, takes none; `supersede` replaces")
+        if self.op != "retire" and not (self.result or "").strip():
+            raise _must_be(f"complete: operation {self.n}, {self.op}, needs a text in `result`")
+        if self.op == "retire" and self.result is not None:
+            raise _must_be(f"without `result`: operation {self.n}, retire, writes nothing; `supersede` replaces")
+        return self
+
+
+_LEAST_SOURCES: Final = {"merge": 2, "supersede": 1, "retire": 1, "promote": 1, "annotate": 1}
+_WITHOUT_SOURCES: Final = ("add", "write_history", "write_summary")
+
+
+def _must_be(what: str) -> PydanticCustomError:
+    return PydanticCustomError("must_be", "{what}", {"what": what})
+
+
+class Tokens(_Part):
+    """What the model's answer cost."""
+
+    input: Count = 0
+    output: Count = 0
+
+
+class Loss(_Part):
+    """The loss account: what a group knows before the waiting operations, and after them."""
+
+    entries_before: Count = 0
+    entries_after: Count = 0
+    specifics_before: Count = 0
+    specifics_kept: Count = 0
+    lost: Texts = ()
+    tokens_before: Count = 0
+    tokens_after: Count = 0
+
+
+class Proposal(_Part):
+    """A proposal.
+
+    Args:
+        made_at: UTC.
+        by: name of the model, or `rules`.
+        prompt: SHA-256 of the prompt it was asked with; None without a model.
+        base: file or id -> SHA-256 of the version that was read.
+        session: whose turns `first_turn` to `last_turn` are consolidated; all three or none.
+    """
+
+    v: Literal[1] = 1
+    id: _Name
+    group: _Name
+    kind: Kind
+    made_at: _At
+    by: str = RULES
+    prompt: _Digest | None = None
+    tokens: Tokens = Tokens()
+    base: dict[str, _Digest] = Field(default={})
+    session: Session | None = None
+    first_turn: _Number | None = None
+    last_turn: _Number | None = None
+    operations: Annotated[tuple[Operation, ...], Field(strict=False, max_length=MAX_OPERATIONS)] = ()
+    loss: Loss = Loss()
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Proposal:
+        numbers = [operation.n for operation in self.operations]
+        if len(set(numbers)) != len(numbers):
+            raise _must_be("numbered: each operation has an `n` of its own")
+        said = [self.session is not None, self.first_turn is not None, self.last_turn is not None]
+        if any(said) and not all(said):
+            raise _must_be("complete: `session`, `first_turn` and `last_turn` stand together, or none of them")
+        if (self.first_turn or 0) > (self.last_turn or 0):
+            raise _must_be("in order: `first_turn` is not after `last_turn`")
+        return self
+
+
+def parse_proposal(data: bytes) -> Proposal:
+    """Return the proposal in a file. Raises ValueError: what is wrong and where, for the person who edits it."""
+    if len(data) > MAX_PROPOSAL_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, a proposal has at most {MAX_PROPOSAL_BYTES}: remove the file")
+    value = read_json(data)
+    version: Any = value.get("v", VERSION)
+    if version != VERSION or isinstance(version, bool):
+        raise ValueError(f"its version `v` is {version!r:.40}, this host knows {VERSION}: leave it to a newer host")
+    try:
+        return Proposal.model_validate(value)
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+
+
+def dump_proposal(proposal: Proposal) -> bytes:
+    """Return the bytes of a proposal's file: indented JSON; a member that says nothing is left out."""
+    return orjson.dumps(proposal.model_dump(exclude_none=True), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

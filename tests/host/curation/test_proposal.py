@@ -1,0 +1,158 @@
+"""Proposal files: what people may edit in them, and what is said when an edit is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.curation.proposal import (
+    Evidence,
+    FailedGate,
+    Gates,
+    Op,
+    Operation,
+    Proposal,
+    dump_proposal,
+    parse_proposal,
+)
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+OPS: Final[tuple[Op, ...]] = ("add", "merge", "retire", "write_history")
+visible = texts.filter(lambda text: text.strip() != "")
+ids = st.sampled_from(["k3v9x2m4q7p1", "MEMORY.md#4f0c21", "researcher", "MEMORY.md#4f0c21-2"])
+gates = st.builds(
+    Gates,
+    passed=st.just(("protected",)),
+    failed=st.lists(st.builds(FailedGate, gate=st.just("unquoted"), what=texts), max_size=2).map(tuple),
+)
+evidence = st.lists(
+    st.builds(Evidence, session=st.just("main"), turn=st.integers(1, 99), quote=visible), max_size=2
+).map(tuple)
+
+
+@st.composite
+def proposals(draw: st.DrawFn) -> Proposal:
+    operations = [
+        Operation(
+            n=n,
+            op=op,
+            sources=tuple(draw(st.permutations(["aa", "bb", "MEMORY.md#4f"]))[:2]) if op in ("merge", "retire") else (),
+            result=None if op == "retire" else draw(visible),
+            category=draw(st.none() | st.just("user-preferences/look")),
+            tags=tuple(draw(st.lists(visible, max_size=2))),
+            title=draw(st.none() | st.just("Look")),
+            evidence=draw(evidence),
+            why=draw(texts),
+            gates=draw(gates),
+            state=draw(st.sampled_from(["waiting", "applied", "refused", "struck", "stale"])),
+        )
+        for n, op in enumerate(draw(st.lists(st.sampled_from(OPS))), 1)
+    ]
+    return Proposal(
+        id="p1",
+        group="kitchen",
+        kind="dream",
+        made_at=draw(st.datetimes(timezones=st.just(UTC))),
+        base=draw(st.dictionaries(ids, st.just("0" * 64))),
+        operations=tuple(operations),
+    )
+
+
+@given(proposals())
+def test_what_is_written_is_read_again_and_written_the_same(proposal: Proposal) -> None:
+    data = dump_proposal(proposal)
+    assert parse_proposal(data) == proposal
+    assert dump_proposal(parse_proposal(data)) == data
+
+
+def file(operation: dict[str, Any] | None = None, **changed: Any) -> bytes:
+    """Return a proposal as somebody might write it, with members changed."""
+    value: dict[str, Any] = {
+        "v": 1,
+        "id": "dream-1",
+        "group": "kitchen",
+        "kind": "dream",
+        "made_at": "2026-11-21T12:00:00Z",
+        "operations": [
+            {"n": 1, "op": "merge", "sources": ["a1", "MEMORY.md#4f"], "result": "Tea at 8", **(operation or {})}
+        ],
+    }
+    return orjson.dumps(value | changed)
+
+
+def test_a_person_may_leave_out_whatever_says_nothing() -> None:
+    proposal = parse_proposal(file())
+    assert proposal.made_at == NOON
+    assert proposal.by == "rules"
+    assert proposal.operations[0].state == "waiting"
+    assert proposal.operations[0].gates == Gates()
+    assert parse_proposal(b"\xef\xbb\xbf" + file({"title": None}, session=None)) == proposal
+
+
+def test_the_file_is_for_people_to_read() -> None:
+    data = dump_proposal(parse_proposal(file())).decode()
+    assert '\n  "made_at": "2026-11-21T12:00:00Z",\n' in data
+    assert '\n      "result": "Tea at 8",\n' in data
+    assert data.endswith("}\n")
+    assert "null" not in data
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "it is not JSON"),
+        (b'{"v": 1,', "it is not JSON"),
+        (b"[]", "it must be a JSON object"),
+        (b"[" * 1000, "it is not JSON"),
+        (b'{"a":' * 300 + b"1" + b"}" * 300, "nested too deep"),
+        (b" " * (8 * 1024 * 1024 + 1), "a proposal has at most 8388608: remove the file"),
+        (file(v=2), "its version `v` is 2, this host knows 1: leave it to a newer host"),
+        (file(v=True), "its version `v` is True"),
+        (file(v="1"), "its version `v` is '1'"),
+        (b"{}", "id is missing; group is missing; kind is missing; made_at is missing"),
+        (file(kind="nap"), "kind must be 'consolidation', 'enrichment', 'dream' or 'preferences'"),
+        (file(group="../../etc"), "group must be a name: 1-64 letters"),
+        (file(id="a/b"), "id must be a name: 1-64 letters"),
+        (file(made_at="tomorrow"), "made_at must be a time"),
+        (file(operatoins=[]), "operatoins is unknown"),
+        (file({"results": "x"}), "operations.0.results is unknown"),
+        (file({"op": "delete"}), "operations.0.op must be 'add', 'merge'"),
+        (file({"state": "done"}), "operations.0.state must be 'waiting', 'applied', 'refused', 'struck' or 'stale'"),
+        (file({"n": 0}), "operations.0.n must be at least 1"),
+        (file({"n": "1"}), "operations.0.n must be an integer"),
+        (file({"sources": ["../x"]}), "operations.0.sources.0 must be an id as search shows it"),
+        (file({"sources": ["a1"]}), "operation 1, merge, needs at least 2 in `sources`"),
+        (file({"sources": ["a1", "a1"]}), "operation 1 names one of its sources twice"),
+        (file({"op": "add"}), "operation 1, add, takes none; `supersede` replaces"),
+        (file({"result": "\n"}), "operation 1, merge, needs a text in `result`"),
+        (file({"op": "retire"}), "operation 1, retire, writes nothing; `supersede` replaces"),
+        (file({"category": "a//b"}), "operations.0.category must be names of letters"),
+        (file({"evidence": [{"session": "main", "turn": 1, "quote": ""}]}), "operations.0.evidence.0.quote is empty"),
+        (file({"evidence": [{"session": "main", "turn": 0, "quote": "x"}]}), "evidence.0.turn must be at least 1"),
+        (file({"gates": {"failed": [{"gate": "mood", "what": ""}]}}), "operations.0.gates.failed.0.gate must be"),
+        (file(base={"MEMORY.md": "abc"}), "base.MEMORY.md must be a SHA-256: 64 hexadecimal digits"),
+        (file(session="main"), "`session`, `first_turn` and `last_turn` stand together"),
+        (file(session="main", first_turn=9, last_turn=3), "`first_turn` is not after `last_turn`"),
+        (file(operations=[{"n": 1, "op": "retire", "sources": [one]} for one in "ab"]), "an `n` of its own"),
+        (file(operations=[{}] * 9), "operations.0.n is missing"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_is_wrong_and_where(data: bytes, said: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        parse_proposal(data)
+    assert said in str(refused.value)
+    assert "http" not in str(refused.value)
+    assert len(str(refused.value)) < 1000
+
+
+@given(st.binary())
+def test_any_bytes_are_a_proposal_or_a_value_error(data: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        parse_proposal(data)
