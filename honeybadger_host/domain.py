@@ -18,6 +18,8 @@ SUMMARY: Final = "summary.md"
 GroupFileName: TypeAlias = Literal["CLAUDE.md", "MEMORY.md", "summary.md"]
 ROOT_GLOBAL_FILE: Final = "AGENT.md"
 GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
+ARCHIVE: Final = "archive/MEMORY.md"
+"""Where notes go that leave MEMORY.md."""
 GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
 
 
@@ -122,6 +124,8 @@ class TurnAdded:
 WholeKind: TypeAlias = Literal["entry", "working", "session"]
 """What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document."""
 REMOVED: Final = "_removed"
+NOTE_REMOVED: Final = "note_removed"
+NOTE_RESTORED: Final = "note_restored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +169,58 @@ class FileRemoved:
         return f"{self.kind}{REMOVED}"
 
 
-Appended: TypeAlias = NoteAdded | TurnAdded
+@dataclass(frozen=True, slots=True)
+class NoteArchived:
+    """A note that leaves MEMORY.md goes to the end of the group's archive, signed as it was, with a line that says why.
+
+    Comes behind the `NotesRevised` that removes it.
+    """
+
+    group: str
+    data: bytes
+
+    @property
+    def file(self) -> str:
+        return f"groups/{self.group}/{ARCHIVE}"
+
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return "note_archived"
+
+
+@dataclass(frozen=True, slots=True)
+class NotesRevised:
+    """Notes leave MEMORY.md or its archive, or come back into it; all else in the file stays as it is.
+
+    The first change of its file in a request: a batch takes it only before anything is appended to the file. See
+    `storage.revised` for how one is made.
+
+    Args:
+        base: what the file held when this was decided; if it holds anything else by then, it stays as it is.
+        text: what it will hold.
+        data: which notes, and where they stood; what the journal keeps.
+        are_restored: they come back.
+    """
+
+    group: str
+    file: str
+    base: bytes
+    text: bytes
+    data: bytes
+    are_restored: bool = False
+
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return NOTE_RESTORED if self.are_restored else NOTE_REMOVED
+
+
+Appended: TypeAlias = NoteAdded | TurnAdded | NoteArchived
 """`data` goes to the end of `file`, a path below the home folder."""
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""
-Change: TypeAlias = Appended | Whole
+Change: TypeAlias = Appended | Whole | NotesRevised
 """What the journal takes."""
 
 

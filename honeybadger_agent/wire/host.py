@@ -25,7 +25,7 @@ class Ping(Request[PingResult], audience="programs"):
 class UndoResult(Result):
     file: str = Field(description="Below the group's folder.")
     did: Literal["restored", "put_back", "removed"] = Field(
-        description="A deleted file is there again; it has what it held before; it is gone, as there was none before."
+        description="What was deleted is there again; it has what it held before; it is gone (a note: archived)."
     )
 
 

@@ -219,17 +219,19 @@ def _print_warnings_only(call: typer.Context) -> None:
 def _gist(kind: str, data: bytes) -> str:
     """Return one line that tells a change from its neighbours."""
     text = data.decode("utf-8", "replace")
-    if kind != "note":
+    if kind in ("note", "note_archived"):
+        text = text.partition("\n- ")[2].partition("\n> Archived")[0]
+    else:
         with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
             value = orjson.loads(data)
             match kind:
                 case "turn":
                     text = f"[{value['sender']}]: {value['content']}"
+                case "note_removed" | "note_restored":
+                    text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
                 case "session" | "session_removed":
                     text = f"up to turn {(value.get('honeybadger') or value)['turns']}"
                 case _:
                     text = str(value["content"])
-    else:
-        text = text.partition("\n- ")[2]
     line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))  # a terminal obeys the others
     return line if len(line) <= 80 else line[:77] + "..."

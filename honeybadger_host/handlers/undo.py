@@ -9,7 +9,10 @@ from typing import Final, TypeAlias
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.domain import (
+    ARCHIVE,
     MEMORY,
+    NOTE_REMOVED,
+    NOTE_RESTORED,
     REMOVED,
     Asked,
     Change,
@@ -19,13 +22,16 @@ from honeybadger_host.domain import (
     NoteAdded,
     Outcome,
 )
+from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
 from honeybadger_host.storage.appended import count_entries
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, fingerprint
-from honeybadger_host.storage.journal_reader import glance, read_change, read_earlier, read_request
+from honeybadger_host.storage.journal_reader import read_change, read_earlier, read_request, read_young_notes
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.revised import count_notes, revision_of
 
 NOTE: Final = "note"
 ENTRY: Final = "entry"
+_NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 _Undone: TypeAlias = tuple[Row, bytes | None]
 """A change that is to be undone, and what its file held before it; None: there was none."""
 
@@ -38,43 +44,56 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
             raise Refusal("forbidden", "undo is the operator's: honeybadger-host undo <seq>", field="type")
         row = _row_of(asked, journal)
         # an entry that was moved is written and removed
-        rows = [row] if row.kind == NOTE else read_request(journal, row)
+        rows = [row] if row.kind in _NOTES else read_request(journal, row)
         for row in rows:
             files.load(row.file)
-        is_young = row.seq >= glance(journal).marks.first_unsettled(row.file)
-        if row.kind == NOTE and is_young and not _stands(row, files.view(row.file)):
-            raise _conflict(f"change {row.seq} is too new: the host itself puts it back, within seconds")
+        if row.kind in _NOTES:
+            files.load(_archive_of(row))
+            young = read_young_notes(journal, row.file)
+            if any(note in young for note in _notes_of(row)):
+                raise _conflict(f"change {row.seq} is too new: it settles within seconds")
         befores = [_before(row, journal) if row.kind == ENTRY else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
     def decide(asked: Asked, rows: list[_Undone], now: datetime) -> Outcome:
-        undone = [_undone(asked, row, before) for row, before in rows]
-        file, did = next((row[1:] for row in undone if row[2] == "restored"), undone[0][1:])
-        return Outcome({"file": file.split("/", 2)[2], "did": did}, tuple(change for change, _, _ in undone))
+        undone: list[tuple[Change, str]]
+        if rows[0][0].kind in _NOTES:
+            undone = _undone_notes(asked, rows[0][0], now)
+        else:
+            undone = [_undone(asked, row, before) for row, before in rows]
+        change, did = next((one for one in undone if one[1] == "restored"), undone[0])
+        return Outcome({"file": change.file.split("/", 2)[2], "did": did}, tuple(change for change, _ in undone))
 
-    def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str, str]:
-        """Return the change that undoes a change, its file, and what it does. Raises Refusal."""
+    def _undone_notes(asked: Asked, row: Row, now: datetime) -> list[tuple[Change, str]]:
+        """Return the changes that take notes of a change out of MEMORY.md, or put them back. Raises Refusal."""
         held = files.view(row.file)
-        change: Change
-        if row.kind == NOTE:
-            if _stands(row, held):
-                raise Refusal(
-                    "invalid",
-                    f"change {row.seq} (note) stands in {MEMORY}: take it out of {MEMORY} with an editor",
-                    field="payload.seq",
-                )
-            change, did = NoteAdded(asked.group, row.data), "restored"
-        elif row.kind.endswith(REMOVED):
+        if row.kind == NOTE_REMOVED:
+            gone = [note for note in revision_of(row.data).notes if not _stands(note.data, held)]
+            if not gone:
+                raise _conflict(f"what change {row.seq} took out of {MEMORY} stands there")
+            changes = bring_back_notes(asked.group, held, files.view(_archive_of(row)), gone)
+            return [(change, "restored") for change in changes]
+        spans = {standing_span(held or b"", note) for note in _notes_of(row)} - {None}
+        if not spans:
+            if row.kind == NOTE and not _stands(row.data, held):
+                return [(NoteAdded(asked.group, row.data), "restored")]
+            raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
+        retired = [Retired(span, f"change {row.seq} was undone") for span in spans if span is not None]
+        changes = archive_notes(asked.group, held or b"", retired, asked.sender, now)
+        return [(change, "removed") for change in changes]
+
+    def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str]:
+        """Return the change that undoes a change, and what it does. Raises Refusal."""
+        held = files.view(row.file)
+        if row.kind.endswith(REMOVED):
             if held is not None:
                 raise _conflict(f"{row.file} is there again, and nothing is written over it: move it away first")
-            change, did = FileWritten(asked.group, ENTRY, row.file, row.data, None), "restored"
-        elif held != row.data:
+            return FileWritten(asked.group, ENTRY, row.file, row.data, None), "restored"
+        if held != row.data:
             raise _conflict(f"{row.file} {'is gone' if held is None else 'was changed'} since change {row.seq}")
-        elif before is None:
-            change, did = FileRemoved(asked.group, ENTRY, row.file, row.data), "removed"
-        else:
-            change, did = FileWritten(asked.group, ENTRY, row.file, before, row.data), "put_back"
-        return change, row.file, did
+        if before is None:
+            return FileRemoved(asked.group, ENTRY, row.file, row.data), "removed"
+        return FileWritten(asked.group, ENTRY, row.file, before, row.data), "put_back"
 
     return ChangeHandler(decide, prepare)
 
@@ -86,18 +105,27 @@ def _row_of(asked: Asked, journal: Path) -> Row:
     row = read_change(journal, payload.seq)
     if row is None or row.group != asked.group:
         raise Refusal("not_found", f"group {asked.group} has no change {payload.seq}", field="payload.seq")
-    if row.kind.removesuffix(REMOVED) not in (NOTE, ENTRY):
-        raise Refusal(
-            "invalid",
-            f"change {row.seq} ({row.kind}) cannot be undone: only notes and entries are",
-            field="payload.seq",
-        )
+    why = "only notes and entries are"
+    is_note = row.kind in _NOTES
+    if row.file == _archive_of(row):
+        is_note, why = False, f"undo the change of {MEMORY} that came with it"
+    if not is_note and row.kind.removesuffix(REMOVED) != ENTRY:
+        raise Refusal("invalid", f"change {row.seq} ({row.kind}) cannot be undone: {why}", field="payload.seq")
     return row
 
 
-def _stands(row: Row, held: bytes | None) -> bool:
+def _stands(note: bytes, held: bytes | None) -> bool:
     """Return whether a note stands in what its file holds."""
-    return held is not None and count_entries(held, [row.data])[row.data] > 0
+    return held is not None and count_entries(held, [note])[note] > 0
+
+
+def _notes_of(row: Row) -> list[bytes]:
+    """Return the notes of a change, as they are appended."""
+    return [row.data] if row.kind == NOTE else [*count_notes(row.kind, row.data)]
+
+
+def _archive_of(row: Row) -> str:
+    return f"groups/{row.group}/{ARCHIVE}"
 
 
 def _before(row: Row, journal: Path) -> bytes | None:

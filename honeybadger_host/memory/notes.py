@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from honeybadger_agent.quoting import quoted, set_apart
+from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.neutralise import estimate_tokens
 
 _HEADING: Final = "## "
@@ -104,6 +105,37 @@ def parse_notes(text: str) -> NoteBook:
     notes = [f"{_HEADING}{note}\n" for note in rest]
     notes[-1] = notes[-1][:-1]
     return NoteBook(f"{first[1:]}\n" if first else "", notes)
+
+
+def note_spans(data: bytes) -> list[tuple[int, int]]:
+    """Return begin and end of each note of a MEMORY.md, in the order of `NoteBook.notes`, ready to be taken out.
+
+    The blank line before it belongs to a note, as the host writes it. Raises UnicodeDecodeError.
+    """
+    text = data.removeprefix(BOM)
+    book = parse_notes(text.decode())
+    spans: list[tuple[int, int]] = []
+    at = len(data) - len(text) + len(book.preface.encode())
+    for note in book.notes:
+        size = len(note.encode())
+        spans.append(span_of(data, at, at + len(note.rstrip("\r\n").encode())))
+        at += size
+    return spans
+
+
+def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:
+    """Return what goes when a note goes: its lines, with one of the blank lines around it.
+
+    Args:
+        begin, end: of its lines, without the last line end.
+    """
+    after = data.find(b"\n", end) + 1 or len(data)
+    if data[:begin].endswith((b"\n\n", b"\n\r\n")):
+        return begin - (2 if data[:begin].endswith(b"\r\n") else 1), after
+    if begin == 1 and data[:1] == b"\n":
+        return 0, after
+    following = data[after : after + 2]
+    return begin, after + (2 if following == b"\r\n" else following[:1] == b"\n")
 
 
 def author_of(note: str) -> str:

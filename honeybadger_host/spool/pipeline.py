@@ -38,6 +38,9 @@ from honeybadger_host.domain import (
     FileWritten,
     Handler,
     Injection,
+    NoteAdded,
+    NoteArchived,
+    NotesRevised,
     QueryHandler,
     TurnHandler,
 )
@@ -448,6 +451,9 @@ class Pipeline:
                 file, data = change.file, change.data
                 if isinstance(change, FileWritten | FileRemoved):
                     offset = row_offset(change)
+                elif isinstance(change, NotesRevised):
+                    offset = row_offset(change)
+                    batch.target(file).end = len(change.text)
                 else:
                     offset = batch.target(file).place(len(data))
                 written.append(change)
@@ -638,13 +644,15 @@ def _built_upon(change: Change) -> tuple[str, ...]:
     """Return the files whose earlier changes in the batch a change takes for granted."""
     if isinstance(change, FileWritten) and change.upon is not None:
         return change.file, change.upon
-    return (change.file,)
+    return () if isinstance(change, NoteAdded | NoteArchived) else (change.file,)
 
 
 def _make_way(batch: Batch, change: Change) -> None:
     """See that a change can be written. Raises WorldFailed."""
     if isinstance(change, FileWritten | FileRemoved):
         batch.make_room(change.file)
+    elif isinstance(change, NotesRevised):
+        batch.check_base(change.file, change.base)
     else:
         batch.target(change.file)
 

@@ -3,5 +3,5 @@
 May import: text, domain, errors. It does not know what a memory means.
 
 Reading order: `journal` with `journal_schema` and `journal_reader`; `unit_of_work`; `projections` with `appended`;
-`files`, `file_cache` and `atomic_files`; `home`.
+`files`, `file_cache`, `atomic_files` and `revised`; `home`.
 """

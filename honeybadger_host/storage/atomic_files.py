@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from honeybadger_host.domain import REMOVED, Change, FileRemoved, FileWritten, Whole
+from honeybadger_host.domain import REMOVED, Change, FileRemoved, FileWritten, NotesRevised, Whole
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.files import (
     FILE_MODE,
@@ -76,6 +76,8 @@ class WholeFiles:
             self._held[change.file] = change.data
         elif isinstance(change, FileRemoved):
             self._held[change.file] = None
+        elif isinstance(change, NotesRevised):
+            self._held[change.file] = change.text
         elif change.file in self._held:  # somebody looks at what is appended to
             self._held[change.file] = (self._held[change.file] or b"") + change.data
 
@@ -146,9 +148,11 @@ def fingerprint(data: bytes | None) -> int:
     return ABSENT if data is None else int.from_bytes(hashlib.sha256(data).digest()[:8]) >> 1
 
 
-def row_offset(change: Whole) -> int:
+def row_offset(change: Whole | NotesRevised) -> int:
     """Return the fingerprint of what a change replaces or removes."""
-    return fingerprint(change.replaces if isinstance(change, FileWritten) else change.data)
+    match change:
+        case FileWritten(replaces=held) | FileRemoved(data=held) | NotesRevised(base=held):
+            return fingerprint(held)
 
 
 def make_room(path: Path) -> None:

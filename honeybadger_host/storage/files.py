@@ -249,6 +249,19 @@ def replace(path: Path, data: bytes, *, mode: int = FILE_MODE, is_durable: bool 
     Args:
         mode: of the new file, whatever the umask.
     """
+    temporary = write_beside(path, data, mode=mode, is_durable=is_durable)
+    try:
+        os.rename(temporary, path)
+        if is_durable:
+            sync_folder(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def write_beside(path: Path, data: bytes, *, mode: int, is_durable: bool = True) -> Path:
+    """Write what a file is to be replaced with; return the temporary file. Raises OSError; then there is none."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
@@ -261,13 +274,11 @@ def replace(path: Path, data: bytes, *, mode: int = FILE_MODE, is_durable: bool 
                 os.fsync(fd)
         finally:
             os.close(fd)
-        os.rename(temporary, path)
-        if is_durable:
-            sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+    return temporary
 
 
 def remove_leftovers(folder: Path, names: Collection[str]) -> list[str]:

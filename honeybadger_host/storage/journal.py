@@ -40,6 +40,7 @@ from honeybadger_host.storage.journal_schema import (
     use_wal,
     write_marks,
 )
+from honeybadger_host.storage.revised import REVISED_KINDS, count_notes
 
 log = structlog.get_logger()
 
@@ -238,13 +239,19 @@ class Journal:
     def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
         """Return how many changes before the seq `before` appended just each of `entries` to `file`; for repairs.
 
-        Those of the operator are not counted: what is undone stood there before. Reads the changes of the hour before,
-        and 10,000 at least: an index by file would make every commit dearer.
+        Those of the operator are not counted: what is undone stood there before. Notes that were removed since count
+        no more. Reads the changes of the hour before, and 10,000 at least: an index by file would make every commit
+        dearer.
         """
-        query = "SELECT data FROM changes WHERE seq >= ? AND seq < ? AND file = ? AND sender != ?"
+        query = "SELECT kind, sender, data FROM changes WHERE seq >= ? AND seq < ? AND file = ?"
+        counts: Counter[bytes] = Counter()
         try:
-            rows = self._writer.execute(query, (self._first_since(before), before, file, OPERATOR))
-            return Counter(row[0] for row in rows if row[0] in entries)
+            for kind, sender, data in self._writer.execute(query, (self._first_since(before), before, file)):
+                if kind in REVISED_KINDS:
+                    counts.update(count_notes(kind, data))
+                elif sender != OPERATOR:
+                    counts[data] += 1
+            return +Counter({entry: counts[entry] for entry in entries})
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
 

@@ -41,6 +41,20 @@ def read_change(path: Path, seq: int) -> Row | None:
         raise JournalError(f"cannot read {path}: {error}") from error
 
 
+def read_young_notes(path: Path, file: str) -> list[bytes]:
+    """Return the notes of a MEMORY.md that have not settled: the host itself would put them back. Raises JournalError.
+
+    A journal that a host may have open.
+    """
+    try:
+        with closing(connect_to_read(path)) as connection:
+            query = "SELECT data FROM changes WHERE seq >= ? AND file = ? AND kind = 'note'"
+            first = read_marks(connection).first_unsettled(file)
+            return [data for (data,) in connection.execute(query, (first, file))]
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
 def read_request(path: Path, row: Row) -> list[Row]:
     """Return all changes of the request that a change belongs to, in order. Raises JournalError."""
     try:

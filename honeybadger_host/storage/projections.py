@@ -42,6 +42,7 @@ from honeybadger_host.storage.files import (
     remove_leftovers,
 )
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.revised import REVISED_KINDS, count_notes, revise, sync_base, take_late_save
 
 log = structlog.get_logger()
 
@@ -86,6 +87,8 @@ class _Unsettled:
     rows: list[Row] = field(default_factory=list)
     settling_since: list[float] = field(default_factory=list)
     """Monotonic seconds, one for each of `rows`."""
+    to_revise: list[Row] = field(default_factory=list)
+    """Those of `rows` that take notes out of the file or put them back and have not been tried."""
     is_behind: bool = False
     """The rows are in the journal and not all in the file: an append failed, or somebody was saving the file."""
     left: Signature | None = None
@@ -100,8 +103,14 @@ class _Unsettled:
         """Whether the file is written as a whole: then whoever saves it last has the last word."""
         return bool(self.rows) and self.rows[0].kind in WHOLE_KINDS
 
+    @property
+    def appended(self) -> list[Row]:
+        """What was appended, without what was taken out or put back."""
+        return _appended(self.rows)
+
     def add(self, rows: Sequence[Row], now: float) -> None:
         self.rows += rows
+        self.to_revise += (row for row in rows if row.kind in REVISED_KINDS)
         self.settling_since += [now] * len(rows)
 
     def count_until(self, then: float) -> int:
@@ -117,6 +126,13 @@ class _Unsettled:
         kept = [item for item in zip(self.rows, self.settling_since, strict=True) if item[0].seq not in deleted]
         self.rows = [row._replace(offset=places.get(row.seq, row.offset)) for row, _ in kept]
         self.settling_since = [since for _, since in kept]
+
+    def lose_places(self, before: int, now: float) -> None:
+        """Take in that it is not known where rows before the seq `before` stand by now."""
+        moved = {row.seq for row in self.appended if row.seq < before}
+        if moved:
+            self.rows = [row._replace(offset=UNKNOWN) if row.seq in moved else row for row in self.rows]
+            self.changed_at = now
 
     def notice(self, found: Signature | None, now: float) -> None:
         """Take in what the file looks like now."""
@@ -155,6 +171,13 @@ class Batch:
     def make_room(self, file: str) -> None:
         """See that a file can be written as a whole. Raises WorldFailed; nothing was changed but its folders made."""
         self._projections.make_room(file)
+
+    def check_base(self, file: str, base: bytes) -> None:
+        """See that notes can be taken out of a file, or put back. Raises WorldFailed; nothing was changed."""
+        self._projections.sync_base(file, base)
+        target = self.target(file)
+        if target.end != target.found.size:
+            raise WorldFailed(f"{file} was added to just now")
 
     def project(self, rows: Iterable[Row], now: float) -> None:
         """Write what was committed. Never raises for a full disk: what is missing is written later."""
@@ -239,16 +262,19 @@ class Projections:
         if unsettled.is_behind:
             return
         try:
+            for row in [*unsettled.to_revise]:  # before what is appended: see `NotesRevised`
+                self._revise(target.file, unsettled, row, now)
+                target.found = unsettled.left or target.found
             if target.end == UNKNOWN:
                 unsettled.is_behind = True
-            elif not self._append(target, unsettled, now):
+            elif (rows := _appended(target.rows)) and not self._append(target, rows, unsettled, now):
                 unsettled.is_behind = True
                 self._look(target.file, now, is_urgent=True)
         except WorldFailed as error:
             self._note_failed(target.file, unsettled, error)
         self._changed(target.file)
 
-    def _append(self, target: Target, unsettled: _Unsettled, now: float) -> bool:
+    def _append(self, target: Target, rows: Sequence[Row], unsettled: _Unsettled, now: float) -> bool:
         """Append the rows of a batch; return whether they are in the file. Raises WorldFailed.
 
         They are not when somebody changed or replaced the file since they were placed.
@@ -257,7 +283,7 @@ class Projections:
         try:
             if Signature.of(os.fstat(fd)) != target.found:
                 return False
-            data = target.lead + b"".join(row.data for row in target.rows)
+            data = target.lead + b"".join(row.data for row in rows)
             append(fd, data)
             after = Signature.of(os.fstat(fd))
         finally:
@@ -268,6 +294,42 @@ class Projections:
             unsettled.left = after
         named = self._signature(target.file)
         return named is not None and named.inode == after.inode
+
+    def sync_base(self, file: str, base: bytes) -> None:
+        """See that a file holds just this, durably. Raises WorldFailed."""
+        sync_base(self._home / file, base)
+
+    def _revise(self, file: str, unsettled: _Unsettled, row: Row, now: float) -> None:
+        """Take notes out of a file, or put them back, unless somebody has changed it. Raises WorldFailed."""
+        signature = revise(self._home / file, row)
+        unsettled.to_revise.remove(row)
+        unsettled.lose_places(row.seq, now)
+        if signature is not None:
+            unsettled.left = signature
+
+    def _count_settled(self, file: str, unsettled: _Unsettled, count: int, now: float) -> int:
+        """Return how many of the oldest `count` rows are settled.
+
+        A row that replaced the file is when no program can save into the old text any more. What one did save there
+        is put in place, and everything settles anew.
+        """
+        for number, row in enumerate(unsettled.rows[:count]):
+            if row.kind not in REVISED_KINDS:
+                continue
+            behind = b"".join(later.data for later in _appended(unsettled.rows[number:]))
+            try:
+                late = take_late_save(self._home / file, row, behind)
+            except WorldFailed as error:
+                self._note_failed(file, unsettled, error)
+                return number
+            if late == "yes":
+                unsettled.notice(self._signature(file), now)
+                unsettled.settling_since = [now] * len(unsettled.rows)
+                self._changed(file)
+                return 0
+            if late == "perhaps":
+                return number
+        return count
 
     def make_room(self, file: str) -> None:
         """Make the folders of a file that is to be written as a whole. Raises WorldFailed."""
@@ -306,6 +368,7 @@ class Projections:
                 settled = min(due, unsettled.count_until(then))  # none when something was put back
                 if is_final and unsettled.is_whole:
                     settled = len(unsettled.rows)  # an older save is nothing to make good there
+                settled = self._count_settled(file, unsettled, settled, now)
                 if settled:
                     self._unsynced.add(self._home / file)
                     unsettled.forget(settled)
@@ -339,7 +402,7 @@ class Projections:
         """Remove what the run before left of replacing files: whatever it may have been at is unsettled now."""
         names: defaultdict[Path, set[str]] = defaultdict(set)
         for file, unsettled in self._unsettled.items():
-            if unsettled.is_whole:
+            if unsettled.is_whole or len(unsettled.appended) < len(unsettled.rows):
                 path = self._home / file
                 names[path.parent].add(path.name)
         for folder, some in names.items():
@@ -423,8 +486,15 @@ class Projections:
                 if unsettled.is_behind and bring_up(self._home / file, file, unsettled.rows):
                     self._unsynced.add((self._home / file).parent)
                     self._changed(file)
-            elif not self._look_at_appended(file, unsettled, now, due, is_urgent=is_urgent):
-                return False
+            else:
+                for row in [*unsettled.to_revise]:
+                    self._revise(file, unsettled, row, now)
+                    self._changed(file)
+                is_good = not unsettled.appended or self._look_at_appended(
+                    file, unsettled, now, due, is_urgent=is_urgent
+                )
+                if not is_good:
+                    return False
         except WorldFailed as error:
             self._note_failed(file, unsettled, error)
             return False
@@ -442,7 +512,7 @@ class Projections:
         found = self._signature(file)
         unsettled.notice(found, now)
         if not unsettled.is_behind and unsettled.changed_at is None:
-            return due > 0 and self._has(file, unsettled, unsettled.rows[:due], now)
+            return due > 0 and self._has(file, unsettled, _appended(unsettled.rows[:due]), now)
         is_quiet = unsettled.changed_at is None or now - unsettled.changed_at >= self._quiet_seconds
         if not (is_quiet or is_urgent or unsettled.is_behind) or self._is_being_saved(file, found, now):
             return False
@@ -463,7 +533,7 @@ class Projections:
 
         It is not when somebody changes the file just now. Raises WorldFailed.
         """
-        rows = unsettled.rows
+        rows = unsettled.appended
         fd = self._open(file)
         try:
             if unsettled.left is None:  # this made it
@@ -480,7 +550,7 @@ class Projections:
             if is_repaired:
                 missing = not_where_they_belong(fd, rows)
             text = _read_all(fd)
-            lacking = self._not_anywhere(text, file, rows, missing)
+            lacking = self._not_anywhere(text, file, unsettled, missing)
             wanted = to_put_back(rows, missing, lacking)
             places = find_places(text, rows, lacking)
             if wanted:
@@ -524,16 +594,20 @@ class Projections:
             torn = 0  # an entry that this one begins with
         return len(kept), data[torn:] if torn else _lead(file, kept[-1:]) + data
 
-    def _not_anywhere(self, text: bytes, file: str, unsettled: Sequence[Row], missing: Sequence[Row]) -> list[Row]:
+    def _not_anywhere(self, text: bytes, file: str, unsettled: _Unsettled, missing: Sequence[Row]) -> list[Row]:
         """Return those of `missing` that stand nowhere in the file; identical ones are counted.
 
         A person may have moved an entry, or changed the blank lines around it.
         """
         there = count_entries(text, {row.data for row in missing})
-        lacking = Counter(row.data for row in unsettled)
+        rows = unsettled.appended
+        lacking = Counter(row.data for row in rows)
         if found_some := {data for data, count in there.items() if count}:
-            lacking += self._count_projected(file, found_some, unsettled[0].seq)
-            lacking -= Counter(row.data for row in unsettled if row.sender == OPERATOR and row.data in found_some)
+            lacking += self._count_projected(file, found_some, rows[0].seq)
+            lacking -= Counter(row.data for row in rows if row.sender == OPERATOR and row.data in found_some)
+        for row in unsettled.rows:
+            if row.kind in REVISED_KINDS and row.seq > rows[0].seq:
+                lacking.update({data: n for data, n in count_notes(row.kind, row.data).items() if data in there})
         lacking -= there
         found: list[Row] = []
         for row in reversed(missing):
@@ -541,6 +615,11 @@ class Projections:
                 lacking[row.data] -= 1
                 found.append(row)
         return found[::-1]
+
+
+def _appended(rows: Sequence[Row]) -> list[Row]:
+    """Return those of some rows that were appended."""
+    return [row for row in rows if row.kind not in REVISED_KINDS]
 
 
 def _lead(file: str, last: bytes) -> bytes:

@@ -15,12 +15,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
-from honeybadger_agent.mailbox import Mailbox, new_id
+from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
 from honeybadger_agent.wire import GENERAL
 from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.labels import folded
 
-Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget"]
+Kind: TypeAlias = Literal["note", "turn", "entry", "move", "forget", "undo"]
 BOXES: Final = (("alpha", "ann"), ("alpha", "bob"), ("beta", "ann"), ("beta", "cid"))
 _ENTRY: Final = re.compile(
     rb"\n## Notes \((?P<by>[\w-]+), \d{4}-\d\d-\d\d \d\d:\d\d\)\n- (?P<body>[^\n]*(?:\n  [^\n]*)*)\n"
@@ -113,6 +113,8 @@ class Story:
             request |= {"type": "edit_memory", "payload": payload | {"content": f"{content}, edited"}}
         elif kind == "forget":
             request |= {"type": "delete_memory", "payload": {"id": entry_id(GENERAL, folded(content))}}
+        elif kind == "undo":
+            request |= {"type": "undo", "payload": {"seq": int(content)}}
         else:
             payload = {"role": "user", "content": content}
             request |= {"type": "append_turn", "session": self.session, "payload": payload}
@@ -120,6 +122,17 @@ class Story:
         self.sent.append(sent)
         self._boxes[box].publish(request_id, sent.data)
         return sent
+
+    def undo(self, note: Sent, seq: int) -> None:
+        """Take a note that has settled out of MEMORY.md again, as the operator.
+
+        Args:
+            seq: the change that it was.
+        """
+        box = (note.group, OPERATOR)
+        self._boxes.setdefault(box, Mailbox.of(self.home, *box)).create()
+        self.drop(box, "undo", str(seq))
+        self.taken_out.add(note.request_id)
 
     def drop_some(self, rounds: int, *, may_forget: bool = False) -> None:
         """Drop a note and a turn of every sender in each round: some identical, some of several lines.

@@ -147,7 +147,7 @@ def test_undo_of_what_is_not_there_or_cannot_be_undone_says_so(make_host: HostFa
     client().update_memory("a note")
     refused = run_cli("undo", 1, home=host.home)
     assert refused.returncode == 1
-    assert "take it out of MEMORY.md" in refused.stderr
+    assert "too new: it settles within seconds" in refused.stderr
     host.stop()
 
 

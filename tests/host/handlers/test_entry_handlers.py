@@ -429,6 +429,6 @@ def test_only_the_operator_undoes_and_only_changes_of_the_group(past: PastRoom) 
     past.journal.commit([note, other], [])
     (past.home / note.file).write_bytes(note.data)
     refusal = past.refused("undo", "operator", seq=2)
-    assert refusal.code == "invalid"
-    assert "take it out of MEMORY.md" in refusal.message
+    assert refusal.code == "conflict"
+    assert "too new" in refusal.message
     assert past.refused("undo", "operator", seq=3).code == "not_found"

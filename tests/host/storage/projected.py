@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from honeybadger_host.domain import NoteAdded, NoteArchived, NotesRevised
+from honeybadger_host.storage.atomic_files import row_offset
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row
 from honeybadger_host.storage.projections import Projections
@@ -81,6 +83,23 @@ class World:
     def add(self, file: str, *entries: bytes) -> None:
         with self.committed(file, *entries):
             pass
+
+    @contextlib.contextmanager
+    def decided(self, *changes: NotesRevised | NoteArchived | NoteAdded) -> Iterator[None]:
+        """Take changes of one request as the pipeline does; the body runs between the commit and the files."""
+        batch = self.projections.batch(self.now)
+        rows: list[Row] = []
+        for seq, change in enumerate(changes, self.journal.committed_seq + 1):
+            if isinstance(change, NotesRevised):
+                batch.check_base(change.file, change.base)
+                offset = row_offset(change)
+                batch.target(change.file).end = len(change.text)
+            else:
+                offset = batch.target(change.file).place(len(change.data))
+            rows.append(Row(seq, 1, "main", "operator", "r", change.row_kind, change.file, offset, change.data))
+        self.journal.commit(rows, [])
+        yield
+        batch.project(rows, self.now)
 
     def settle(self) -> None:
         """Let time pass until everything is settled: a change is noticed, made good, looked at again."""

@@ -1,0 +1,107 @@
+"""Notes that leave MEMORY.md go to the group's archive, signed as they were, and may come back from there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from honeybadger_host.domain import ARCHIVE, MEMORY, Change, NoteAdded, NoteArchived, NotesRevised
+from honeybadger_host.memory.notes import span_of
+from honeybadger_host.storage.revised import NotePlace, remove_notes, restore_notes
+from honeybadger_host.text.neutralise import one_line
+from honeybadger_host.text.time_stamps import time_stamp
+
+_RETIRED: Final = b"> Archived "
+
+
+class Retired(NamedTuple):
+    """A note that leaves MEMORY.md.
+
+    Args:
+        span: its begin and end, see `notes.note_spans`.
+        why: what replaced it, or why it goes; one line for people.
+    """
+
+    span: tuple[int, int]
+    why: str
+
+
+def archive_notes(
+    group: str, held: bytes, retired: Sequence[Retired], by: str, now: datetime
+) -> tuple[NotesRevised | NoteArchived, ...]:
+    """Return the changes that move notes from MEMORY.md to the archive. They must come first in a request.
+
+    Args:
+        held: the bytes of MEMORY.md, and of no other version of it.
+        retired: at least one, each with another span.
+        by: who moves them.
+    Raises ValueError: a note is not UTF-8.
+    """
+    retired = sorted(retired)
+    removed = remove_notes(group, f"groups/{group}/{MEMORY}", held, [note.span for note in retired])
+    archived: list[NoteArchived] = []
+    for note in retired:
+        text = held[slice(*note.span)].strip(b"\r\n")
+        line = f"{time_stamp(now)} by {by}: {one_line(note.why).text}".encode()
+        archived.append(NoteArchived(group, b"\n%b\n%b%b\n" % (text, _RETIRED, line)))
+    return removed, *archived
+
+
+def bring_back_notes(
+    group: str, held: bytes | None, archive: bytes | None, removed: Sequence[NotePlace]
+) -> tuple[Change, ...]:
+    """Return the changes that put notes back into MEMORY.md, as they were signed, and take them out of the archive.
+
+    They stand where they stood when all above is as it was, else at the end. Those that a person took out of the
+    archive come back as well.
+
+    Args:
+        held: the bytes of MEMORY.md, None: there is none.
+        archive: those of the archive.
+        removed: see `storage.revised.revision_of`.
+    """
+    changes: list[Change] = []
+    if held:
+        changes.append(restore_notes(group, f"groups/{group}/{MEMORY}", held, removed))
+    else:
+        changes += (NoteAdded(group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
+    spans: set[tuple[int, int]] = set()
+    for note in removed:
+        if (span := _archived_span(archive or b"", note.data, spans)) is not None:
+            spans.add(span)
+    if archive and spans:
+        changes.append(remove_notes(group, f"groups/{group}/{ARCHIVE}", archive, sorted(spans)))
+    return tuple(changes)
+
+
+def standing_span(held: bytes, note: bytes) -> tuple[int, int] | None:
+    """Return the span of a note in MEMORY.md, of the last one if there are several; None: it stands nowhere as it was.
+
+    Args:
+        note: as it was written, whatever blank lines stand around it.
+    """
+    note = note.strip(b"\r\n")
+    begin = held.rfind(note)
+    while begin >= 0:
+        before, after = held[:begin], held[begin + len(note) :]
+        if (
+            before[-1:] in (b"", b"\n")
+            and after[:1] in (b"", b"\n", b"\r")
+            and not after.lstrip(b"\r").startswith(b"\n  ")
+        ):
+            return span_of(held, begin, begin + len(note))
+        begin = held.rfind(note, 0, begin + len(note) - 1)
+    return None
+
+
+def _archived_span(archive: bytes, note: bytes, taken: Container[tuple[int, int]]) -> tuple[int, int] | None:
+    """Return where a note stands in the archive with the line that says why, the last one that is not taken."""
+    head = note.strip(b"\r\n") + b"\n" + _RETIRED
+    begin = archive.rfind(head)
+    while begin >= 0:
+        span = span_of(archive, begin, begin + len(head))
+        if archive[:begin][-1:] in (b"", b"\n") and span not in taken:
+            return span
+        begin = archive.rfind(head, 0, begin + len(head) - 1)
+    return None
