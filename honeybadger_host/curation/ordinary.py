@@ -1,0 +1,103 @@
+"""Which capitalised words are ordinary ones, and not somebody's or something's name. Pure.
+
+A word at the start of a sentence, and every German noun, has a capital that says nothing. What is not known as ordinary
+counts as a name: a name that is missed may be lost, an ordinary word that is taken for one only costs a look.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import Final
+
+import Stemmer
+
+from honeybadger_host.search.language.lexicon import AMBIGUOUS, COMMON, IRREGULAR, STOP
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a table that is written as text."""
+    return frozenset(text.split())
+
+
+_NAMES_TOO: Final = word_set(
+    "amber april art august bill dawn dean drew faith frank gene grace grant hope hunter jack joy june mark mason max "
+    "may miles olive pat paris ray rob rose ruby sue summer taylor turkey violet"
+)
+"""English words that begin a sentence as often as names."""
+_STEMMERS: Final = {language: Stemmer.Stemmer(language) for language in ("english", "german")}
+_ENGLISH_ENDS: Final = re.compile(r"\w{3,}(?:ing|tion|tions|ment|ments|ness|able|ible|ful|less|ous)|\w{5,}ly|\w{4,}ed")
+_NOT_THOSE: Final = word_set(
+    "beijing nanjing reading sterling stirling fleming keating browning manning harding kimberly beverly wilfred "
+    "winifred alfred mohamed mohammed muhammed clement"
+)
+_GERMAN_ENDS: Final = re.compile(r"\w{4,}(?:(?:ung|heit|keit|schaft|tion|tät)(?:en)?|ismus|erin(?:nen)?)")
+_GERMAN_HEADS: Final = re.compile(
+    r"\w{3,}(?:allergie|arbeit|adresse|ausweis|bett|buch|datei|dienst|ende|essen|feier|fest|frist|geld|gerät|jahr|karte"
+    r"|kosten|kuchen|kurs|liste|maschine|milch|modus|monat|nummer|plan|plätze|preis|raum|saft|salat|schein|schlüssel"
+    r"|schrank|schule|stelle|stunde|suppe|system|tasche|termin|test|tisch|tür|vertrag|wagen|woche|wohnung|wort|zeit"
+    r"|zimmer)(?:[ens]|er|es)?"
+)
+"""What compounds end in; none that places or families are named after, as `see`, `berg`, `mann`."""
+_GERMAN_NOT_THOSE: Final = frozenset(("samsung", "hartung", "playstation", "katherin", "catherin"))
+
+
+def _read() -> dict[str, frozenset[str]]:
+    """Return language -> stems of its ordinary words."""
+    text = (files(__package__) / "ordinary_words.txt").read_text(encoding="utf-8").replace("\n ", " ")
+    found = {}
+    for line in text.splitlines():
+        language, _, words = line.partition(":")
+        if language in _STEMMERS:
+            stem = _STEMMERS[language].stemWord
+            found[language] = frozenset(stem(word) for word in (*words.split(), *COMMON[language]))
+    return found
+
+
+_ORDINARY: Final = _read()
+
+
+@lru_cache(maxsize=50_000)
+def stem(word: str, *, is_german: bool = False) -> str:
+    """Return what the forms of a casefolded word share."""
+    base = word if is_german else IRREGULAR.get(word, word)
+    stemmed: str = _STEMMERS["german" if is_german else "english"].stemWord(base)
+    return stemmed
+
+
+def language_of(words: Sequence[str]) -> str:
+    """Return the language that most casefolded words are function words of; English when that is open."""
+    counts = Counter({language: sum(word in stop for word in words) for language, stop in STOP.items()})
+    if not counts["english"]:
+        counts["german"] += sum("ß" in word or is_ordinary_noun(word) for word in words)
+    best = max(counts, key=lambda language: (counts[language], language == "english", language == "german"))
+    is_clear = best in ("english", "german") or counts[best] >= 2
+    return best if is_clear and counts[best] > counts["english"] else "english"
+
+
+def is_function_word(word: str, language: str) -> bool:
+    """Return whether a casefolded word is one that sentences of the language are made of; English comes everywhere."""
+    return word in STOP[language] or (word in STOP["english"] and word not in AMBIGUOUS)
+
+
+@lru_cache(maxsize=50_000)
+def begins_a_sentence(word: str, language: str) -> bool:
+    """Return whether a casefolded word is ordinary where a sentence of the language begins."""
+    if word in _NAMES_TOO:
+        return False
+    if is_function_word(word, language) or stem(word) in _ORDINARY["english"] or is_ordinary_noun(word):
+        return True
+    return _ENGLISH_ENDS.fullmatch(word) is not None and word not in _NOT_THOSE
+
+
+@lru_cache(maxsize=50_000)
+def is_ordinary_noun(word: str) -> bool:
+    """Return whether a casefolded word is an ordinary German noun."""
+    if stem(word, is_german=True) in _ORDINARY["german"]:
+        return True
+    if _GERMAN_HEADS.fullmatch(word):
+        return True
+    return _GERMAN_ENDS.fullmatch(word) is not None and word not in _GERMAN_NOT_THOSE

@@ -1,0 +1,265 @@
+"""The specifics of a text: numbers, dates, times, amounts, paths, URLs, identifiers, quoted strings, names. Pure.
+
+Each has one form however it is written, so that sets of them can be compared. Two questions are asked of a rewording:
+what is `lost`, and what is `invented`. Both are lenient about how a thing is said (`Wohnung` is said by
+`Dreizimmerwohnung`), in one direction each, so that nothing is exchanged for something else unseen.
+
+Sources: docs/decisions/026-curation.md; precision and recall are measured in tests/host/curation/test_specifics.py.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from honeybadger_host.curation.ordinary import begins_a_sentence, is_ordinary_noun, language_of, stem, word_set
+from honeybadger_host.curation.ordinary import is_function_word as says_nothing
+from honeybadger_host.curation.quantities import PATTERN as QUANTITIES
+from honeybadger_host.curation.quantities import WORDS as QUANTITY_WORDS
+from honeybadger_host.curation.quantities import Read, quantity
+from honeybadger_host.text.neutralise import neutralise
+
+_QUOTED: Final = re.compile(
+    r'"([^"\n]{2,200})"|[“„”]([^“”\n]{2,200})[“”]|«\s?([^«»\n]{2,200}?)\s?»|»([^«»\n]{2,200})«|‘([^‘’\n]{2,200})’(?!\w)'
+    r"|(?<![\w`])`([^`\n]{1,200})`|(?<!\w)'([^'\n]{2,80})'(?!\w)|[「『]([^「」『』\n]{1,200})[」』]|《([^《》\n]{1,200})》"
+)
+_LETTER: Final = r"[^\W\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+"""Of a script that writes words apart."""
+_INNER: Final = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+"""Of an identifier."""
+_TOKEN: Final = re.compile(
+    rf"""
+    (?P<url>(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)[^\s<>"'`]+)
+    |(?P<email>[\w.+-]+@[\w-]+(?:\.[\w-]+)+)
+    |(?P<ip>(?<![\w.])\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+|/\d+)?(?![\w.]))
+    |(?P<uuid>\b[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\b)
+    |(?P<path>(?<![\w/.~])(?:~|\.\.?)?(?:/[\w.@%+~*-]+)+/?|(?<!\w)[a-z]:\\[^\s"'<>|]+
+        |(?<![\w/])[\w@.-]+(?:/[\w@.*-]+)*/[\w@*-]*\.[a-z]\w{{0,7}}\b|(?<![\w/])[\w@.-]+(?:/[\w@.-]+){{2,}}/?|(?<![\w.])\.[a-z][\w-]+(?:\.\w+)*)
+    |(?P<version>(?<![\w.])v\d+(?:\.\d+)*(?:[-+][\w.]+)?(?!\w)|(?<![\w.,])(?!\d\d?\.\d\d?\.\d{{4}}\b)\d+\.\d+\.\d+(?:[-+.]?[\w.]*\w)?(?<!\.)(?!\w))
+    |{QUANTITIES}
+    |(?P<handle>(?<!\w)[@\#][\w-]*\w)
+    |(?P<identifier>(?<!{_INNER})(?=(?:{_INNER}|[.:-])*[\d_])(?=(?:{_INNER}|[.:-])*{_LETTER}){_INNER}+(?:[.:-]{_INNER}+)*(?!{_INNER})
+        |(?<![\w.]){_INNER}+(?:-{_INNER}+)*(?:\.(?={_INNER}{{2}})(?:{_INNER}|-)+)+
+        |{_LETTER}+(?:\+\+|\#)(?!\w)|(?<!\w)--?{_LETTER}[\w-]+)
+    |(?P<katakana>[\u30a1-\u30fa\u30fc]{{2,}})
+    |(?P<word>{_LETTER}+(?:['’]{_LETTER}+)*)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_AS_THEY_END: Final = ("email", "handle", "identifier", "katakana", "word")
+_EXACT: Final = ("url", "email", "ip", "uuid", "path", "version", "handle", "identifier", "katakana")
+_AROUND: Final = re.compile("^(?:[jldcnmst]|qu)['’](?=[a-zà-ÿ])|['’]s?$", re.IGNORECASE)
+"""`Anna's`, `J'ai`; not `L'Oréal`."""
+_SENTENCE_ENDS: Final = ".!?:…;。！？•\n"
+_SKIPPED: Final = " \t\"'“„”‘’«»([*_-–—>`#"
+_TITLES: Final = word_set(
+    "mr mrs ms dr prof st sr jr herr herrn frau hr fr familie firma onkel tante opa oma aunt uncle"
+)
+_ABBREVIATED: Final = _TITLES | word_set("e.g i.e z.b vs no nr bzw ca str etc usw approx")
+_HAS_INNER_CAPITAL: Final = re.compile(rf"{_LETTER}*[a-zß-ÿ]{_LETTER}*[A-Z]")
+_LETTERS: Final = re.compile(rf"{_LETTER}{{2,}}")
+_CHUNK: Final = re.compile(r"\S+")
+_LONGEST: Final = 400
+"""Characters of one specific; the rest of a longer one is a further specific."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word, where it stands, as written and without capitals and endings."""
+
+    start: int
+    end: int
+    written: str
+    bare: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a text says.
+
+    Args:
+        certain: normal form -> as written, in order.
+        forms: all that counts as said, beside the words.
+        words: casefolded, with their stems.
+        text: casefolded, white space as one blank.
+    """
+
+    certain: Mapping[str, str]
+    forms: frozenset[str]
+    words: frozenset[str]
+    text: str
+
+    def says(self, specific: str) -> bool:
+        """Return whether a specific, in its normal form, is said in some way."""
+        if specific in self.forms:
+            return True
+        if specific.startswith('"'):
+            return specific[1:-1] in self.text
+        return specific.islower() and specific[0].isalpha() and self._names(specific)
+
+    def _names(self, name: str) -> bool:
+        if " " in name:
+            first, _, last = name.partition(" ")
+            return name in self.text or f"{last}, {first}" in self.text
+        if name in self.words or stem(name) in self.words or stem(name, is_german=True) in self.words:
+            return True
+        return len(name) >= 5 and stem(name, is_german=True) in self.text
+
+
+def specifics(text: str) -> frozenset[str]:
+    """Return the specifics of a text in their normal forms."""
+    return frozenset(said(text).certain)
+
+
+def lost(sources: Iterable[str], result: str) -> list[str]:
+    """Return the specifics of sources that a result does not say, as they are written there."""
+    told = said(result)
+    missing = {form: written for source in sources for form, written in said(source).certain.items()}
+    return [written for form, written in missing.items() if not told.says(form)]
+
+
+def invented(result: str, sources: Iterable[str]) -> list[str]:
+    """Return the specifics of a result that none of its sources says, as they are written there."""
+    told = [said(source) for source in sources]
+    return [written for form, written in said(result).certain.items() if not any(source.says(form) for source in told)]
+
+
+@lru_cache(maxsize=4096)
+def said(text: str) -> Said:
+    """Return what a text says."""
+    text = _plain(text)
+    certain: dict[str, str] = {}
+    forms: set[str] = set()
+    words: list[_Word] = []
+    for start, end, written, read in _tokens(text):
+        if read is None:
+            words.append(_Word(start, end, written, _bare(written)))
+            continue
+        for form in read[0]:
+            certain.setdefault(form, written)
+        forms.update(*read)
+    certain |= {form: written for form, written in _names(text, words) if form not in certain}
+    for match in _QUOTED.finditer(text):
+        quoted = next(each for each in match.groups() if each is not None)
+        certain.setdefault(f'"{_folded(quoted)}"', match[0])
+    forms.update(certain)
+    folded = _folded(text)
+    plain = {*_LETTERS.findall(folded), *(word.bare for word in words)}
+    stems = {stem(word) for word in plain} | {stem(word, is_german=True) for word in plain}
+    return Said(certain, frozenset(forms), frozenset(plain | stems), folded)
+
+
+def _tokens(text: str) -> Iterator[tuple[int, int, str, Read | None]]:
+    """Yield start, end, what is written there, and what that says; None: it is a word."""
+    at = 0
+    while (chunk := _CHUNK.search(text, at)) is not None:
+        at, end = chunk.span()
+        word = chunk[0].rstrip(".,;:!?)")
+        if word.isalpha() and word.isascii() and word.casefold() not in QUANTITY_WORDS:
+            yield at, at + len(word), word, None
+            at = end
+            continue
+        while at < end:  # a date goes on behind a blank, and no part of a long text is looked at again and again
+            match = _TOKEN.match(text, at, min(at + _LONGEST, len(text)))
+            if match is None:
+                at += 1
+                continue
+            at = match.end()
+            kind = next(name for name in _KINDS if match[name] is not None)
+            written = match[0].strip() if kind in _AS_THEY_END else match[0].strip().rstrip(".,;:!?)]}")
+            exact: Read = ((written,), ())
+            read = None if kind == "word" else exact if kind in _EXACT else quantity(kind, match)
+            yield match.start(), at, written, read
+
+
+def _names(text: str, words: list[_Word]) -> Iterator[tuple[str, str]]:
+    """Yield the names in a text: normal form, as written; also first and last name together."""
+    language = language_of([word.bare for word in words])
+    lower = {word.bare for word in words if word.written.islower()}
+    before: _Word | None = None  # when it begins with a capital
+    named = ""
+    for word in words:
+        if _HAS_INNER_CAPITAL.match(word.written):
+            yield word.bare, word.written
+        follows = before is not None and not text[before.end : word.start].strip(" .")
+        titled = follows and before is not None and (before.bare in _TITLES or named != "")
+        if not word.written[0].isupper() or (len(word.bare) == 1 and not titled):
+            before, named = None, ""
+            continue
+        is_name = _is_name(text, word, language, lower, titled=titled)
+        if is_name:
+            yield word.bare, word.written
+            if follows and named:
+                yield f"{named} {word.bare}", f"{named.title()} {word.written}"
+        before, named = word, word.bare if is_name else ""
+
+
+def _is_name(text: str, word: _Word, language: str, lower: set[str], *, titled: bool) -> bool:
+    written, bare = word.written, word.bare
+    if says_nothing(bare, language) and not written[:2].isupper():
+        return False
+    if written.isupper() and len(written) > 1:
+        return not _is_shouted(text, word) or not begins_a_sentence(bare, language)
+    if titled and bare not in _TITLES:
+        return True
+    if bare in lower or bare in _TITLES:
+        return False
+    if _is_first(text, word.start):
+        return not begins_a_sentence(bare, language)
+    return not (language == "german" and is_ordinary_noun(bare))
+
+
+def _is_first(text: str, start: int) -> bool:
+    """Return whether a sentence, a line or an item of a list begins here."""
+    before = text[max(0, start - 40) : start].rstrip(_SKIPPED)
+    if not before or before[-1] in _SENTENCE_ENDS:
+        return before.rstrip(".").rpartition(" ")[2].casefold() not in _ABBREVIATED or not before.endswith(".")
+    return False
+
+
+def _is_shouted(text: str, word: _Word) -> bool:
+    """Return whether a word in capitals stands among others in capitals."""
+    around = _LETTERS.findall(text[max(0, word.start - 30) : word.end + 30])
+    return len(around) > 2 and sum(each.isupper() for each in around) * 2 > len(around)
+
+
+def _plain(text: str) -> str:
+    """Return a text with visible characters only and the digits of every script, full width too, as ASCII."""
+    text = unicodedata.normalize("NFC", neutralise(text).text)
+    if text.isascii():
+        return text
+    return "".join(
+        str(unicodedata.decimal(letter))
+        if letter.isdecimal()
+        else unicodedata.normalize("NFKC", letter)
+        if "\uff01" <= letter <= "\uff5e"
+        else letter
+        for letter in text
+    )
+
+
+def _bare(word: str) -> str:
+    """Return a word casefolded, without a genitive's end or an article's rest."""
+    elided = word[:1].isupper() and word[2:3].isupper()
+    return (re.sub("['’]s?$", "", word) if elided else _AROUND.sub("", word)).casefold()
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+_KINDS: Final = tuple(
+    name
+    for name in _TOKEN.groupindex
+    if name in _EXACT
+    or name == "word"
+    or name
+    in (
+        *("iso", "isom", "cjk", "dot", "dmy", "mdy", "mon", "clock", "colon", "phone", "paid", "amount", "times"),
+        *("number", "spelt", "weekday", "han", "fraction"),
+    )
+)
