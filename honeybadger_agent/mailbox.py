@@ -25,6 +25,11 @@ GLOBAL_GROUP: Final = "global"
 OPERATOR: Final = "operator"
 """Reserved: the sender that `honeybadger-host` asks as; its requests must belong to the host's user."""
 
+HUMAN: Final = "human"
+CONSOLIDATOR: Final = "consolidator"
+SYSTEM_SENDERS: Final = frozenset((HUMAN, CONSOLIDATOR, "curator", "scheduler"))
+"""Reserved, in any case: whom the host names as authors of what nobody sent: people's edits, and its own changes."""
+
 Box = Literal["requests", "turns"]
 TMP: Final = "tmp"
 REQUESTS: Final = "requests"
@@ -46,6 +51,11 @@ def checked_name(kind: str, name: str) -> str:
             f"{example}"
         )
     return name
+
+
+def is_system_sender(name: str) -> bool:
+    """Return whether no sender may have a name: notes and changes under it are not any sender's."""
+    return name.lower() in SYSTEM_SENDERS
 
 
 def checked_id(request_id: str) -> str:
@@ -102,6 +112,8 @@ class Mailbox:
         checked_name("sender", sender)
         if group == GLOBAL_GROUP:
             raise BadName(f"group {GLOBAL_GROUP!r} is reserved for what every group may read; choose another")
+        if is_system_sender(sender):
+            raise BadName(f"sender {sender!r} is reserved for what the host itself writes down; choose another")
         return cls(Path(home) / "data" / "ipc" / group / sender)
 
     def create(self) -> None:

@@ -15,7 +15,7 @@ import orjson
 import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.mailbox import NAME, is_system_sender
 from honeybadger_agent.wire import REQUEST_TYPES, nearest, refusal_of
 from honeybadger_host.domain import NOBODY, Identity
 
@@ -176,6 +176,8 @@ def _load(home: Path, agent_id: str) -> Agent:
     """Return what a file says. Raises OSError, ValueError with what is wrong and what now."""
     if not NAME.fullmatch(agent_id):
         raise ValueError("its name is no agent's: 1-64 characters of A-Z a-z 0-9 _ - before .json")
+    if is_system_sender(agent_id):
+        raise ValueError(f"the name {agent_id} is reserved for what the host itself writes down: rename the file")
     file = f"{AGENTS_FOLDER}/{agent_id}.json"
     folder = home / AGENTS_FOLDER / agent_id
     data = (home / file).read_bytes() if os.path.lexists(home / file) or not folder.is_dir() else b"{}"

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import structlog
 
 from honeybadger_agent import wire
-from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID, TURNS
+from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID, TURNS, is_system_sender
 from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
 from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.domain import Asked, Change, Handler
@@ -256,6 +256,13 @@ class RequestReader:
         if inbox.group == GLOBAL_GROUP:
             raise Refusal(
                 "forbidden", f"group {GLOBAL_GROUP!r} is reserved: send from a group of your own", field="group"
+            )
+        if is_system_sender(inbox.sender):
+            raise Refusal(
+                "forbidden",
+                f"sender {inbox.sender!r} is reserved for what the host itself writes down: send under a name of "
+                "your own",
+                field="sender",
             )
         if envelope.group is not None and envelope.group != inbox.group:
             raise Refusal("forbidden", f"group must be {inbox.group!r}: you are where you write", field="group")

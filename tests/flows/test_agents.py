@@ -152,6 +152,13 @@ def test_what_is_wrong_with_a_file_is_said(home: Path, make_host: HostFactory, d
     assert BROKEN[data] in line["why"]
 
 
+def test_no_agent_has_a_name_that_the_host_signs_with(home: Path, make_host: HostFactory) -> None:
+    agent(home, "Curator", display_name="Curator")
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
+    wait_for((home / "data" / "status.json").exists)
+    assert "rename the file" in status(host)["agents"]["refused"]["config/agents/Curator.json"]
+
+
 def test_an_agent_may_have_a_model_of_its_own(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
     settings = script(home, HELLO)
     (home / "other.json").write_text(json.dumps({"turns": [{"answers": [{"text": "From the other model."}]}]}))

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from honeybadger_agent import SyncClient, wire
-from honeybadger_agent.errors import BY_CODE, Internal, Invalid, TooLarge, Unavailable
+from honeybadger_agent.errors import BY_CODE, Internal, Invalid, NoMailbox, TooLarge, Unavailable
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import ErrorCode
 from tests.conftest import HostFactory
@@ -135,6 +135,18 @@ def test_group_global_is_reserved(served: HostProcess) -> None:
     sender = RawSender(served.home, "global", "asker").make()
     assert_refused(sender.ask("x", request("x", content="for all")), "forbidden", says="'global'", field="group")
     assert not (served.home / "groups" / "global").exists()
+
+
+@pytest.mark.parametrize("name", ["human", "consolidator", "curator", "scheduler", "Human"])
+def test_nobody_sends_under_a_name_that_the_host_signs_with(served: HostProcess, name: str) -> None:
+    sender = RawSender(served.home, "signing", name).make()
+    reply = sender.ask("x", request("x", content="I am the host."))
+    assert_refused(reply, "forbidden", says="is reserved for what the host itself writes down", field="sender")
+    assert not (served.home / "groups" / "signing").exists()
+    with pytest.raises(NoMailbox, match="is reserved for what the host itself"):
+        SyncClient(served.home, "signing", name)
+    added = run_cli("sender", "add", "signing", name, home=served.home)
+    assert (added.returncode, "is reserved" in added.stderr) == (4, True)
 
 
 def test_a_refused_change_may_be_corrected_under_the_same_id(asker: RawSender) -> None:
