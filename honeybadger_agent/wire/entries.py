@@ -44,6 +44,7 @@ class EntryResult(Result):
     updated: str | None = Field(description="UTC, RFC 3339, of the last save; null as above.")
     by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
     reinforced: int = Field(description="How often the same was saved again.")
+    pinned: bool = Field(default=False, description="Nothing merges or retires it but a person or an agent.")
     file: str = Field(
         description="Below the group's folder; of `global`, and of what is no entry, below the home folder."
     )
@@ -86,6 +87,7 @@ class SaveMemory(Request[SavedEntry], changes=True, audience="default"):
         description="Makes it a document of its own, as notes.md: no other entry of the category may have the name "
         "(conflict), and known text is not looked for. Default: it has none.",
     )
+    pinned: bool | None = Field(default=None, description="True: it is never merged or retired by itself.")
 
 
 class GetMemory(Request[EntryResult], audience="default"):
@@ -115,6 +117,7 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
     metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
         default=None, description="Replaces it."
     )
+    pinned: bool | None = Field(default=None, description="Whether it is never merged or retired by itself.")
     expected_version: str | None = Field(
         default=None, description="The `version` that was read; when the file holds something else by now: conflict."
     )
@@ -151,6 +154,7 @@ class EntryRow(Result):
     title: str | None
     begins: str = Field(description="Its first words, one line of at most 80 characters.")
     bytes: int = Field(description="Of its text, as UTF-8.")
+    pinned: bool = False
     updated: str | None = Field(description="UTC, RFC 3339")
 
 

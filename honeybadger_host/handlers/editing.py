@@ -97,6 +97,8 @@ def edit_memory(
             )
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         after = _edited(before, edit, now)
+        if payload.pinned is not None:
+            after = replace(after, pinned=payload.pinned)
         place = file
         if (after.category, after.name) != (before.category, before.name):
             if edit.bound_for != (after.category, after.name):

@@ -61,6 +61,7 @@ class _Said:
     texts: Texts
     category: str
     files: tuple[str, ...]
+    is_pinned: bool
 
 
 def save_memory(
@@ -87,7 +88,7 @@ def save_memory(
             if texts.name is None
             else named_places(entries, files, named, asked.group, category, texts.name)
         )
-        return _Said(content, texts, category, tuple(found))
+        return _Said(content, texts, category, tuple(found), bool(payload.pinned))
 
     def _places(group: str, category: str, content: str) -> list[str]:
         """Return where the text may stand, loaded: where it is known to, then by its salts until places are free."""
@@ -198,6 +199,7 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
         name=said.texts.name,
         title=said.texts.title,
         aliases=said.texts.aliases or (),
+        pinned=said.is_pinned,
     )
 
 
@@ -303,6 +305,7 @@ def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
         "updated": None if entry.updated is None else show_time(entry.updated),
         "by": entry.by,
         "reinforced": entry.reinforced,
+        "pinned": entry.pinned,
         "file": _shown_file(file),
         "version": version_of(data),
     }

@@ -45,6 +45,7 @@ class Entry:
         name: of a document, as a file's: no other entry of the category has it. None: it is known by its text.
         title: a name it is found under; `aliases`: further ones.
         reinforced: how often the same was saved again.
+        pinned: nothing but a person or an agent changes it: it is neither merged nor retired by itself.
         more: members of the file that are not ours; kept when the host writes it.
     """
 
@@ -61,6 +62,7 @@ class Entry:
     reinforced: int = 0
     more: Mapping[str, Json] = field(default_factory=dict)
     name: str | None = None
+    pinned: bool = False
 
 
 # --------------------------------------------------------------------------------------------------------------- places
@@ -140,6 +142,7 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
     name: str | None = None
     if isinstance(more.get("name"), str) and is_name(more["name"]):  # another is a member of the person's own
         name = unicodedata.normalize("NFC", more.pop("name"))
+    pinned = more.pop("pinned") is True if isinstance(more.get("pinned"), bool) else False
     return Entry(
         id=entry_id,
         category=category,
@@ -153,6 +156,7 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
         aliases=each_once(said.aliases),
         reinforced=said.reinforced,
         name=name,
+        pinned=pinned,
         more=more,
     )
 
@@ -173,6 +177,8 @@ def dump_entry(entry: Entry) -> bytes:
     value |= {"metadata": entry.metadata, "by": entry.by, "reinforced": entry.reinforced, **entry.more, **value}
     if entry.by is None:
         del value["by"]
+    if entry.pinned:
+        value["pinned"] = True
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -220,4 +226,5 @@ def reinforce(known: Entry, said: Entry) -> Entry:
         metadata={**known.metadata, **said.metadata},
         updated=said.updated,
         reinforced=known.reinforced + 1,
+        pinned=known.pinned or said.pinned,
     )

@@ -19,6 +19,7 @@ SIGNED: Final = re.compile(rf"## (?P<section>.*){_SIGNATURE.pattern}")
 """The first line of a note that the host wrote."""
 PREFACE: Final = -1
 """Place of the text above the notes."""
+PINNED: Final = "(pinned)"
 NOBODY: Final = ""
 """Author of what nobody signed: what people write into the file themselves."""
 
@@ -144,6 +145,11 @@ def author_of(note: str) -> str:
     end = len(note) if end < 0 else end
     begin = note.rfind(" (", 0, end)
     return _signer(note[begin:end]) if begin >= 0 else NOBODY
+
+
+def is_pinned(note: str) -> bool:
+    """Return whether somebody wrote `(pinned)` into a note: into its text, or before its signature."""
+    return PINNED in note
 
 
 @lru_cache(maxsize=4096)

@@ -347,6 +347,39 @@ def test_what_would_make_an_entry_too_large_changes_nothing_and_says_the_limit(r
     assert room.ask("get_memory", id=saved["id"]) == saved
 
 
+# -------------------------------------------------------------------------------------------------------------- pinned
+
+
+def test_an_entry_stays_pinned_until_somebody_says_otherwise(room: Room) -> None:
+    saved = room.change("save_memory", content="x", category="drinks", name="x.md", pinned=True)
+    assert saved["pinned"] is True
+    assert room.ask("get_memory", id=saved["id"])["pinned"] is True
+    edited = room.change("edit_memory", id=saved["id"], content="y", category="food")
+    assert edited["pinned"] is True
+    (row,) = room.ask("list_memory_entries", category="food", name="x.md")["entries"]
+    assert row["pinned"] is True
+    assert room.change("edit_memory", id=edited["id"], pinned=False)["pinned"] is False
+    assert b"pinned" not in (memory(room) / edited["file"].removeprefix("memory/")).read_bytes()
+
+
+def test_saving_the_same_again_pins_and_never_unpins(room: Room) -> None:
+    assert room.change("save_memory", content="x")["pinned"] is False
+    assert room.change("save_memory", content="x", pinned=True)["pinned"] is True
+    assert room.change("save_memory", content="x", pinned=False)["pinned"] is True
+    assert room.change("save_memory", content="x")["reinforced"] == 3
+
+
+def test_a_person_pins_in_the_file_and_a_member_of_their_own_stays_theirs(room: Room) -> None:
+    put(room, "drinks/cat.json", content="the cat", pinned=True)
+    put(room, "drinks/dog.json", content="the dog", pinned="to the wall")
+    assert room.ask("get_memory", id="cat")["pinned"] is True
+    assert room.ask("get_memory", id="dog")["pinned"] is False
+    room.change("edit_memory", id="dog", content="the dogs")
+    assert orjson.loads((memory(room) / "drinks/dog.json").read_bytes())["pinned"] == "to the wall"
+    rows = room.ask("list_memory_entries", category="drinks")["entries"]
+    assert {row["id"]: row["pinned"] for row in rows} == {"cat": True, "dog": False}
+
+
 # ----------------------------------------------------------------------------------------------------------------- undo
 
 
