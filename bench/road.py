@@ -242,8 +242,8 @@ def _one_at_a_time(mailbox: Mailbox, home: Path, count: int) -> tuple[list[float
 def write_files(home: Path) -> None:
     """Give the group `main` 1 MiB of memory files."""
     group = home / "groups" / "main"
-    note = f"\n## Notes (agent, 2026-01-01 00:00)\n- {NOTE}\n"
-    (group / "MEMORY.md").write_text(note * (900_000 // len(note)))
+    note = f"\n## Notes (agent, 2026-01-01 00:00)\n- {{}}: {NOTE}\n"
+    (group / "MEMORY.md").write_text("".join(map(note.format, range(900_000 // len(note)))))
     (group / "summary.md").write_text((NOTE + "\n") * (120_000 // len(NOTE)))
 
 

@@ -9,7 +9,7 @@ from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
 if TYPE_CHECKING:
-    from honeybadger_agent.wire import ContextResult, SearchResult
+    from honeybadger_agent.wire import ContextResult, SameNote, SearchResult
 
 
 def explanation_of(context: ContextResult) -> Iterator[str]:
@@ -36,7 +36,7 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
         with_points: add a third line with the parts of the score.
     """
     for hit in found.hits:
-        about = ", ".join(part for part in (hit.time, hit.author, hit.category) if part)
+        about = ", ".join(part for part in (hit.time, hit.author, hit.category, *map(also, hit.also)) if part)
         yield f"[{hit.id}] ({about})"
         yield f"  {quoted(' '.join(hit.text.split()))}"
         if with_points:
@@ -45,6 +45,11 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
         yield "nothing matches"
     if not found.is_complete:
         yield "the index is still being built: ask again in a moment"
+
+
+def also(note: SameNote) -> str:
+    """Return who else wrote a note, and when."""
+    return " ".join(part for part in ("also", note.author, note.time) if part)
 
 
 def _points(points: Mapping[str, float], form: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.explaining import kinds_of
+from honeybadger_agent.cli.explaining import also, kinds_of
 from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
@@ -88,7 +88,7 @@ def _search(result: wire.SearchResult) -> str:
 
 
 def _hit(hit: wire.Hit) -> str:
-    about = (hit.category, hit.time, hit.author, WEAK if hit.why_weak else None)
+    about = (hit.category, hit.time, hit.author, *map(also, hit.also), WEAK if hit.why_weak else None)
     return (
         f"[{hit.id}] ({', '.join(_line(part) for part in about if part)}) {quoted(_line(hit.text))}{' …' * hit.is_cut}"
     )

@@ -31,7 +31,9 @@ class ContextSection(Result):
     state: SectionState
     tokens: int = Field(description="Estimate for what is in the context, heading included; 0 when nothing is.")
     left_out: str | None = Field(default=None, description="What is not in the context.")
-    why: str | None = Field(default=None, description="Why it is not.")
+    why: str | None = Field(
+        default=None, description="Why it is not; of a whole MEMORY.md how its notes stand together."
+    )
 
 
 class ContextResult(Result):

@@ -21,6 +21,12 @@ Day = Annotated[
 ]
 
 
+class SameNote(Result):
+    id: str
+    time: str | None = Field(default=None, description="UTC, RFC 3339; null when unknown.")
+    author: str | None = None
+
+
 class Hit(Result):
     id: str = Field(
         description="Of an entry its id; of a turn `session#number`; of a note `MEMORY.md#hash`, of a "
@@ -36,6 +42,9 @@ class Hit(Result):
     author: str | None = Field(default=None, description="Who said or saved it.")
     session: str | None = Field(default=None, description="Of a turn.")
     source: str = Field(description="The file it stands in, below the home folder.")
+    also: list[SameNote] = Field(
+        default_factory=list, description="Of a note that was written several times: the others, at most five."
+    )
     points: dict[str, float] = Field(default_factory=dict, description="What earned how many points.")
     words: dict[str, float] = Field(default_factory=dict, description="What each word of the question earned.")
     why_weak: str | None = Field(

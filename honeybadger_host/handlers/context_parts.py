@@ -15,7 +15,7 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.context_text import NO_ROOM, Part
 from honeybadger_host.handlers.recollection import RecalledEntries, fit
-from honeybadger_host.memory.budget import CutNotes, History, all_notes, cut_notes, first_lines, format_history
+from honeybadger_host.memory.budget import CutNotes, History, all_notes, first_lines, format_history
 from honeybadger_host.memory.compaction import Digest
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.working_memory import HEADING, Inventory, cut_inventory
@@ -39,6 +39,10 @@ WEIGHTS: Final[Mapping[str, float]] = {
     WORKING: 0.1,
 }
 """The share of the budget of each part when not everything fits."""
+_FOLDED_BY: Final = 2
+"""A file of more times the budget is cut without a look at whether all notes fit when they stand together."""
+_STEADY_BITS: Final = 6
+"""At most a 32nd of the room for notes stays empty."""
 _SESSION_TOKENS: Final = 2000
 """At most this many tokens for a session document: the limit of a summary."""
 _MOST_AUTHORS: Final = 5
@@ -131,13 +135,15 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     part = replace(_file(FACTS, source, loaded), weight=WEIGHTS[FACTS])
     if not isinstance(loaded, GroupText) or part.state != "whole":
         return part
-    if not 0 < budget_tokens < loaded.tokens:  # else it is cut
-        part = replace(part, text=loaded.notes.text)
+    if not 0 < _FOLDED_BY * budget_tokens < loaded.tokens:  # else it is cut
+        part = replace(part, text=loaded.notes.whole.text, why=loaded.notes.whole.why)
 
     def cut(room: int) -> Part:
         if room < 1:
             return _without(part, "the file")
-        made = cut_notes(loaded.notes, room, loaded.unread)
+        made = loaded.newest_notes(_steady(room))
+        if not (made.left_out or made.is_shortened or made.has_lost_text):
+            return replace(part, text=made.text, why=made.why_together)
         why = f"the file has {loaded.tokens} tokens, its share of context.budget_tokens is {room}"
         if loaded.unread:
             why = f"{_too_large(loaded)}; its share of context.budget_tokens is {room} tokens"
@@ -156,6 +162,11 @@ def _facts(source: str, loaded: Loaded, budget_tokens: int) -> Part:
     )
 
 
+def _steady(room: int) -> int:
+    """Return a little less, so that notes stay the same, byte by byte, while the rest of a context grows a little."""
+    return room >> (bits := max(0, room.bit_length() - _STEADY_BITS)) << bits
+
+
 def _too_large(loaded: GroupText) -> str:
     return f"the file has {loaded.size} bytes, {len(loaded.text.encode())} are served (memory.max_group_file_bytes)"
 
@@ -167,12 +178,13 @@ def _left_out(made: CutNotes) -> str:
 
 
 def _by_author(made: CutNotes) -> str:
-    """Return how many notes of each author are included, when there is more than one author."""
+    """Return how many notes of each author are included, where there are several, and how these stand together."""
+    together = f"; {made.why_together}" if made.why_together else ""
     if len(made.authors) < 2:
-        return ""
+        return together
     named = [f"{kept} of {count} by {author or 'people'}" for author, (kept, count) in made.authors.items()]
     more = [f"{len(named) - _MOST_AUTHORS} more authors"] if len(named) > _MOST_AUTHORS else []
-    return f", divided by author: {', '.join([*named[:_MOST_AUTHORS], *more])}"
+    return f", divided by author: {', '.join([*named[:_MOST_AUTHORS], *more])}{together}"
 
 
 def _summary(source: str, loaded: Loaded) -> Part:

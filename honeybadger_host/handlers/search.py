@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
@@ -26,6 +27,11 @@ _KINDS: Final[Mapping[SearchScope, tuple[Kind, ...]]] = {
     "notes": ("note", "history", "session"),
 }
 DEFAULT_LIMIT: Final = 8
+_MORE_RANKED: Final = 4
+"""Times as many hits are looked at when there are too few because notes say the same."""
+_MOST_RANKED: Final = 1000
+_MOST_OTHERS: Final = 5
+"""Other notes that are named beside one that says the same."""
 TEXT: Final = frozenset(("terms", "around", "session"))
 """Signals of the text itself, see `scoring`."""
 OTHER_GROUNDS: Final = frozenset(("date", "vector"))
@@ -45,7 +51,7 @@ def search_memory(index: Index) -> QueryHandler:
         limit = payload.limit or DEFAULT_LIMIT
         vector = None if payload.query is None else index.vector_of(payload.query)
 
-        def ask(corpus: Corpus) -> tuple[list[int], list[Hit]]:
+        def ask(corpus: Corpus, most: int) -> tuple[list[int], list[Hit]]:
             from honeybadger_host.search.ranking import Filters, newest, search
 
             filters = Filters(
@@ -56,26 +62,41 @@ def search_memory(index: Index) -> QueryHandler:
                 until=until,
             )
             if payload.query is None:
-                return newest(corpus, limit=limit, filters=filters), []
+                return newest(corpus, limit=most, filters=filters), []
             hits = search(
                 corpus,
                 payload.query,
                 now=now,
-                limit=limit,
+                limit=most,
                 filters=filters,
                 vector=vector,
             )
             return [hit.number for hit in hits], hits
 
-        (numbers, hits), is_complete = index.search(asked.group, ask)
-        found = index.lookups.show(numbers)
+        most = limit
+        while True:
+            (numbers, hits), is_complete = index.search(asked.group, partial(ask, most=most))
+            folded = _folded(index.lookups.show(numbers), numbers)
+            if len(folded) >= limit or len(numbers) < most or most >= _MOST_RANKED:
+                break
+            most *= _MORE_RANKED  # some say the same
         by_number = {hit.number: hit for hit in hits}
         return {
-            "hits": [_shown(found[number], by_number.get(number)) for number in numbers if number in found],
+            "hits": [_shown(same, by_number.get(same[0].number)) for same in folded[:limit]],
             "is_complete": is_complete,
         }
 
     return QueryHandler(answer)
+
+
+def _folded(found: Mapping[int, Found], numbers: Sequence[int]) -> list[list[Found]]:
+    """Return the documents in order; notes of a file that say the same in the same section stand with the first."""
+    folded: dict[tuple[str, ...], list[Found]] = {}
+    for number in numbers:
+        if (one := found.get(number)) is not None:
+            is_note = one.kind == "note"
+            folded.setdefault((one.file, one.names, one.text) if is_note else (str(number),), []).append(one)
+    return list(folded.values())
 
 
 def moment(text: str | None, member: str, *, is_end: bool = False) -> float | None:
@@ -126,7 +147,8 @@ def _weakness(hit: Hit) -> str | None:
     return None if hit.parts.keys() & OTHER_GROUNDS else objection(hit)
 
 
-def _shown(found: Found, hit: Hit | None) -> dict[str, Any]:
+def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
+    found, *others = same
     shown: dict[str, Any] = {
         "id": name_of(found),
         "kind": found.kind,
@@ -139,12 +161,17 @@ def _shown(found: Found, hit: Hit | None) -> dict[str, Any]:
         shown |= earned(hit)
         if (why := _weakness(hit)) is not None:
             shown["why_weak"] = why
-    if found.at is not None:
-        shown["time"] = time_stamp(datetime.fromtimestamp(found.at, UTC))
+    shown |= _signature(found)
     if found.kind == "entry":
         shown |= {"category": found.category, "tags": list(found.tags)}
     if found.kind == "turn":
         shown["session"] = found.session
-    if found.author:
-        shown["author"] = found.author
+    if others:
+        shown["also"] = [{"id": name_of(other), **_signature(other)} for other in others[:_MOST_OTHERS]]
     return shown
+
+
+def _signature(found: Found) -> dict[str, str]:
+    """Return when it was said and by whom, as far as that is known."""
+    signature = {} if found.at is None else {"time": time_stamp(datetime.fromtimestamp(found.at, UTC))}
+    return signature | ({"author": found.author} if found.author else {})

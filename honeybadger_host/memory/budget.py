@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.notes import PREFACE, NoteBook
+from honeybadger_host.memory.notes_together import NotesInContext, Together, alone, together
 from honeybadger_host.text.neutralise import estimate_tokens
 
 SHORTENED: Final = " [... shortened]\n"
 ABOVE: Final = "[... text above left out]\n"
 _LEAST_SHARE: Final = 40
 """Tokens below which an author has no share of the notes: one short note."""
+_MORE_ROUNDS: Final = 2
+"""Times that the room is given out again that notes of several authors leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,8 @@ class CutNotes:
         authors: author -> (notes in the text, notes in the file), the author of the newest note first.
         is_shortened: a note, or the text above the notes, was cut and marked.
         has_lost_text: the text above the notes is not in, or not all of it.
+        why_together: see `Together.why`.
+        has_folded_authors: whether a note stands once that several wrote.
     """
 
     text: str
@@ -100,9 +105,11 @@ class CutNotes:
     authors: Mapping[str, tuple[int, int]]
     is_shortened: bool = False
     has_lost_text: bool = False
+    why_together: str | None = None
+    has_folded_authors: bool = False
 
 
-def cut_notes(book: NoteBook, share_tokens: int, unread: Mapping[str, int] | None = None) -> CutNotes:
+def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int] | None = None) -> CutNotes:
     """Return the newest notes of each author that fit a share, in the order of the file.
 
     The authors share alike, and what one leaves goes to the others, so that nobody crowds out what others noted. What
@@ -113,35 +120,45 @@ def cut_notes(book: NoteBook, share_tokens: int, unread: Mapping[str, int] | Non
         unread: author -> notes of the file that are not in the book.
     Source: HB5; users of peers lose facts when the head of MEMORY.md is kept and its tail is cut.
     """
+    book = notes.book
     mark = estimate_tokens(_left_out(len(book.notes) + sum((unread or {}).values()))) + 1 if book.notes else 0
     above = estimate_tokens(ABOVE) + 1 if book.notes and book.preface.strip() else 0
     # what is said of the rest may fill half of it: else the newest note comes first
     for_marks = next(tokens for tokens in (mark + above, mark, 0) if 2 * tokens <= share_tokens)
     room = share_tokens - for_marks
-    newest = {author: book.newest(author, room) for author in book.by_author}
-    kept: dict[int, str] = {}
+    cut = _cut(notes, room, unread or {}, for_marks)
+    # each author pays for a note that several wrote, so some room is left where it stands once
+    for _ in range(_MORE_ROUNDS if cut.has_folded_authors and cut.left_out else 0):
+        room += share_tokens - estimate_tokens(cut.text)
+        more = _cut(notes, room, unread or {}, for_marks)
+        if estimate_tokens(more.text) > share_tokens:
+            break
+        cut = more
+    return cut
+
+
+def _cut(notes: NotesInContext, room: int, unread: Mapping[str, int], for_marks: float) -> CutNotes:
+    """Return the newest notes of each author that cost so much, below what is said of the others."""
+    book = notes.book
+    places: list[int] = []
+    shortened: dict[int, str] = {}
     counts: Counter[str] = Counter()
-    is_shortened = False
-    for author, (count, left) in newest_of_each({author: made[1] for author, made in newest.items()}, room).items():
-        places, texts = book.by_author[author].places, newest[author][0]
-        kept.update(zip(places[:count], texts[:count], strict=True))
-        counts[author] = count - (PREFACE in places[:count])
-        rest = places[count : count + 1]
-        if rest == [PREFACE] and (not book.notes or left > 2 * estimate_tokens(ABOVE)):
-            end = "\n" if book.notes else ""
-            kept[PREFACE] = _newest_lines(texts[count], left - len(end)) + end
-            is_shortened = True
-        elif rest and not count and rest != [PREFACE]:
-            kept[rest[0]] = shorten(texts[0].strip("\n") + "\n", max(1, left))
+    totals = {author: notes.totals(author, room) for author in book.by_author}
+    for author, (count, left) in newest_of_each(totals, room).items():
+        kept, rest = book.by_author[author][:count], book.by_author[author][count : count + 1]
+        places += kept
+        counts[author] = count - (PREFACE in kept)
+        if PREFACE in rest and (not book.notes or left > 2 * estimate_tokens(ABOVE)):
+            shortened[PREFACE] = _newest_lines(alone(book, PREFACE), left - bool(book.notes))
+        elif rest and not count and PREFACE not in rest:
+            shortened[rest[0]] = shorten(alone(book, rest[0]), max(1, left))
             counts[author] = 1
-            is_shortened = True
-    return _assembled(book, kept, counts, unread or {}, for_marks, is_shortened=is_shortened)
+    return _assembled(book, together(book, [*places, *shortened], shortened), counts, unread, for_marks, shortened)
 
 
-def all_notes(book: NoteBook, unread: Mapping[str, int]) -> CutNotes:
+def all_notes(notes: NotesInContext, unread: Mapping[str, int]) -> CutNotes:
     """Return the notes of a file of which more could not be read; see `cut_notes`."""
-    kept = {place: book.shown(place) for notes in book.by_author.values() for place in notes.places}
-    return _assembled(book, kept, book.counts, unread, inf)
+    return _assembled(notes.book, notes.whole, notes.book.counts, unread, inf, {})
 
 
 def newest_of_each(totals: Mapping[str, Sequence[int]], room: int) -> dict[str, tuple[int, int]]:
@@ -161,29 +178,36 @@ def newest_of_each(totals: Mapping[str, Sequence[int]], room: int) -> dict[str, 
 
 def _assembled(
     book: NoteBook,
-    kept: Mapping[int, str],
+    kept: Together,
     counts: Mapping[str, int],
     unread: Mapping[str, int],
     for_marks: float,
-    *,
-    is_shortened: bool = False,
+    shortened: Collection[int],
 ) -> CutNotes:
-    """Return the kept texts in the order of the file, below what is said of the others.
+    """Return the kept notes below what is said of the others.
 
     Args:
         counts: author -> notes that are kept.
         for_marks: tokens for what is said.
+        shortened: places.
     """
     in_file = book.counts + Counter(unread)
     authors = {name: (counts[name], in_file[name]) for name in {**book.by_author, **unread} if in_file[name]}
     left_out = sum(count - is_in for is_in, count in authors.values())
-    has_lost_text = bool(book.preface.strip()) and kept.get(PREFACE) != book.shown(PREFACE)
+    has_lost_text = PREFACE in shortened or (bool(book.preface.strip()) and not kept.has_preface)
     top = ""
-    for mark in (_left_out(left_out) if left_out else "", ABOVE if has_lost_text and PREFACE not in kept else ""):
+    for mark in (_left_out(left_out) if left_out else "", ABOVE if has_lost_text and PREFACE not in shortened else ""):
         if estimate_tokens(top + mark) <= for_marks:
             top += mark
-    text = "".join(kept[place] for place in sorted(kept))
-    return CutNotes(top + (text.lstrip("\n") if top else text), left_out, authors, is_shortened, has_lost_text)
+    return CutNotes(
+        top + kept.text,
+        left_out,
+        authors,
+        bool(shortened),
+        has_lost_text,
+        kept.why,
+        has_folded_authors=kept.of_others > 0,
+    )
 
 
 def _left_out(count: int) -> str:

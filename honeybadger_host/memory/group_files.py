@@ -12,15 +12,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.quoting import set_apart
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.budget import CutNotes, cut_notes
 from honeybadger_host.memory.large_notes import newest_notes
-from honeybadger_host.memory.notes import NoteBook, parse_notes
+from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.notes_together import NotesInContext
 from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, kind_of, open_plain
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
@@ -55,8 +57,13 @@ class GroupText:
         return estimate_tokens(self.clean)
 
     @cached_property
-    def notes(self) -> NoteBook:
-        return parse_notes(self.clean)
+    def notes(self) -> NotesInContext:
+        return NotesInContext(parse_notes(self.clean))
+
+    @cached_property
+    def newest_notes(self) -> Callable[[int], CutNotes]:
+        """Share in tokens -> the newest notes of each author, see `cut_notes`. The last two answers are kept."""
+        return lru_cache(maxsize=2)(partial(cut_notes, self.notes, unread=self.unread))
 
     @cached_property
     def set_apart(self) -> str:

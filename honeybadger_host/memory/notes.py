@@ -1,17 +1,16 @@
-"""MEMORY.md as notes: where one ends and the next begins, who signed it, how it stands in a context. Pure."""
+"""MEMORY.md as notes: where one ends and the next begins, and who signed it. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from honeybadger_agent.quoting import quoted, set_apart
+from honeybadger_agent.quoting import quoted
 from honeybadger_host.storage.files import BOM
-from honeybadger_host.text.neutralise import estimate_tokens
 
 _HEADING: Final = "## "
 _SIGNATURE: Final = re.compile(r" \((?P<author>[^(),]+), (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d)\)\s*")
@@ -24,18 +23,20 @@ NOBODY: Final = ""
 """Author of what nobody signed: what people write into the file themselves."""
 
 
-@dataclass(slots=True)
-class NotesOf:
-    """What one author wrote, newest first.
+class Note(NamedTuple):
+    """A signed note.
 
     Args:
-        places: in the file.
-        made: as far as was asked for, the notes as they stand in a context, and the estimated tokens of each with all
-            newer ones. Replaced as a whole: several threads may read one book.
+        at: as it is written, `2026-11-21 06:05`.
+        content: without the dash and the indentation of its lines.
+        quoted: the content as it stands in a context.
     """
 
-    places: list[int]
-    made: tuple[list[str], list[int]] = ([], [])
+    section: str
+    author: str
+    at: str
+    content: str
+    quoted: str
 
 
 @dataclass(frozen=True)
@@ -51,51 +52,40 @@ class NoteBook:
     notes: Sequence[str]
 
     @cached_property
-    def by_author(self) -> dict[str, NotesOf]:
-        """Author -> notes, the author of the newest first; the preface is the oldest of what nobody signed."""
+    def places(self) -> Sequence[int]:
+        """The places of all notes, and of the text above them if there is any."""
+        return range(PREFACE if self.preface.strip() else 0, len(self.notes))
+
+    def signed(self, place: int) -> Note | None:
+        """Return a signed note in its parts; None for what nobody signed."""
+        try:
+            return self._signed[place]
+        except KeyError:
+            found = self._signed[place] = None if place == PREFACE else signed(self.notes[place])
+            return found
+
+    @cached_property
+    def _signed(self) -> dict[int, Note | None]:
+        """Notes that were looked at."""
+        return {}
+
+    @cached_property
+    def by_author(self) -> Mapping[str, Sequence[int]]:
+        """Author -> places of notes, newest first; the author of the newest first.
+
+        The preface is the oldest of what nobody signed.
+        """
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in range(len(self.notes) - 1, -1, -1):
             places[author_of(self.notes[place])].append(place)
         if self.preface.strip():
             places[NOBODY].append(PREFACE)
-        return {author: NotesOf(found) for author, found in places.items()}
+        return dict(places)
 
     @cached_property
     def counts(self) -> Counter[str]:
         """Author -> how many notes."""
-        return +Counter({author: sum(at != PREFACE for at in notes.places) for author, notes in self.by_author.items()})
-
-    def newest(self, author: str, room: float) -> tuple[list[str], list[int]]:
-        """Return texts and running totals of an author's newest notes, up to the first over the room or further.
-
-        Args:
-            room: estimated tokens; each note costs one more, for rounding.
-        """
-        notes = self.by_author[author]
-        texts, totals = notes.made
-        total = totals[-1] if totals else 0
-        if total <= room and len(texts) < len(notes.places):
-            texts, totals = list(texts), list(totals)
-            for place in notes.places[len(texts) :]:
-                texts.append(self.shown(place))
-                total += estimate_tokens(texts[-1]) + 1
-                totals.append(total)
-                if total > room:
-                    break
-            notes.made = texts, totals
-        return texts, totals
-
-    def shown(self, place: int) -> str:
-        """Return a note, or the preface, as it stands in a context: no line of it looks like one of a context's own."""
-        if place == PREFACE:
-            return set_apart(self.preface)
-        note = self.notes[place]
-        return _quoted_note(note) if author_of(note) != NOBODY else set_apart(note)
-
-    @cached_property
-    def text(self) -> str:
-        """The whole file, as it stands in a context."""
-        return "".join(map(self.shown, range(PREFACE, len(self.notes))))
+        return +Counter({author: len(places) - (PREFACE in places[-1:]) for author, places in self.by_author.items()})
 
 
 def parse_notes(text: str) -> NoteBook:
@@ -144,7 +134,21 @@ def author_of(note: str) -> str:
     end = note.find("\n")
     end = len(note) if end < 0 else end
     begin = note.rfind(" (", 0, end)
-    return _signer(note[begin:end]) if begin >= 0 else NOBODY
+    signature = _signer(note[begin:end]) if begin >= 0 else None
+    return signature[0] if signature else NOBODY
+
+
+def signed(note: str) -> Note | None:
+    """Return a signed note in its parts; None when nobody signed it."""
+    end = note.find("\n")
+    end = len(note) if end < 0 else end
+    begin = note.rfind(" (", 0, end)
+    signature = _signer(note[begin:end]) if begin >= 0 else None
+    if signature is None:
+        return None
+    start = end + 3 if note.startswith("- ", end + 1) else end + 1
+    content = note[start:].rstrip("\n").replace("\n  ", "\n")
+    return Note(note[len(_HEADING) : begin], *signature, content, quoted(content))
 
 
 def is_pinned(note: str) -> bool:
@@ -153,17 +157,7 @@ def is_pinned(note: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _signer(signature: str) -> str:
-    """Signatures repeat: the same author, the same minute."""
-    signed = _SIGNATURE.fullmatch(signature)
-    return signed["author"] if signed else NOBODY
-
-
-def _quoted_note(note: str) -> str:
-    """Return a signed note: its content is quoted behind the `- `, whatever its lines are indented by."""
-    heading, end, body = note.partition("\n")
-    section = quoted(heading.removeprefix(_HEADING))
-    content = body.rstrip("\n")
-    dash = "- " if content.startswith("- ") else ""
-    text = quoted(content.removeprefix(dash).replace("\n  ", "\n"))
-    return f"{_HEADING}{section}{end}{dash}{text}{body[len(content) :]}"
+def _signer(signature: str) -> tuple[str, str] | None:
+    """Cached: a note is looked at for its author first, and then for the rest."""
+    found = _SIGNATURE.fullmatch(signature)
+    return (found["author"], found["at"]) if found else None

@@ -20,7 +20,11 @@ log = structlog.get_logger()
 
 
 class Found(NamedTuple):
-    """A document as stored, to be shown."""
+    """A document as stored, to be shown.
+
+    Args:
+        names: words it is found by beside its text, one on each line; of a note its section.
+    """
 
     number: int
     group: str
@@ -34,6 +38,7 @@ class Found(NamedTuple):
     category: str
     tags: tuple[str, ...]
     text: str
+    names: str
 
 
 class Listed(NamedTuple):
@@ -57,11 +62,11 @@ class Lookups:
     def show(self, numbers: Sequence[int]) -> dict[int, Found]:
         """Return number -> document, without those removed meanwhile. Raises WorldFailed."""
         query = (
-            "SELECT docs.number, kind, key, file, author, role, at, category, tags, text "
+            "SELECT docs.number, kind, key, file, author, role, at, category, tags, text, names "
             "FROM docs JOIN sources ON sources.number = source WHERE docs.number IN"
         )
         found = {}
-        for number, kind, key, file, author, role, at, category, tags, text in self._db.rows_in(query, numbers):
+        for number, kind, key, file, author, role, at, category, tags, text, names in self._db.rows_in(query, numbers):
             found[number] = Found(
                 number=number,
                 group=self._db.group_of(number),
@@ -75,6 +80,7 @@ class Lookups:
                 category=category,
                 tags=tuple(orjson.loads(tags)) if tags else (),
                 text=text,
+                names=names,
             )
         return found
 

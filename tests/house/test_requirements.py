@@ -52,6 +52,11 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_context_text.py::test_a_blank_part_leaves_no_heading_and_keeps_its_row",
         "flows/test_road.py::test_context_holds_persona_notes_history_and_the_message",
     ],
+    "HB5 a note that several wrote stands once, those of a section and author under one heading": [
+        "host/memory/test_notes_together.py::test_a_note_that_three_wrote_stands_once_with_its_authors_and_times",
+        "host/memory/test_notes_together.py::test_500_notes_cost_a_third_less_than_their_file",
+        "host/handlers/test_search_handlers.py::test_a_note_that_several_wrote_is_one_hit_and_each_id_opens",
+    ],
     "HB5 one budget for the whole, explained": [
         "host/handlers/test_context_text.py::test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone",
         "host/handlers/test_context_text.py::test_every_row_tells_what_is_in_the_text",

@@ -150,3 +150,52 @@ def test_a_context_is_there_when_the_index_cannot_be_used(room: Room) -> None:
     assert "the search index cannot be used" in why
     room.index._db.rows("PRAGMA query_only = OFF")
     assert "[e1]" in room.ask("get_context", message="Where does the badger live?")["system"]
+
+
+def wrote(room: Room, *notes: tuple[str, str, str]) -> None:
+    with (room.home / "groups/main/MEMORY.md").open("a") as file:
+        for author, content, at in notes:
+            file.write(f"\n## Preferences ({author}, {at})\n- {content}\n")
+    room.index.touch("groups/main/MEMORY.md")
+
+
+def test_a_note_that_several_wrote_is_one_hit_and_each_id_opens(room: Room) -> None:
+    dark = "User prefers dark mode"
+    wrote(
+        room,
+        ("user", dark, "2026-11-01 06:00"),
+        ("cook", "User prefers dark bread", "2026-11-01 07:00"),
+        ("sheila", dark, "2026-11-02 06:00"),
+        ("claude", dark, "2026-11-03 06:00"),
+        ("claude", dark, "2026-11-03 06:00"),
+    )
+    for asked in ({"query": "dark mode"}, {}):
+        first, second = sorted(room.ask("search_memory", **asked)["hits"], key=lambda hit: "bread" in hit["text"])
+        assert (first["author"], first["time"]) == ("claude", "2026-11-03T06:00:00Z")
+        assert [(other["author"], other["time"][:10]) for other in first["also"]] == [
+            ("claude", "2026-11-03"),
+            ("sheila", "2026-11-02"),
+            ("user", "2026-11-01"),
+        ]
+        assert "also" not in second
+        for other in (first, *first["also"]):
+            assert room.ask("get_memory", id=other["id"])["content"] == f"- {dark}"
+
+
+def test_other_hits_take_the_places_that_repeated_notes_leave(room: Room) -> None:
+    repeated = [("bot", "tea at noon", f"2026-11-{day:02} {hour:02}:00") for day in range(1, 21) for hour in range(20)]
+    wrote(room, *repeated, *[("ann", f"a cup of tea number {number}", "2026-10-01 06:00") for number in range(5)])
+    for asked in ({"query": "tea noon"}, {}):
+        hits = room.ask("search_memory", limit=4, **asked)["hits"]
+        assert [hit["text"] for hit in hits].count("- tea at noon") == 1
+        assert len({hit["text"] for hit in hits}) == len(hits) == 4
+        (same,) = [hit for hit in hits if hit["text"] == "- tea at noon"]
+        assert (same["time"], len(same["also"])) == ("2026-11-20T19:00:00Z", 5)
+
+
+def test_the_same_words_under_another_heading_are_another_hit(room: Room) -> None:
+    wrote(room, ("ann", "peanuts", "2026-11-01 06:00"))
+    with (room.home / "groups/main/MEMORY.md").open("a") as file:
+        file.write("\n## Allergies (ann, 2026-11-01 06:00)\n- peanuts\n")
+    room.index.touch("groups/main/MEMORY.md")
+    assert len(room.ask("search_memory", query="peanuts")["hits"]) == 2

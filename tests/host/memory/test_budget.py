@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.budget import SHORTENED, cut_notes, divide, first_lines, format_history, shorten
 from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.notes_together import NotesInContext
 from honeybadger_host.text.neutralise import estimate_tokens
 
 AT = datetime(2026, 11, 21, 6, 5, tzinfo=UTC)
@@ -147,6 +149,10 @@ note_texts = st.one_of(
 )
 
 
+def notes_of(text: str) -> NotesInContext:
+    return NotesInContext(parse_notes(text))
+
+
 def book_text(preface: str, notes: Sequence[str]) -> str:
     return preface + "".join(
         f"\n## Notes (a, 2026-11-21 06:05)\n- {number} {text}\n" for number, text in enumerate(notes)
@@ -159,14 +165,14 @@ def book_text(preface: str, notes: Sequence[str]) -> str:
 def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part: float) -> None:
     text = book_text(preface, texts)
     share = part_of(estimate_tokens(text), part)
-    book = parse_notes(text)
+    book = notes_of(text)
     cut = cut_notes(book, share)
     assert estimate_tokens(cut.text) <= share
     assert cut.text
     if cut.is_shortened or not texts or share < 25:
         return
-    kept = parse_notes(cut.text).notes
-    assert [note.strip() for note in kept] == [note.strip() for note in book.notes[cut.left_out :]]
+    kept = re.findall(r"^- (?:[-0-9]* ?06:05: )?(\d+) ", cut.text, re.MULTILINE)
+    assert kept == [str(number) for number in range(cut.left_out, len(texts))]
     assert (f"{cut.left_out} older note" in cut.text) == (cut.left_out > 0)
     assert cut_notes(book, share) == cut
 
@@ -174,30 +180,30 @@ def test_cut_notes_stay_within_their_share(preface: str, texts: list[str], part:
 @given(st.lists(note_texts, min_size=1, max_size=8), st.integers(0, 100))
 def test_the_newest_note_is_kept_whole_where_it_fits_beside_the_mark(texts: list[str], more: int) -> None:
     text = book_text("", ["older " * 50, *texts])
-    book = parse_notes(text)
-    share = estimate_tokens(book.notes[-1]) + 15 + more
+    newest = parse_notes(text).notes[-1]
+    share = estimate_tokens(newest) + 15 + more
     assume(estimate_tokens(text) > share)
-    cut = cut_notes(book, share)
+    cut = cut_notes(notes_of(text), share)
     assert not cut.is_shortened
-    assert book.notes[-1].strip() in cut.text
+    assert newest.strip().partition("\n- ")[2] in cut.text
 
 
 def test_how_many_notes_were_left_out_is_said_at_the_top() -> None:
-    book = parse_notes(book_text("", ["x" * 40 for _ in range(20)]))
+    book = notes_of(book_text("", ["x" * 40 for _ in range(20)]))
     cut = cut_notes(book, 100)
-    assert cut.left_out == 16
-    assert cut.text.startswith("[... 16 older notes left out, see MEMORY.md]\n## Notes (a, 2026-11-21 06:05)\n- 16 xxx")
-    assert cut.text.endswith(f"- 19 {'x' * 40}\n")
-    assert cut_notes(parse_notes(book_text("", ["x" * 40, "y" * 40])), 32).text.startswith("[... 1 older note left out")
+    assert cut.left_out == 15
+    assert cut.text.startswith("[... 15 older notes left out, see MEMORY.md]\n## Notes (a)\n- 2026-11-21 06:05: 15 xxx")
+    assert cut.text.endswith(f"- 06:05: 19 {'x' * 40}")
+    assert cut_notes(notes_of(book_text("", ["x" * 40, "y" * 40])), 32).text.startswith("[... 1 older note left out")
 
 
 def test_the_text_above_the_notes_has_a_share_and_what_is_missing_of_it_is_said() -> None:
     text = book_text("kept by hand\n" * 80 + "the last line\n", ["one", "two"])
-    cut = cut_notes(parse_notes(text), 150)
+    cut = cut_notes(notes_of(text), 150)
     assert cut.text.startswith("[... text above left out]\nkept by hand\n")
-    assert "the last line\n## Notes" in cut.text
+    assert "the last line\n\n## Notes" in cut.text
     assert (cut.left_out, cut.has_lost_text) == (0, True)
-    cut = cut_notes(parse_notes(text), 40)
+    cut = cut_notes(notes_of(text), 40)
     assert cut.text.startswith("[... text above left out]\n## Notes")
     assert (cut.left_out, cut.has_lost_text) == (0, True)
 
@@ -207,20 +213,24 @@ def signed(author: str, *texts: str) -> str:
 
 
 def test_nobody_crowds_out_what_others_noted() -> None:
-    text = signed("ann", "tea", "coffee") + "\n## By hand\nmilk\n" + signed("bot", *("x" * 4000 for _ in range(40)))
-    cut = cut_notes(parse_notes(text), 3000)
+    text = (
+        signed("ann", "tea", "coffee")
+        + "\n## By hand\nmilk\n"
+        + signed("bot", *(f"{number} {'x' * 3998}" for number in range(40)))
+    )
+    cut = cut_notes(notes_of(text), 3000)
     assert cut.authors == {"bot": (2, 40), "": (1, 1), "ann": (2, 2)}
     assert cut.left_out == 38
-    for kept in ("- tea\n", "- coffee\n", "## By hand\nmilk\n"):
+    for kept in (": tea\n", ": coffee\n", "## By hand\nmilk\n"):
         assert kept in cut.text
-    shortened = cut_notes(parse_notes(signed("ann", "tea") + signed("bot", "x" * 40_000)), 1000)
+    shortened = cut_notes(notes_of(signed("ann", "tea") + signed("bot", "x" * 40_000)), 1000)
     assert "- tea\n" in shortened.text
-    assert SHORTENED in shortened.text
+    assert SHORTENED.strip() in shortened.text
 
 
 def test_of_more_authors_than_there_is_room_for_those_of_the_newest_notes_stay() -> None:
     text = "".join(signed(f"agent{number}", "x" * 100) for number in range(500))
-    cut = cut_notes(parse_notes(text), 1000)
+    cut = cut_notes(notes_of(text), 1000)
     assert estimate_tokens(cut.text) <= 1000
     kept = [author for author, (count, _) in cut.authors.items() if count]
     assert kept == [f"agent{number}" for number in range(499, 499 - len(kept), -1)]
@@ -230,12 +240,12 @@ def test_of_more_authors_than_there_is_room_for_those_of_the_newest_notes_stay()
 
 def test_a_memory_without_notes_keeps_its_newest_lines() -> None:
     lines = "".join(f"line {number}: {'x' * 30}\n" for number in range(50))
-    cut = cut_notes(parse_notes(lines), 40)
+    cut = cut_notes(notes_of(lines), 40)
     assert cut.text.startswith("[... text above left out]\nline 4")
     assert cut.text.endswith(f"line 49: {'x' * 30}")
-    huge_last = cut_notes(parse_notes("old\n" * 100 + "newest " + "x" * 1000), 20)
+    huge_last = cut_notes(notes_of("old\n" * 100 + "newest " + "x" * 1000), 20)
     assert huge_last.text.startswith("newest xxx")
-    assert huge_last.text.endswith(SHORTENED)
+    assert huge_last.text.endswith(SHORTENED.rstrip())
 
 
 @given(st.lists(contents, max_size=8).map("\n".join), parts)

@@ -16,6 +16,7 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.memory.budget import cut_notes, first_lines, format_history, shorten
 from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.notes_together import NotesInContext
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.text.neutralise import by_characters, estimate_tokens, use_counter
@@ -80,7 +81,7 @@ def test_what_is_cut_by_the_vocabulary_is_within_its_budget(text: str, budget: i
     if estimate_tokens(text) > budget:
         assert estimate_tokens(first_lines(text, budget)) <= budget
         notes = "\n".join(f"## Notes (ann, 2026-11-21 06:05)\n- {line}\n" for line in text.split("\n"))
-        assert estimate_tokens(cut_notes(parse_notes(notes), budget).text) <= budget
+        assert estimate_tokens(cut_notes(NotesInContext(parse_notes(notes)), budget).text) <= budget
 
 
 def test_a_missing_vocabulary_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,213 @@
+"""Notes as they stand in a context: those that say the same stand once, those of a section and author together. Pure.
+
+A heading that several notes share has no time; each of them begins with its own, without the year or the day where
+these are as in the time before it. The file stays as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from honeybadger_agent.quoting import quoted, set_apart
+from honeybadger_agent.wording import count_of
+from honeybadger_host.memory.notes import NOBODY, PREFACE, Note, NoteBook
+from honeybadger_host.text.neutralise import estimate_tokens
+
+_MOST_OTHERS: Final = 5
+"""Further authors and times that a note said several times names."""
+_MORE_TOKENS: Final = 6
+"""At most what `and 12 more` costs."""
+
+
+class Together(NamedTuple):
+    """Notes ready for a context.
+
+    Args:
+        notes: signed ones in the text.
+        headings: above these.
+        repeated: notes that stand with another that says the same.
+        of_others: how many of these stand with another author's.
+        has_preface: the text above the notes is in it.
+    """
+
+    text: str
+    notes: int = 0
+    headings: int = 0
+    repeated: int = 0
+    of_others: int = 0
+    has_preface: bool = False
+
+    @property
+    def why(self) -> str | None:
+        """What is different from the file; None when nothing is."""
+        shared = self.headings < self.notes - self.repeated
+        parts = [f"{count_of(self.notes, 'note')} under {count_of(self.headings, 'heading')}"] if shared else []
+        if self.repeated:
+            parts.append(f"{count_of(self.repeated, 'repeated note')} folded into the newest that says the same")
+        return ", ".join(parts) or None
+
+
+def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] = MappingProxyType({})) -> Together:
+    """Return some notes of a file, blocks in the order in which they begin there.
+
+    What nobody signed stands as it is written. A note that was written several times stands where it was last.
+
+    Args:
+        instead: place -> text to show for it.
+    """
+    blocks: dict[int, str] = {}
+    said: dict[tuple[str, str], list[Note]] = {}
+    groups: dict[tuple[str, str], list[list[Note]]] = {}
+    begins: dict[tuple[str, str], int] = {}
+    repeated = of_others = 0
+    for place in sorted(places, reverse=True):
+        note = None if place in instead else book.signed(place)
+        if note is None:
+            blocks[place] = instead.get(place) or _as_written(book, place)
+        elif (sayings := said.get((note.section, note.content))) is not None:
+            sayings.append(note)
+            repeated += 1
+            of_others += note.author != sayings[0].author
+        else:
+            said[note.section, note.content] = sayings = [note]
+            group = note.section, note.author
+            groups.setdefault(group, []).append(sayings)
+            begins[group] = place
+    for group, notes in groups.items():
+        blocks[begins[group]] = _block(notes[::-1])
+    text = "\n\n".join(block for place in sorted(blocks) if (block := blocks[place].strip("\n")).strip())
+    return Together(text, len(said) + repeated, len(groups), repeated, of_others, PREFACE in blocks)
+
+
+def alone(book: NoteBook, place: int) -> str:
+    """Return a note, or the preface, as it stands in a context without any other."""
+    note = book.signed(place)
+    return _as_written(book, place) if note is None else _block([[note]])
+
+
+def _as_written(book: NoteBook, place: int) -> str:
+    """Return what nobody signed; no line of it looks like one of a context's own."""
+    return set_apart(book.preface if place == PREFACE else book.notes[place])
+
+
+def _block(group: Sequence[Sequence[Note]]) -> str:
+    """Return the notes of one section and author below their heading.
+
+    Args:
+        group: oldest first, each followed by the earlier notes that say the same.
+    """
+    newest = group[0][0]
+    if len(group) == 1:
+        return f"{_heading(newest, f', {newest.at}{_others(group[0])}')}- {newest.quoted}\n"
+    lines = [_heading(newest, "")]
+    before = ""
+    for sayings in group:
+        lines.append(_line(sayings[0], before, _others(sayings) if len(sayings) > 1 else ""))
+        before = sayings[0].at
+    return "".join(lines)
+
+
+def _heading(note: Note, at: str) -> str:
+    return f"## {quoted(f'{note.section} ({note.author}{at})')}\n"
+
+
+def _line(note: Note, before: str, others: str = "") -> str:
+    return f"- {_time(note.at, before)}{others}: {note.quoted}\n"
+
+
+def _others(sayings: Sequence[Note]) -> str:
+    """Return who else wrote the same and when, the latest first; the author of the heading is not named again."""
+    more = len(sayings) - 1 - _MOST_OTHERS
+    named = "".join(_other(note, sayings[0]) for note in sayings[1 : 1 + _MOST_OTHERS])
+    return f"{named}, and {more} more" if more > 0 else named
+
+
+def _other(note: Note, newest: Note) -> str:
+    by = "" if note.author == newest.author else f"{note.author} "
+    return f"; also {by}{_time(note.at, newest.at)}"
+
+
+def _other_at_most(note: Note) -> str:
+    return f"; also {note.author} {note.at}"
+
+
+def _time(at: str, before: str) -> str:
+    """Return `2026-11-21 06:05` without what it has in common with another time: the year, or the day."""
+    if at[:10] == before[:10]:
+        return at[11:]
+    return at[5:] if at[:4] == before[:4] else at
+
+
+# --------------------------------------------------------------------------------------------------------------- costs
+
+
+@dataclass(slots=True)
+class _Costs:
+    """What an author's newest notes cost, as far as was asked for.
+
+    Args:
+        totals: estimated tokens of each note with all newer ones.
+        oldest: section -> time of the oldest note so far.
+        said: section and content -> how often it was said.
+    """
+
+    totals: list[int] = field(default_factory=list)
+    oldest: dict[str, str] = field(default_factory=dict)
+    said: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def copy(self) -> _Costs:
+        return _Costs(self.totals.copy(), self.oldest.copy(), self.said.copy())
+
+    def of(self, book: NoteBook, place: int) -> int:
+        """Return the most that a note adds to a context with all newer ones of its author, whoever else said it."""
+        note = book.signed(place)
+        if note is None:
+            return estimate_tokens(_as_written(book, place) + "\n") + 1
+        what = note.section, note.content
+        times = self.said.get(what, 0)
+        self.said[what] = times + 1
+        if times:
+            other = estimate_tokens(_other_at_most(note)) + 1
+            return other if times <= _MOST_OTHERS else _MORE_TOKENS if times == _MOST_OTHERS + 1 else 0
+        above = "" if note.section in self.oldest else _heading(note, "") + "\n"
+        cost = estimate_tokens(above + _line(note, self.oldest.get(note.section, ""))) + 1
+        self.oldest[note.section] = note.at
+        if len(book.counts) - (NOBODY in book.counts) == 1:
+            return cost
+        # It may join the same note of another author, and leave the next one without a time to be shortened by.
+        return max(cost, estimate_tokens(_other_at_most(note)) + estimate_tokens(note.at) + 2)
+
+
+class NotesInContext:
+    """The notes of a file, ready for contexts. Any thread: what is worked out is replaced as a whole."""
+
+    def __init__(self, book: NoteBook) -> None:
+        self.book = book
+        self._costs: dict[str, _Costs] = {}
+
+    @cached_property
+    def whole(self) -> Together:
+        """All of them."""
+        return together(self.book, self.book.places)
+
+    def totals(self, author: str, room: float) -> Sequence[int]:
+        """Return running totals of tokens of an author's notes, newest first, up to the first over the room or further.
+
+        Each holds whatever notes of others are shown.
+        """
+        places = self.book.by_author[author]
+        costs = self._costs.get(author) or _Costs()
+        total = costs.totals[-1] if costs.totals else 0
+        if total <= room and len(costs.totals) < len(places):
+            costs = costs.copy()
+            for place in places[len(costs.totals) :]:
+                total += costs.of(self.book, place)
+                costs.totals.append(total)
+                if total > room:
+                    break
+            self._costs[author] = costs
+        return costs.totals

@@ -1,0 +1,225 @@
+"""Notes in a context: what says the same stands once, what is of one section and author under one heading."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.memory.budget import cut_notes
+from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.notes_together import NotesInContext, together
+from honeybadger_host.text.neutralise import estimate_tokens, render_note
+
+AT = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+SETS = Path(__file__).parents[3] / "bench" / "recall" / "sets"
+
+
+def note(content: str, author: str = "ann", section: str = "Notes", minutes: int = 0) -> str:
+    return render_note(content, section, author, AT + timedelta(minutes=minutes)).data.decode()
+
+
+def shown(*notes: str) -> str:
+    return NotesInContext(parse_notes("".join(notes))).whole.text
+
+
+def test_a_note_that_three_wrote_stands_once_with_its_authors_and_times() -> None:
+    dark = "User prefers dark mode"
+    book = NotesInContext(
+        parse_notes(
+            note(dark, "user", "Preferences")
+            + note("Lunch is at noon", "cook")
+            + note(dark, "sheila", "Preferences", 65)
+            + note(dark, "claude", "Preferences", 60 * 24)
+        )
+    )
+    assert book.whole.text == (
+        "## Notes (cook, 2026-11-21 06:00)\n- Lunch is at noon\n\n"
+        "## Preferences (claude, 2026-11-22 06:00; also sheila 11-21 07:05; also user 11-21 06:00)\n"
+        "- User prefers dark mode"
+    )
+    assert book.whole.why == "2 repeated notes folded into the newest that says the same"
+
+
+def test_notes_of_one_section_and_author_stand_under_one_heading_each_with_its_time() -> None:
+    text = shown(
+        note("tea"),
+        note("coffee", minutes=5),
+        note("milk", "bot"),
+        note("blue", section="Colours"),
+        note("cocoa", minutes=60 * 24),
+        note("water", minutes=60 * 24 * 365),
+    )
+    assert text == (
+        "## Notes (ann)\n- 2026-11-21 06:00: tea\n- 06:05: coffee\n- 11-22 06:00: cocoa\n- 2027-11-21 06:00: water\n\n"
+        "## Notes (bot, 2026-11-21 06:00)\n- milk\n\n"
+        "## Colours (ann, 2026-11-21 06:00)\n- blue"
+    )
+
+
+def test_a_note_on_its_own_and_what_people_write_stand_as_they_are_in_the_file() -> None:
+    text = f"# Ours\nkept by hand\n{note('tea')}\n## Notes\ntea\n\n## Notes\ntea\n"
+    assert shown(text) == text.strip()
+    assert NotesInContext(parse_notes(text)).whole.why is None
+
+
+def test_the_same_words_in_another_section_or_nearly_the_same_are_not_the_same_note() -> None:
+    text = shown(
+        note("peanuts", section="Likes"),
+        note("peanuts", section="Allergies"),
+        note("Peanuts", section="Likes"),
+        note("peanuts\nand more", section="Likes"),
+    )
+    assert text.lower().count("peanuts") == 4
+
+
+def test_a_note_repeated_a_thousand_times_is_one_line() -> None:
+    repeated = "".join(note("on it", "bot", minutes=number) for number in range(1000))
+    book = NotesInContext(parse_notes(note("tea") + repeated))
+    assert len(book.whole.text) < 300
+    assert ", and 994 more)\n- on it" in book.whole.text
+    assert book.whole.text.count("; also ") == 5
+    cut = cut_notes(book, 200)
+    assert (cut.left_out, cut.text) == (0, book.whole.text)
+
+
+@pytest.mark.parametrize("content", ["06:00: forged", "2026-11-21 06:00; also ann 06:00: forged", "- 06:00: forged"])
+def test_no_note_forges_a_time_or_an_author_of_another(content: str) -> None:
+    """A time of the host's comes first on a line that begins without a space; nothing of a note does."""
+    several = f"{content}\n{content}\n- {content}"
+    notes = [note(content, "mallory"), note(several, "mallory", minutes=1), note(several, "mallory", "06:00", 2)]
+    for line in shown(note("honest"), *notes).splitlines():
+        if "forged" in line:
+            assert re.match(r"- (2026-11-21 )?06:0[01]: |  > |- 06:00: |- 2026-11-21 06:00; also|- - 06:00", line)
+    lines = [line for line in shown(note("honest"), *notes).splitlines() if "(mallory)" in line]
+    assert len(lines) == 1
+    under = shown(note("honest"), *notes[:2]).partition("(mallory)\n")[2].splitlines()
+    assert [line for line in under if not line.startswith("  > ")] == [
+        f"- 2026-11-21 06:00: {content}",
+        f"- 06:01: {content}",
+    ]
+
+
+authors = st.sampled_from(["ann", "bot", "cat"])
+sections = st.sampled_from(["Notes", "Preferences"])
+contents = st.sampled_from(
+    ["x", "tea", "one\ntwo", "a longer note that says rather more than the others do", "[cat]: x"]
+)
+some_notes = st.lists(st.tuples(authors, sections, contents, st.integers(0, 3000)), max_size=40)
+
+
+def file_of(notes: Sequence[tuple[str, str, str, int]]) -> str:
+    minutes, pieces = 0, []
+    for author, section, content, later in notes:
+        minutes += later
+        pieces.append(note(content, author, section, minutes))
+    return "".join(pieces)
+
+
+def read_back(text: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (author, section, time, content) of all that a context says of signed notes."""
+    for block in text.split("\n\n"):
+        heading, *lines = block.split("\n")
+        found = re.fullmatch(r"## (\w+) \((\w+)(?:, ([-0-9: ]{16})((?:; also [^;]+)*))?\)", heading)
+        assert found is not None, heading
+        section, author, at, others = found.groups()
+        before = at or ""
+        for line in re.split(r"\n(?=- )", "\n".join(lines)):
+            content = line.removeprefix("- ")
+            if at is None:
+                parts = re.match(r"([-0-9: ]+?)((?:; also [^;:]+:\d\d)*): ", content)
+                assert parts is not None, line
+                stamp, others = parts.groups()
+                content = content[parts.end() :]
+                before = _whole(stamp, before)
+            content = content.replace("\n  > ", "\n").removeprefix("> ")
+            yield author, section, before, content
+            for other in (others or "").split("; also ")[1:]:
+                by, stamp = re.fullmatch(r"(?:([a-z]+) )?([-0-9: ]+)", other).groups()  # type: ignore[union-attr]
+                yield by or author, section, _whole(stamp, before), content
+
+
+def _whole(at: str, before: str) -> str:
+    return before[: 16 - len(at)] + at
+
+
+@given(some_notes)
+def test_every_note_is_there_with_its_author_section_and_time(notes: list[tuple[str, str, str, int]]) -> None:
+    minutes, expected = 0, set()
+    for author, section, content, later in notes:
+        minutes += later
+        expected.add((author, section, f"{AT + timedelta(minutes=minutes):%Y-%m-%d %H:%M}", content))
+    text = NotesInContext(parse_notes(file_of(notes))).whole.text
+    if ", and " in text:  # more than six times the same
+        return
+    assert set(read_back(text) if text else ()) == expected
+    assert max(Counter((section, content) for _, section, _, content in notes).values(), default=0) <= 6
+
+
+@given(some_notes, st.integers(1, 600))
+def test_a_cut_is_within_its_share_whoever_wrote_the_same(notes: list[tuple[str, str, str, int]], share: int) -> None:
+    book = NotesInContext(parse_notes(file_of(notes)))
+    cut = cut_notes(book, share)
+    assert estimate_tokens(cut.text) <= share
+    kept = sum(count for count, _ in cut.authors.values())
+    assert kept + cut.left_out == len(notes)
+    if share >= 120 and estimate_tokens(book.whole.text) + 20 * len(notes) <= share:  # three authors have a share
+        assert cut.text == book.whole.text
+
+
+def test_room_that_folded_notes_leave_is_given_to_more_notes() -> None:
+    both = [note(f"{number} {'x' * 200}", author, minutes=number) for number in range(60) for author in ("ann", "bot")]
+    cut = cut_notes(NotesInContext(parse_notes("".join(both))), 2000)
+    assert 1700 < estimate_tokens(cut.text) <= 2000
+    assert cut.authors["ann"][0] + cut.authors["bot"][0] > 50  # two of each in a line of 70 tokens; 30 lines fit
+
+
+def realistic(rng: random.Random, count: int = 500) -> str:
+    """Return notes of three agents over two months: sentences people wrote, every sixth repeats an earlier one."""
+    said: list[str] = []
+    for name in ("english-assistant", "english-diary", "english-operations"):
+        for talk in json.loads((SETS / f"{name}.json").read_bytes()):
+            for turns in talk["conversation"].values():
+                texts = [turn["text"] for turn in turns] if isinstance(turns, list) else []
+                said += [part for text in texts for part in re.split(r"(?<=[.!?]) ", text) if len(part) > 20]
+    rng.shuffle(said)
+    notes: list[str] = []
+    made: list[tuple[str, str]] = []
+    sections, minutes = ["Preferences", "Project", "People", "Decisions", "Notes"], 0
+    while len(notes) < count:  # a session in which one agent notes a few things, two a day
+        by, subject = rng.choice(["assistant", "researcher", "claude"]), rng.choice(sections)
+        for _ in range(rng.randint(1, 7)):
+            section = subject if rng.random() < 1 / 2 else rng.choice(sections)
+            made.append((said.pop(), section) if not made or len(made) % 6 else rng.choice(made))
+            notes.append(note(made[-1][0], by, made[-1][1], minutes))
+            minutes += rng.randint(1, 20)
+        minutes += int(rng.expovariate(1 / 720))
+    return "".join(notes[:count])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_500_notes_cost_a_third_less_than_their_file(seed: int) -> None:
+    text = realistic(random.Random(seed))
+    loaded = GroupText("MEMORY.md", text)
+    assert len(loaded.notes.book.notes) == 500
+    assert estimate_tokens(loaded.notes.whole.text) <= estimate_tokens(text) * 2 / 3
+    assert re.fullmatch(
+        r"500 notes under 15 headings, \d\d repeated notes folded into the newest that says the same",
+        loaded.notes.whole.why or "",
+    )
+
+
+def test_some_of_the_notes_stand_together_as_all_of_them_do() -> None:
+    text = realistic(random.Random(7), 60)
+    book = parse_notes(text)
+    assert together(book, range(60)) == NotesInContext(book).whole
+    assert together(book, range(30, 60)).notes == 30
