@@ -3,5 +3,5 @@
 May import: search, memory, storage, text, domain, errors, and the wire models. What is pure here (all but the jobs in
 the background) takes clock, ids and everything it looks at as arguments.
 
-Reading order: `proposal`; `ordinary`, `quantities` and `specifics`.
+Reading order: `proposal`; `ordinary`, `quantities` and `specifics`; `meaning`.
 """

@@ -70,12 +70,18 @@ def stem(word: str, *, is_german: bool = False) -> str:
 
 def language_of(words: Sequence[str]) -> str:
     """Return the language that most casefolded words are function words of; English when that is open."""
-    counts = Counter({language: sum(word in stop for word in words) for language, stop in STOP.items()})
-    if not counts["english"]:
-        counts["german"] += sum("ß" in word or is_ordinary_noun(word) for word in words)
-    best = max(counts, key=lambda language: (counts[language], language == "english", language == "german"))
-    is_clear = best in ("english", "german") or counts[best] >= 2
-    return best if is_clear and counts[best] > counts["english"] else "english"
+    there, english = set(words), STOP["english"]
+    counts = Counter({language: len(there & stop - english) for language, stop in STOP.items()})
+    counts["german"] += (
+        sum("ß" in word or is_ordinary_noun(word) for word in there - english) if counts["german"] else 0
+    )
+    best = max(counts, key=lambda language: (counts[language], language == "german"))
+    if best != "german" and counts[best] < 2:
+        best = "german"
+    if not counts[best]:
+        has_nouns = not there & english and any(map(is_ordinary_noun, there))
+        return "german" if has_nouns or any(set("äöüß") & set(word) for word in there) else "english"
+    return best if counts[best] > len(there & english - STOP[best]) else "english"
 
 
 def is_function_word(word: str, language: str) -> bool:

@@ -186,6 +186,11 @@ def quantity(kind: str, match: re.Match[str]) -> Read | None:
             return (match[kind],), ()
 
 
+def number_of(word: str) -> str | None:
+    """Return the number that a casefolded word is; None: it is not one."""
+    return word if word.isdecimal() else _WORDS.get(word)
+
+
 def _date(kind: str, part: dict[str, str | None]) -> Read | None:
     year, month, day = {
         "iso": (part["iy"], part["im"], part["id"]),

@@ -55,7 +55,7 @@ FOR_TURNS = {
 
 PURE = [
     *("text.neutralise", "domain", "memory.notes", "memory.budget", "handlers.context_text", "memory.working_memory"),
-    *(f"curation.{name}" for name in ("proposal", "quantities", "specifics")),
+    *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning")),
     *("search.corpus", "search.scoring", "search.ranking", "spool.rate_limits"),
     *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
 ]

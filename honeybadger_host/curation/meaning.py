@@ -1,0 +1,310 @@
+"""What turns a sentence round: negations, opposites, direction, who does it to whom, what belongs to whom. Pure.
+
+A rewording says the same about each word that it shares with its source: `is allergic` and `is not allergic` share a
+word that one denies. English and German, and the negations of some other languages. It refuses too much rather than
+too little: a text that says the same with another negation is told from one that does not by a person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, TypeVar
+
+from honeybadger_host.curation.ordinary import is_function_word, language_of, stem, word_set
+from honeybadger_host.curation.quantities import number_of
+from honeybadger_host.curation.specifics import said
+
+_NEGATIONS: Final = word_set("""
+    not no never none nobody nothing neither nor cannot cant without hardly barely rarely seldom unable except
+    dislike dislikes disliked hate hates hated avoid avoids avoided refuse refuses refused reject rejects rejected
+    forbid forbids forbidden lack lacks lacked stop stops stopped quit quits cancel cancels cancelled canceled deny
+    denies denied fail fails failed unless against
+    nicht kein keine keinen keinem keiner keines nie niemals niemand nichts weder ohne kaum außer hasst hasste vermeidet
+    vermied verweigert verboten abgesagt abgelehnt gegen aufgehört
+    pas jamais sans aucun aucune rien nunca jamás sin nada ningún ninguna non senza nessuno não sem nooit niet geen
+    zonder не нет никогда без
+    """)
+_NEGATION_SIGNS: Final = re.compile("不|没|沒|未|非|ない|ません|なく|않|안 |못")
+_NOT_NEGATIONS: Final = re.compile(
+    r"\b(?:not only|not just|no doubt|no\. ?\d|nicht nur|nicht zuletzt|allerg\w+ (?:against|gegen)"
+    r"|medic\w+ against|(?:gut|schlecht|hilft|mittel) gegen)\b"
+)
+_CONTRACTION: Final = re.compile(r"\b(\w+)n['’]t\b")
+_THOUSANDS: Final = re.compile(r"(?<=\d),(?=\d{3})")
+_CLAUSE: Final = re.compile(
+    r"[.!?;:…。！？；，、]+(?=\s|$|[^\x00-\x7f])|,(?=\s)|\n+|\s[–—-]\s|[()]|\b(?:but|aber|sondern|mais|pero)\b"
+)
+_JOINED: Final = re.compile(r"\s+(?:and|or|und|oder|et|ou|y|sowie)\s+")
+_BEGINS_ANEW: Final = word_set("""
+    i he she it they we you user is are was were has have had does do did will would can could should must
+    ich er sie es wir ihr ist sind war waren hat haben hatte wird kann muss soll der die das
+    """)
+_WORD: Final = re.compile(r"[^\W_]+(?:[.:-](?=\d)[^\W_]+)*")
+_ROLES: Final = {
+    **dict.fromkeys(word_set("from off leaving von vom aus ab"), "from"),
+    **dict.fromkeys(word_set("to into onto towards toward nach zu zum zur ins"), "to"),
+    **dict.fromkeys(word_set("before until till by bis vor vorm"), "before"),
+    **dict.fromkeys(word_set("after since following seit nachdem"), "after"),
+    **dict.fromkeys(word_set("above over exceeding über"), "above"),
+    **dict.fromkeys(word_set("below under beneath unter"), "below"),
+}
+
+
+def _opposites(text: str) -> dict[str, tuple[str, str]]:
+    """Return word -> the pair it belongs to, and its side, from `one,word:another,word` items."""
+    found = {}
+    for pair in text.split():
+        first, second = (side.split(",") for side in pair.split(":"))
+        for words in (first, second):
+            found.update(dict.fromkeys(words, (f"{first[0]}/{second[0]}", words[0])))
+    return found
+
+
+_OPPOSITES: Final = _opposites("""
+    like,love,enjoy,prefer,want,mag,liebt:dislike,hate,avoid,hasst start,begin,began,beginnt:stop,end,finish,endet
+    increase,raise,grow,more,mehr:decrease,lower,reduce,shrink,less,fewer,weniger
+    open,opened,offen:closed,shut,geschlossen with,mit:without,ohne enabled,on,an,active:disabled,off,inactive
+    always,immer:never,sometimes,rarely,nie,manchmal all,every,alle:some,none,few,einige
+    must,muss,required:may,might,optional,darf allow,allowed,erlaubt:forbid,forbidden,verboten
+    least,minimum,mindestens:most,maximum,höchstens early,earlier,früher:late,later,später left,links:right,rechts
+    first,erste:last,letzte single,ledig:married,verheiratet buy,bought,kauft:sell,sold,verkauft
+    lend,lent,leiht:borrow,borrowed accept,accepted:refuse,refused,reject,rejected win,won:lose,lost hot,heiß:cold,kalt
+    true,wahr:false,falsch safe,sicher:unsafe,unsicher able:unable agree,agreed:disagree,disagreed
+    vegetarian,vegan:carnivore inside,drinnen:outside,draußen arrive,arrived,ankunft:leave,depart,abfahrt
+    old,alt:new,neu,young,jung public:private healthy,gesund:ill,sick,krank
+    """)
+_PEOPLE: Final = word_set("""
+    user users nutzer nutzerin i me wife husband mother father brother sister son daughter boss landlord
+    tenant client customer friend neighbour neighbor man woman child team dog cat hund katze kind frau mann
+    mutter vater bruder schwester sohn tochter chef vermieter mieter
+    """)
+_PASSIVE: Final = word_set("by von vom durch")
+_PLACES: Final = word_set("in im at on near bei auf aus with mit for für of")
+"""Whoever stands behind one of these is not done anything to."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """A part of a sentence that says one thing.
+
+    Args:
+        words: stems of its content words and numbers.
+        is_denied: None: it follows a denied part behind an `and`, so nobody knows.
+    """
+
+    words: frozenset[str]
+    is_denied: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a text says about its words, for comparison.
+
+    Args:
+        denied: content word -> whether it is denied, in each clause that has it.
+        roles: word -> `from`, `to`, `before`, `after` …
+        sides: pair of opposites -> which of the two are said.
+        counts: thing -> how many of them.
+        actions: who, does what, to whom.
+        together: specifics of each clause, names and all others.
+        is_denying: whether anything is.
+    """
+
+    denied: Mapping[str, frozenset[bool | None]]
+    roles: Mapping[str, frozenset[str]]
+    sides: Mapping[str, frozenset[str]]
+    counts: Mapping[str, frozenset[str]]
+    actions: frozenset[tuple[str, str, str]]
+    together: tuple[frozenset[str], ...]
+    clauses: tuple[_Clause, ...]
+    is_denying: bool
+
+
+@lru_cache(maxsize=4096)
+def meaning(text: str) -> Meaning:
+    """Return what a text says about its words."""
+    denied: defaultdict[str, set[bool | None]] = defaultdict(set)
+    roles: defaultdict[str, set[str]] = defaultdict(set)
+    sides: defaultdict[str, set[str]] = defaultdict(set)
+    counts: defaultdict[str, set[str]] = defaultdict(set)
+    actions: set[tuple[str, str, str]] = set()
+    clauses: list[_Clause] = []
+    names = {form for form in said(text).certain if form.isalpha()} | _PEOPLE
+    language = language_of(_WORD.findall(text.casefold()))
+    for words, is_denied in _clauses(_plain(text)):
+        content = frozenset(_content(words, language))
+        clauses.append(_Clause(content, is_denied))
+        for word in content:
+            denied[word].add(is_denied)
+        for word, role in _roles(words, language):
+            roles[word].add(role)
+        for word in words:
+            axis = _OPPOSITES.get(word) or _OPPOSITES.get(stem(word))
+            if axis is not None:
+                sides[axis[0]].add(axis[1])
+        actions.update(_actions(words, names, language))
+        for number, word in _counted(words, language):
+            counts[word].add(number)
+    return Meaning(
+        denied={word: frozenset(how) for word, how in denied.items()},
+        roles={word: frozenset(which) for word, which in roles.items()},
+        sides={axis: frozenset(which) for axis, which in sides.items()},
+        counts={word: frozenset(which) for word, which in counts.items()},
+        actions=frozenset(actions),
+        together=tuple(_specifics(part, names) for part in _CLAUSE.split(text) if part.strip()),
+        clauses=tuple(clauses),
+        is_denying=any(clause.is_denied for clause in clauses),
+    )
+
+
+def flips(sources: Sequence[str], result: str) -> list[str]:
+    """Return in which ways a result says something else about the words it shares with its sources, for a person."""
+    before, after = [meaning(source) for source in sources], meaning(result)
+    found = [
+        f"{word!r} is {_how(how)} in the result and {_how(was)} in its sources"
+        for word, how in after.denied.items()
+        if (was := _union(each.denied.get(word) for each in before)) and how != was
+    ]
+    if not found and after.is_denying != any(each.is_denying for each in before):
+        one, other = ("the result", "its sources do") if after.is_denying else ("a source", "the result does")
+        found.append(f"{one} denies something that {other} not")
+    found += _elsewhere(
+        [each.roles for each in before], after.roles, "{word!r} stands behind {how}, it stood behind {was}"
+    )
+    found += _elsewhere([each.counts for each in before], after.counts, "there are {how} of {word!r}, there were {was}")
+    found += _elsewhere([each.sides for each in before], after.sides, "it says {how}, it said {was}")
+    acted = {action for each in before for action in each.actions}
+    found += [
+        f"{who} and {whom} have changed places"
+        for who, what, whom in sorted(after.actions - acted)
+        if (whom, what, who) in acted
+    ]
+    return found + _exchanged(before, after)
+
+
+def contradicted(sources: Iterable[str], result: str, *, least: float = 0.6) -> list[str]:
+    """Return the clauses of a result that say the opposite of a clause of its sources in nearly the same words.
+
+    For long texts, where a word is said in many clauses; see `flips`.
+
+    Args:
+        least: share of words that two clauses have in common.
+    """
+    before = [clause for source in sources for clause in meaning(source).clauses if len(clause.words) > 1]
+    found = []
+    for clause in meaning(result).clauses:
+        alike = [other for other in before if _likeness(clause.words, other.words) >= least] if clause.words else []
+        if alike and all(other.is_denied is not None and other.is_denied != clause.is_denied for other in alike):
+            found.append(" ".join(sorted(clause.words)))
+    return found
+
+
+def _elsewhere(
+    before: Sequence[Mapping[str, frozenset[str]]], after: Mapping[str, frozenset[str]], said_as: str
+) -> Iterator[str]:
+    """Yield, in a form of words, what says something of a word that no source says of it."""
+    for word, how in after.items():
+        was = _union(each.get(word) for each in before)
+        if was and how - was:
+            yield said_as.format(word=word, how="/".join(sorted(how)), was="/".join(sorted(was)))
+
+
+def _exchanged(before: Sequence[Meaning], after: Meaning) -> list[str]:
+    """Return what stands with another name than in the sources: `Anna is 8, Ben is 10` with the ages exchanged."""
+    parts = [part for each in before for part in each.together]
+    found = []
+    for together in after.together:
+        for specific in together:
+            partners: set[str] = set().union(*(part for part in parts if specific in part)) - {specific}
+            names = {partner for partner in partners if partner.isalpha()}
+            others = {
+                other for other in together - {specific} if other.isalpha() and any(other in part for part in parts)
+            }
+            if others and names and not (others & names):
+                here, there = ", ".join(sorted(others)), ", ".join(sorted(names))
+                found.append(f"{specific!r} stands with {here}, in the sources with {there}")
+    return found
+
+
+def _plain(text: str) -> str:
+    """Return a text casefolded, its contracted negations in full and what only looks like one removed."""
+    text = _THOUSANDS.sub("", _CONTRACTION.sub(r"\1 not", text.casefold()))
+    return _NOT_NEGATIONS.sub(" ", _NEGATION_SIGNS.sub(r" not \g<0>", text))
+
+
+def _clauses(text: str) -> Iterator[tuple[list[str], bool | None]]:
+    """Yield the words of each clause, and whether it is denied."""
+    for sentence in _CLAUSE.split(text):
+        was_denied = False
+        for part in _JOINED.split(sentence):
+            words = _WORD.findall(part)
+            is_denied: bool | None = sum(word in _NEGATIONS for word in words) % 2 == 1
+            if was_denied and not is_denied and words and words[0] not in _BEGINS_ANEW:
+                is_denied = None
+            if words:
+                yield words, is_denied
+            was_denied = is_denied is True
+
+
+def _content(words: Iterable[str], language: str) -> Iterator[str]:
+    for word in words:
+        if word not in _NEGATIONS and word not in _ROLES and not is_function_word(word, language):
+            yield stem(word, is_german=language == "german")
+
+
+def _roles(words: Sequence[str], language: str) -> Iterator[tuple[str, str]]:
+    """Yield the words behind a preposition, up to the next one, with its role."""
+    role, left = "", 0
+    for word in words:
+        if word in _ROLES:
+            role, left = _ROLES[word], 2
+        elif role and left and not is_function_word(word, language):
+            yield stem(word, is_german=language == "german"), role
+            left -= 1
+
+
+def _actions(words: Sequence[str], names: set[str], language: str) -> Iterator[tuple[str, str, str]]:
+    """Yield who does what to whom, for each two people with something between them."""
+    people = [at for at, word in enumerate(words) if word in names]
+    for at, first in enumerate(people):
+        for second in people[at + 1 : at + 3]:
+            between = words[first + 1 : second]
+            if _PLACES & {*words[max(0, first - 1) : first], *between[-2:]}:
+                continue
+            who, whom = words[first], words[second]
+            if _PASSIVE & set(between[-2:]):
+                who, whom = whom, who
+            for verb in _content(between, language):
+                yield who, verb, whom
+
+
+def _counted(words: Sequence[str], language: str) -> Iterator[tuple[str, str]]:
+    """Yield how many there are of what, for each number before a noun."""
+    for number, word in pairwise(words):
+        if word[0].isalpha() and not is_function_word(word, language) and (form := number_of(number)) is not None:
+            yield form, stem(word, is_german=language == "german")
+
+
+def _specifics(part: str, names: set[str]) -> frozenset[str]:
+    """Return the specifics of a clause and those names of the whole text that stand in it."""
+    return frozenset(said(part).certain) | ((names - _PEOPLE) & set(_WORD.findall(part.casefold())))
+
+
+_T = TypeVar("_T")
+
+
+def _union(found: Iterable[frozenset[_T] | None]) -> frozenset[_T]:
+    return frozenset().union(*(each for each in found if each))
+
+
+def _how(denied: frozenset[bool | None]) -> str:
+    return " and ".join(sorted({True: "denied", False: "affirmed", None: "perhaps denied"}[how] for how in denied))
+
+
+def _likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other)
