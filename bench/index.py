@@ -76,6 +76,17 @@ def make_turns(home: Path, words: Words, count: int) -> None:
                 log.write(dump_turn(turn, f"r{number}"))
 
 
+def make_notes(home: Path, words: Words, count: int) -> None:
+    """Write `count` notes of 100 to 200 words into the MEMORY.md of the group `main`, about 1 KiB each."""
+    folder = home / "groups" / "main"
+    folder.mkdir(parents=True)
+    with (folder / "MEMORY.md").open("w") as file:
+        for number in range(count):
+            file.write(
+                f"\n## Notes (agent{number % 7}, 2026-05-{number % 28 + 1:02} 10:00)\n- {words.text(100, 200)}\n"
+            )
+
+
 def bench_index(base: Path) -> list[Figure]:
     """A group with 10,000 entries and 10,000 turns, then one with 100,000 of each."""
     return [figure for count in _GOALS for figure in _bench(base, count)]

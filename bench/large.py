@@ -1,4 +1,4 @@
-"""What a home of a million entries, or of a million turns, costs: to index, to search, to keep while nobody asks.
+"""What a million entries, a million turns or a huge MEMORY.md cost: to index, to search, to keep while nobody asks.
 
 Not among what `python -m bench` runs by itself: it takes a quarter of an hour, 4 GiB of disk and a million inodes each.
 """
@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from bench.hosting import Daemon, new_home, running
-from bench.index import Words, index_status, make_entries, make_turns
+from bench.index import Words, index_status, make_entries, make_notes, make_turns
 from bench.road import Figure, percentile
 from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.tools import made
 
 _MILLION = 1_000_000
+_NOTES = 256 * 1024
 _SETTINGS = ("log.level=warning",)
 _LONGEST_SECONDS = 3600
 _IDLE_SECONDS = 120.0
@@ -25,7 +26,7 @@ _IDLE_SECONDS = 120.0
 
 
 def bench_large(base: Path) -> list[Figure]:
-    """A million entries in one group, in a hundred groups; a million turns in one."""
+    """A million entries in one group, in a hundred groups; a million turns in one; 256 MiB of notes in one file."""
 
     def one(home: Path, words: Words) -> None:
         make_entries(home, words, _MILLION)
@@ -37,16 +38,20 @@ def bench_large(base: Path) -> list[Figure]:
     def turns(home: Path, words: Words) -> None:
         make_turns(home, words, _MILLION)
 
-    made: tuple[tuple[str, Callable[[Path, Words], None]], ...] = (
-        ("1,000,000 entries in one group", one),
-        ("1,000,000 entries in 100 groups", hundred),
-        ("1,000,000 turns in one group", turns),
+    def notes(home: Path, words: Words) -> None:
+        make_notes(home, words, _NOTES)
+
+    made: tuple[tuple[str, Callable[[Path, Words], None], int], ...] = (
+        ("1,000,000 entries in one group", one, _MILLION),
+        ("1,000,000 entries in 100 groups", hundred, _MILLION),
+        ("1,000,000 turns in one group", turns, _MILLION),
+        ("256 MiB of notes in one MEMORY.md", notes, _NOTES),
     )
     figures: list[Figure] = []
-    for name, make in made:
+    for name, make, documents in made:
         with new_home(base) as home:
             make(home, Words(7))
-            figures += measure_large(home, name, _MILLION)
+            figures += measure_large(home, name, documents)
     return figures
 
 

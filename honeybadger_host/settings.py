@@ -175,9 +175,9 @@ class Recall(_Section):
     max_memory_bytes: int = Field(
         268_435_456,
         ge=0,
-        description="Bytes of search structures kept in memory, over all groups, about 230 for each document; a larger "
-        "group is loaded when it is searched (25 us a document) and leaves memory when nobody searched it for "
-        "compare_seconds.",
+        description="Bytes of search structures kept in memory, over all groups, about 230 for each document. A group "
+        "whose words need more than a quarter of it is searched from a temporary file in data/, with about 80 in "
+        "memory for each document; a larger group leaves memory when nobody searched it for compare_seconds.",
     )
 
     @field_validator("vectors", mode="before")

@@ -9,6 +9,7 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 import orjson
@@ -21,9 +22,6 @@ from honeybadger_host.search.index_vectors import IndexVectors, put_vectors
 from honeybadger_host.search.lookups import session_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from honeybadger_host.search.corpus import Columns, Corpus
 
 log = structlog.get_logger()
@@ -31,10 +29,10 @@ ResultT = TypeVar("ResultT")
 
 _LOADED_AT_ONCE: Final = 2000
 """Documents loaded at once: 15 ms; between two batches others may use the database."""
+_BYTES_AT_ONCE: Final = 1 << 19
+"""Bytes of terms loaded at once: 2000 documents have 0.3 MiB, 2000 notes of 32 KiB would have 35."""
 _MANY_DELTAS: Final = 4
 """With more pending changes they are applied in the background: one costs a search up to 30 ms."""
-_LARGE_DELTA: Final = 512
-"""The size of a corpus is estimated again after a change of this many documents."""
 _LOADED: Final = "number, kind, key, source, author, role, at, category, tags, length, terms"
 _Row: TypeAlias = tuple[int, int, str, int, str, str, float | None, str, str, int, bytes]
 
@@ -72,13 +70,15 @@ class Corpora:
 
     Args:
         max_memory_bytes: beyond it the least recently searched are evicted. A single corpus that is larger stays until
-            `release` finds that it was not searched since the last `release`.
+            `release` finds that it was not searched since the last `release`. Of one corpus, a quarter of this is for
+            terms and postings, and as much for those added after loading.
     """
 
     def __init__(self, db: IndexFile, vectors: IndexVectors | None, max_memory_bytes: int) -> None:
         self._db = db
         self._vectors = vectors
         self.max_memory_bytes = max_memory_bytes
+        self._most_postings = max_memory_bytes // 4
         self._held: dict[str, _Held] = {}
         self._used: OrderedDict[str, bool] = OrderedDict()
         """Groups whose corpus is in memory, least recently searched first -> was it searched since `release`?"""
@@ -99,10 +99,11 @@ class Corpora:
         with self._lock:
             held = self._held.setdefault(group, _Held())
         with held.lock:
+            self._bring_up(group, held)
             corpus = held.corpus
             if corpus is None:
                 corpus = self._load(group, held)
-            _bring_up(held, corpus)
+                _apply(held.deltas, corpus)
             if held.corpus is corpus:
                 self._use(group)
             return ask(corpus)
@@ -117,11 +118,10 @@ class Corpora:
 
     def hand_out(self) -> None:
         """Apply queued changes to corpora that nobody searches, before there are too many."""
-        for held in list(self._held.values()):
+        for group, held in list(self._held.items()):
             if len(held.deltas) > _MANY_DELTAS and held.corpus is not None:
                 with held.lock:
-                    if held.corpus is not None:
-                        _bring_up(held, held.corpus)
+                    self._bring_up(group, held)
 
     def release(self) -> None:
         """Evict corpora that were not searched since the last call, while all together are too large."""
@@ -146,6 +146,18 @@ class Corpora:
             while len(self._used) > 1 and self.resident_bytes > self.max_memory_bytes:
                 self._drop(next(iter(self._used)))
 
+    def _bring_up(self, group: str, held: _Held) -> None:
+        """Apply the queued changes to a corpus; evict one to which too much was added. The group's lock is held."""
+        corpus = held.corpus
+        if corpus is None or not held.deltas:
+            return
+        _apply(held.deltas, corpus)
+        with self._lock:
+            if held.corpus is corpus:
+                held.size = corpus.memory_bytes
+                if corpus.later_bytes > self._most_postings:
+                    self._drop(group)
+
     def _drop(self, group: str) -> None:
         """Evict a corpus. The lock is held."""
         del self._used[group]
@@ -158,6 +170,7 @@ class Corpora:
     def _load(self, group: str, held: _Held) -> Corpus:
         """Load and keep a corpus, with the global documents. The group's lock is held."""
         from honeybadger_host.search.corpus import Corpus
+        from honeybadger_host.search.postings import Filed
 
         started, generation = time.monotonic(), self._db.generation
         held.deltas.clear()
@@ -167,7 +180,8 @@ class Corpora:
             if self._vectors is not None:
                 corpus.vectors = self._vectors.empty()
             numbers = sorted({self._db.group(name) for name in (GLOBAL_GROUP, group)})
-            corpus.load(itertools.chain.from_iterable(map(self._columns, numbers)), self._words)
+            slices = itertools.chain.from_iterable(map(self._columns, numbers))
+            corpus.load(slices, self._db.names, self._most_postings, partial(Filed, self._db, self._db.folder))
             if self._vectors is not None:
                 self._vectors.load(numbers, corpus)
             if generation == self._db.generation:  # else its database is gone
@@ -183,16 +197,9 @@ class Corpora:
         query = "SELECT number, file FROM sources WHERE number BETWEEN ? AND ? AND file LIKE 'data/%'"
         sessions = {number: session_of(file) for number, file in self._db.rows(query, (least, most))}
         query = f"SELECT {_LOADED} FROM docs WHERE number > ? AND number <= ? ORDER BY number LIMIT ?"  # noqa: S608  constant
-        while rows := self._db.rows(query, (least, most, _LOADED_AT_ONCE)):
+        while rows := self._db.first_rows(query, (least, most, _LOADED_AT_ONCE), _BYTES_AT_ONCE):
             yield _columns_of(rows, sessions)
             least = rows[-1][0]
-
-    def _words(self, numbers: npt.NDArray[np.int64]) -> list[str]:
-        """Return the terms of ascending term ids."""
-        rows = dict(self._db.rows_in("SELECT number, term FROM terms WHERE number IN", numbers.tolist()))
-        if len(rows) < len(numbers):
-            self._db.make_anew("it is damaged (terms are missing)")
-        return [rows.get(number, f"?{number}") for number in numbers.tolist()]
 
 
 def _columns_of(rows: Sequence[_Row], sessions: Mapping[int, str]) -> Columns:
@@ -222,12 +229,10 @@ def _columns_of(rows: Sequence[_Row], sessions: Mapping[int, str]) -> Columns:
     )
 
 
-def _bring_up(held: _Held, corpus: Corpus) -> None:
-    """Apply the queued changes to a corpus. The group's lock is held."""
-    while held.deltas:
-        delta = held.deltas.popleft()
+def _apply(deltas: deque[Delta], corpus: Corpus) -> None:
+    """Apply queued changes to a corpus. The group's lock is held."""
+    while deltas:
+        delta = deltas.popleft()
         corpus.remove(delta.removed)
         corpus.add(document for document in delta.added if corpus.row_of(document.number) is None)
         put_vectors(corpus, delta.embedded)
-        if len(delta.added) + len(delta.removed) >= _LARGE_DELTA and held.corpus is corpus:
-            held.size = corpus.memory_bytes

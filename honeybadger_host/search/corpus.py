@@ -1,8 +1,8 @@
 """One group's documents in memory, ready to be ranked: postings, and the text around every turn.
 
-Nothing here reads a file: a corpus is loaded from `index.db` once and updated with every later document. Loaded
-postings are in one array, sorted by term; later ones in a small array for each term. Adding takes microseconds and is
-seen by the next search. Not thread-safe: its owner lets one thread in at a time.
+A corpus is loaded from `index.db` once and updated with every later document. Loaded postings are sorted by term, see
+`postings`; later ones are in a small array for each term. Adding takes microseconds and is seen by the next search. Not
+thread-safe: its owner lets one thread in at a time.
 
 Sources: docs/decisions/017-recall.md.
 """
@@ -14,8 +14,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from itertools import chain, islice
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,18 @@ import numpy.typing as npt
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Document
 from honeybadger_host.search.language.analyzer import QUESTION_MARK, time_terms
+from honeybadger_host.search.postings import (
+    TF_BITS,
+    TF_MASK,
+    WORD_BYTES,
+    Counted,
+    Filed,
+    Held,
+    Numbers,
+    Packed,
+    counted,
+    loaded,
+)
 from honeybadger_host.search.vectors import Vectors
 
 ENTRY: Final = KINDS.index("entry")
@@ -38,9 +50,6 @@ LONG_TURN: Final = 80
 """A turn of more words has no text around it, and ends the text around its neighbours."""
 SITTING_SECONDS: Final = 3600.0
 """Turns separated by a longer pause do not count as text around each other."""
-TF_BITS: Final = 6
-TF_MASK: Final = (1 << TF_BITS) - 1
-"""A posting is `row << TF_BITS | frequency`; a frequency of 63 stands for more."""
 SAYS_TIME: Final = 1
 ASKS: Final = 2
 _TAIL_PAIRS: Final = (
@@ -50,6 +59,10 @@ _BULK: Final = 1_000
 _SLICE: Final = 2_000
 """Documents sorted at once: 5 ms, during which no other thread runs."""
 _NO_ROWS: Final = array("I")
+_TERM_BYTES: Final = WORD_BYTES + 100
+"""Memory of a later term: the word, and an array."""
+_ROW_BYTES: Final = 150
+"""Memory of a later row, beside its columns and postings."""
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
@@ -113,20 +126,6 @@ class Columns:
     tags: Sequence[tuple[str, ...]]
 
 
-class _Counted(NamedTuple):
-    """The postings of a batch: sorted by term, then by row.
-
-    Args:
-        terms: each once, ascending.
-        frequencies: how many postings each has.
-        packed: the postings.
-    """
-
-    terms: npt.NDArray[np.int64]
-    frequencies: npt.NDArray[np.int64]
-    packed: npt.NDArray[np.uint32]
-
-
 class Corpus:
     """The documents of one group.
 
@@ -150,21 +149,20 @@ class Corpus:
         self.session_lengths = array("f")
         self.turns_by_author = array("i")
         self.tagged: dict[str, array[int]] = {}
-        self.vocabulary: dict[str, int] = {}
         self.sources, self.targets = array("i"), array("i")  # places of neighbours that came since the layout
         self.around_lengths = array("f")  # by place: words of a turn and the text around it
         self.around_total = 0.0
         self.vectors: Vectors | None = None
         """By row, when texts are embedded."""
         self.has_dead = False
-        self._says_by_term = array("b")
+        self.later_bytes = 0
+        """Estimated memory of what was added after loading, columns excepted."""
         self._keys = bytearray()
         self._key_start = array("Q", [0])
         self._loaded = 0  # rows that were loaded; their numbers ascend
         self._later_row: dict[int, int] = {}  # of the other rows, by number
-        self._postings: npt.NDArray[np.uint32] = np.zeros(0, np.uint32)  # of loaded rows, by term, then by row
-        self._postings_start: npt.NDArray[np.int64] = np.zeros(1, np.int64)
-        self._later_postings: dict[int, array[int]] = {}  # of the other rows
+        self._loaded_postings: Held | Filed | None = None  # of loaded rows
+        self._later_postings: dict[str, array[int]] = {}  # of the other rows, by term
         self._session_rows: list[array[int]] = []
         self._layout: Layout | None = None
         self._later_rows = array("i")
@@ -207,11 +205,9 @@ class Corpus:
         return (
             sum(column.itemsize * len(column) for column in columns)
             + len(self._keys)
-            + int(self._postings.nbytes)
-            + sum(4 * len(rows) + 200 for rows in self._later_postings.values())
-            + 170 * len(self.vocabulary)  # a string, its number, its slot
+            + (self._loaded_postings.memory_bytes if self._loaded_postings is not None else 0)
+            + self.later_bytes
             + 16 * self.turns  # in its session, and its place in a layout
-            + 150 * len(self._later_row)
             + (self.vectors.memory_bytes if self.vectors is not None else 0)
         )
 
@@ -228,13 +224,24 @@ class Corpus:
         """Return the key of the document of a row."""
         return self._keys[self._key_start[row] : self._key_start[row + 1]].decode()
 
-    def postings(self, term: int) -> npt.NDArray[np.uint32]:
+    def __contains__(self, term: object) -> bool:
+        """Return whether a document has, or had, a term."""
+        return term in self._later_postings or (self._loaded_postings is not None and term in self._loaded_postings)
+
+    def containing(self, part: str) -> Iterator[str]:
+        """Yield the terms that contain `part`."""
+        loaded = self._loaded_postings
+        if loaded is not None:
+            yield from loaded.containing(part)
+        yield from (term for term in self._later_postings if part in term and (loaded is None or term not in loaded))
+
+    def postings(self, term: str) -> Packed:
         """Return the postings of a term by ascending row, those of removed rows included."""
-        later = self._later_postings.get(term)
-        if term + 1 >= len(self._postings_start):
-            return view(later or _NO_ROWS, np.uint32)
-        loaded = self._postings[self._postings_start[term] : self._postings_start[term + 1]]
-        return loaded if later is None else np.concatenate((loaded, view(later, np.uint32)))
+        later = view(self._later_postings.get(term, _NO_ROWS), np.uint32)
+        if self._loaded_postings is None:
+            return later
+        loaded = self._loaded_postings.postings(term)
+        return np.concatenate((loaded, later)) if len(later) else loaded
 
     def add(self, documents: Iterable[Document]) -> None:
         """Add documents; one with a known number replaces the old one."""
@@ -258,23 +265,36 @@ class Corpus:
         if self.vectors is not None:
             self.vectors.resize(self.size)
 
-    def load(self, slices: Iterable[Columns], words: Callable[[npt.NDArray[np.int64]], Sequence[str]]) -> None:
-        """Load the first documents.
+    def load(
+        self,
+        slices: Iterable[Columns],
+        names: Callable[[Numbers], Sequence[str]],
+        most_bytes: int = 0,
+        new_file: Callable[[], Filed] | None = None,
+    ) -> None:
+        """Load the first documents. Raises WorldFailed.
 
         Args:
             slices: some thousand documents each; numbers ascend, also from one to the next.
-            words: returns the terms of ascending term ids.
+            names: returns the terms of ascending term ids.
+            most_bytes, new_file: see `postings.loaded`.
         """
         assert not self.size, "an empty corpus is loaded"  # noqa: S101  its owner's mistake
-        counted = []
-        for columns in slices:
-            counted.append(_counted(columns, self.size))
-            self._append_columns(columns)
+        self._loaded_postings = loaded(self._counted(slices), names, most_bytes, new_file)
         self._loaded = self.size
         self.place_of = array("i", bytes(4 * self.size))
-        self._place_postings(counted, words)
+        says = np.zeros(self.size, np.int8)
+        for term, what in chain(((term, SAYS_TIME) for term in time_terms()), [(QUESTION_MARK, ASKS)]):
+            says[self.postings(term) >> np.uint32(TF_BITS)] |= what
+        self.says = array("b", says.tobytes())
         if self.vectors is not None:
             self.vectors.resize(self.size)
+
+    def _counted(self, slices: Iterable[Columns]) -> Iterator[Counted]:
+        """Append the columns of documents; yield their postings."""
+        for columns in slices:
+            yield counted(columns.terms, columns.counts, self.size)
+            self._append_columns(columns)
 
     def remove(self, numbers: Iterable[int]) -> None:
         """Remove documents; unknown numbers are ignored."""
@@ -368,35 +388,6 @@ class Corpus:
             else:
                 self.session_of.append(-1)
 
-    def _place_postings(
-        self, counted: Sequence[_Counted], words: Callable[[npt.NDArray[np.int64]], Sequence[str]]
-    ) -> None:
-        """Merge the postings of all batches and number every term."""
-        size = max((int(each.terms[-1]) + 1 for each in counted if len(each.terms)), default=0)
-        frequency = np.zeros(size, np.int64)
-        for each in counted:
-            frequency[each.terms] += each.frequencies
-        given = np.flatnonzero(frequency)
-        self.vocabulary = {word: number for number, word in enumerate(words(given))}
-        self._says_by_term = array("b", map(_says, self.vocabulary))
-        says_by_term = view(self._says_by_term, np.int8)
-        number_of = np.zeros(size, np.int64)
-        number_of[given] = np.arange(len(given))
-        self._postings_start = np.concatenate(([0], np.cumsum(frequency[given])))
-        self._postings = np.empty(self._postings_start[-1], np.uint32)
-        cursor = self._postings_start[:-1].copy()
-        says = np.zeros(self.size, np.int8)
-        for each in counted:
-            numbers = number_of[each.terms]
-            begin = np.cumsum(each.frequencies) - each.frequencies
-            places = np.repeat(cursor[numbers] - begin, each.frequencies) + np.arange(len(each.packed))
-            self._postings[places] = each.packed
-            cursor[numbers] += each.frequencies
-            said = np.repeat(says_by_term[numbers], each.frequencies)
-            has = np.flatnonzero(said)
-            np.bitwise_or.at(says, each.packed[has] >> np.uint32(TF_BITS), said[has])
-        self.says = array("b", says.tobytes())
-
     def _load_documents(self, documents: Sequence[Document]) -> None:
         """Load documents whose numbers ascend."""
         terms = Names()
@@ -426,19 +417,15 @@ class Corpus:
 
     def _index(self, terms: Sequence[str], row: int) -> None:
         """Add the terms of the next row to the postings."""
-        says, packed_row = 0, row << TF_BITS
-        vocabulary, postings = self.vocabulary, self._later_postings
-        for term, count in Counter(terms).items():
-            number = vocabulary.get(term)
-            if number is None:
-                number = vocabulary[term] = len(vocabulary)
-                self._says_by_term.append(_says(term))
-            rows = postings.get(number)
+        counts, postings, packed_row = Counter(terms), self._later_postings, row << TF_BITS
+        for term, count in counts.items():
+            rows = postings.get(term)
             if rows is None:
-                rows = postings[number] = array("I")
+                rows = postings[term] = array("I")
+                self.later_bytes += _TERM_BYTES
             rows.append(packed_row | min(count, TF_MASK))
-            says |= self._says_by_term[number]
-        self.says.append(says)
+        self.later_bytes += _ROW_BYTES + 4 * len(counts)
+        self.says.append(SAYS_TIME * (not time_terms().isdisjoint(counts)) | ASKS * (QUESTION_MARK in counts))
 
     def _append_turn(self, document: Document, row: int) -> None:
         rows = self._rows_of(document.session)
@@ -517,24 +504,6 @@ class Corpus:
         self.around_total = float(around.sum())
         self.sources, self.targets, self._later_rows = array("i"), array("i"), array("i")
         return Layout(rows.copy(), sessions, first.astype(np.int32), behind.astype(np.int32))
-
-
-def _says(term: str) -> int:
-    return SAYS_TIME * (term in time_terms()) | ASKS * (term == QUESTION_MARK)
-
-
-def _counted(columns: Columns, first_row: int) -> _Counted:
-    """Return the postings of a batch of documents whose rows begin at `first_row`."""
-    many = len(columns.counts)
-    rows = np.repeat(np.arange(many), columns.counts)
-    pairs, counts = np.unique(columns.terms.astype(np.int64) * many + rows, return_counts=True)
-    terms, rows = pairs // max(1, many), pairs % max(1, many)
-    begins = np.flatnonzero(np.diff(terms, prepend=-1))
-    return _Counted(
-        terms[begins],
-        np.diff(begins, append=len(terms)),
-        ((rows + first_row) << TF_BITS | np.minimum(counts, TF_MASK)).astype(np.uint32),
-    )
 
 
 def view(column: array[Any], dtype: type[_Scalar]) -> npt.NDArray[_Scalar]:

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import structlog
 
@@ -23,6 +23,10 @@ from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.search.language.analyzer import ANALYZER_VERSION
 from honeybadger_host.storage.files import FILE_MODE
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 log = structlog.get_logger()
 ResultT = TypeVar("ResultT")
@@ -71,6 +75,8 @@ _TABLES: Final = ("groups", "sources", "terms", "docs", "vectors")
 _REMEMBERED_TERMS: Final = 100_000
 """Terms whose id is cached: about 15 MiB."""
 _IN_ONE_QUERY: Final = 500
+_SCANNED_TERMS: Final = 100_000
+"""Terms looked through at once, 10 ms; between two batches others may use the database."""
 
 
 class IndexFile:
@@ -108,6 +114,21 @@ class IndexFile:
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows of a query. Raises WorldFailed."""
         return self.guarded(lambda: self._db.execute(query, values).fetchall())
+
+    def first_rows(self, query: str, values: Sequence[Any], most_bytes: int) -> list[Any]:
+        """Return the first rows of a query, until their last columns have `most_bytes`. Raises WorldFailed."""
+
+        def taken() -> list[Any]:
+            rows, size = [], 0
+            with contextlib.closing(self._db.execute(query, values)) as cursor:
+                for row in cursor:
+                    rows.append(row)
+                    size += len(row[-1])
+                    if size >= most_bytes:
+                        break
+            return rows
+
+        return self.guarded(taken)
 
     def rows_in(self, query: str, values: Sequence[Any]) -> Iterator[Any]:
         """Yield the rows of a query that ends with `IN`, for any number of values. Raises WorldFailed."""
@@ -223,7 +244,33 @@ class IndexFile:
             self._groups = {name: number for number, name in self._names.items()}
             self._forget_terms()
 
+    # -- words ------------------------------------------------------------------------------------------------------
+
+    def names(self, ids: npt.NDArray[np.int64]) -> list[str]:
+        """Return the terms of ascending term ids. Raises WorldFailed."""
+        rows = dict(self.rows_in("SELECT number, term FROM terms WHERE number IN", ids.tolist()))
+        if len(rows) < len(ids):
+            self.make_anew("it is damaged (terms are missing)")
+        return [rows.get(number, f"?{number}") for number in ids.tolist()]
+
+    def number(self, word: str) -> int | None:
+        """Return the id of a term; None when there is none. Raises WorldFailed."""
+        rows = self.rows("SELECT number FROM terms WHERE term = ?", (word,))
+        return int(rows[0][0]) if rows else None
+
+    def containing(self, part: str) -> Iterator[tuple[int, str]]:
+        """Yield the terms that contain `part`, each with its id; ids ascend. Raises WorldFailed."""
+        last = self.rows("SELECT coalesce(max(number), 0) FROM terms")[0][0]
+        query = "SELECT number, term FROM terms WHERE number >= ? AND number < ? AND instr(term, ?) ORDER BY number"
+        for first in range(0, last + 1, _SCANNED_TERMS):
+            yield from self.rows(query, (first, first + _SCANNED_TERMS, part))
+
     # -- the file ---------------------------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of its file; None when it is in memory."""
+        return None if self._path is None else self._path.parent
 
     @property
     def is_gone(self) -> bool:

@@ -108,7 +108,7 @@ def search(
     hits = found(query)
     if hits or needs_word or not 0 < len(query.terms) <= _MOST_PARTS:
         return hits
-    return found(replace(query, terms=tuple(within(term, corpus.vocabulary) for term in query.terms)))
+    return found(replace(query, terms=tuple(within(term, corpus.containing) for term in query.terms)))
 
 
 def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:

@@ -23,8 +23,6 @@ from honeybadger_host.search.corpus import (
     ASKS,
     ENTRY,
     SAYS_TIME,
-    TF_BITS,
-    TF_MASK,
     TURN,
     Corpus,
     Floats,
@@ -44,6 +42,7 @@ from honeybadger_host.search.language.analyzer import (
 )
 from honeybadger_host.search.language.dates import dates_said
 from honeybadger_host.search.language.spelling import guesses
+from honeybadger_host.search.postings import TF_BITS, TF_MASK
 
 Signal: TypeAlias = Literal["terms", "around", "session", "author", "date", "time", "statement", "vector"]
 TEXT: Final[tuple[Signal, ...]] = ("terms", "around", "session")
@@ -322,10 +321,9 @@ class Scoring:
     def _found(self, term: QueryTerm, alive: _Mask) -> tuple[_Rows, Floats, int]:
         """Return the live rows that have a term, how often, and how many documents have its usual form."""
         corpus = self._corpus
-        known = [number for form in term.forms if (number := corpus.vocabulary.get(form)) is not None]
-        if not known:
+        postings = [packed for form in term.forms if len(packed := corpus.postings(form))]
+        if not postings:
             return np.zeros(0, np.intp), np.zeros(0, np.float32), 0
-        postings = [corpus.postings(number) for number in known]
         if corpus.has_dead:
             postings = [packed[alive[packed >> np.uint32(TF_BITS)]] for packed in postings]
         rows, counts = _merged(postings)
@@ -333,13 +331,13 @@ class Scoring:
 
     def _heard(self) -> list[QueryTerm]:
         """Return the question's terms, with guesses in place of words that the group does not know."""
-        vocabulary = self._corpus.vocabulary
+        corpus = self._corpus
         heard: dict[str, QueryTerm] = {}
         left = _MOST_GUESSED
         for term in self._query.terms:
-            is_guessed = left > 0 and not term.is_optional and not any(form in vocabulary for form in term.forms)
+            is_guessed = left > 0 and not term.is_optional and not any(form in corpus for form in term.forms)
             left -= is_guessed
-            for each in (guesses(term, vocabulary) if is_guessed else ()) or [term]:
+            for each in (guesses(term, corpus) if is_guessed else ()) or [term]:
                 if each.forms[0] not in heard or not each.is_optional:
                     heard[each.forms[0]] = each
         return list(heard.values())

@@ -7,7 +7,8 @@ correct word costs nothing and is never read as another.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from heapq import nsmallest
 from string import ascii_lowercase
 from typing import Final
 
@@ -50,13 +51,17 @@ def guesses(term: QueryTerm, vocabulary: Container[str]) -> list[QueryTerm]:
     return _parts(term, word, vocabulary)
 
 
-def within(term: QueryTerm, vocabulary: Iterable[str]) -> QueryTerm:
-    """Return the longer words that contain a word, those that begin with it first; itself when there are none."""
+def within(term: QueryTerm, containing: Callable[[str], Iterable[str]]) -> QueryTerm:
+    """Return the longer words that contain a word, those that begin with it first; itself when there are none.
+
+    Args:
+        containing: returns the known words that contain one.
+    """
     word = term.forms[0]
     if len(word) < SHORTEST_PART or is_cjk(word):
         return term
-    longer = sorted((known for known in vocabulary if word in known), key=lambda known: (known.find(word), len(known)))
-    return QueryTerm(term.word, tuple(longer[:MOST_LONGER]), term.weight * PART_WEIGHT) if longer else term
+    longer = nsmallest(MOST_LONGER, containing(word), key=lambda known: (known.find(word), len(known)))
+    return QueryTerm(term.word, tuple(longer), term.weight * PART_WEIGHT) if longer else term
 
 
 def _parts(term: QueryTerm, word: str, vocabulary: Container[str]) -> list[QueryTerm]:

@@ -481,7 +481,7 @@ def test_the_large_groups_used_last_are_loaded_before_anybody_asks(
     assert world.index.resident_bytes > one
     assert not world.index.warm()
     world.index.close()
-    small = Index(tmp_path, tmp_path / INDEX_FILE, max_memory_bytes=one)
+    small = Index(tmp_path, tmp_path / INDEX_FILE, max_memory_bytes=1)
     small.compare_all()
     assert small.warm()
     assert not small.warm()  # the other half is for what is searched
