@@ -121,6 +121,23 @@ class TurnAdded:
         return "turn"
 
 
+@dataclass(frozen=True, slots=True)
+class FeedbackAdded:
+    """Feedback goes to the end of the group's file of it."""
+
+    group: str
+    data: bytes
+
+    @property
+    def file(self) -> str:
+        return f"data/feedback/{self.group}.jsonl"
+
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return "feedback"
+
+
 WholeKind: TypeAlias = Literal["entry", "working", "session"]
 """What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document."""
 REMOVED: Final = "_removed"
@@ -216,7 +233,7 @@ class NotesRevised:
         return NOTE_RESTORED if self.are_restored else NOTE_REMOVED
 
 
-Appended: TypeAlias = NoteAdded | TurnAdded | NoteArchived
+Appended: TypeAlias = NoteAdded | TurnAdded | NoteArchived | FeedbackAdded
 """`data` goes to the end of `file`, a path below the home folder."""
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""

@@ -50,6 +50,7 @@ class Chat:
         notes: ids of notes that got no reply, so that a repeated note is saved once.
         unanswered: messages whose answer was not waited for or that failed in passing, oldest first.
         typed_ahead: lines typed while an answer came.
+        answered: session and turn of the newest answer.
         exit_code: of the first failure.
     """
 
@@ -63,6 +64,7 @@ class Chat:
     notes: Memory
     unanswered: dict[str, Message] = field(default_factory=dict)
     typed_ahead: list[str] = field(default_factory=list)
+    answered: tuple[str, int | None] = ("", None)
     exit_code: int = 0
     is_over: bool = False
     is_history_told: bool = False
@@ -152,6 +154,7 @@ class Chat:
             return None
         del self.unanswered[message.request_id]
         showing.finish(result)
+        self.answered = message.session, result.turn or None
         return result
 
     async def _answer_or_stop(self, message: Message, showing: Showing, *, is_new: bool) -> ChatResult:
@@ -305,6 +308,21 @@ class Chat:
             if self.unanswered:
                 self._told(f"{len(self.unanswered)} more: /answer")
 
+    def good(self, why: str) -> None:
+        self._judge("praise", why)
+
+    def bad(self, why: str) -> None:
+        self._judge("correction" if why else "complaint", why)
+
+    def _judge(self, kind: wire.FeedbackKind, why: str) -> None:
+        """Record feedback on the newest answer of this chat, or of the session."""
+        session, turn = self.answered
+        kept = asyncio.run(
+            self.client.record_feedback(kind, why or None, turn if session == self.client.session else None)
+        )
+        self.screen.line("Recorded." if kept.turn is None else f"Recorded for turn {kept.turn}.", "dim")
+        self._keep(f"/{'good' if kind == 'praise' else 'bad'} {why}".strip(), kept.neutralised)
+
     def stop(self, _: str) -> None:
         stopped = asyncio.run(self.client.stop_turn())
         self._told("It had ended by itself." if stopped.state == "finished" else "Stopped.")
@@ -345,6 +363,8 @@ _COMMANDS: Final[Mapping[str, Command]] = {
         Command("/context [MESSAGE]", "explain what the agent would be told", Chat.context),
         Command("/agent [NAME]", "who answers; without a name the host chooses", Chat.choose_agent),
         Command("/session NAME", "change the conversation", Chat.choose_session),
+        Command("/good [WHY]", "the answer was good", Chat.good),
+        Command("/bad [WHY]", "it was not; say what was wrong, and what to do instead", Chat.bad),
         Command("/stop", "end the answer that is being written in this session", Chat.stop),
         Command("/answer", "wait again for an answer that was not waited for", Chat.answer),
         Command("/help", "this", Chat.help),

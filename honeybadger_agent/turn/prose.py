@@ -180,6 +180,10 @@ def _sessions(result: wire.SessionsResult) -> str:
     )
 
 
+def _feedback(result: wire.FeedbackResult) -> str:
+    return f"Recorded{f' for turn {result.turn}' if result.turn else ''}.{_neutralised(result.neutralised)}"
+
+
 PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "update_memory": _note,
     "read_group_files": _group_files,
@@ -200,6 +204,7 @@ PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "compact_session": _compacted,
     "delete_session": _deleted_session,
     "list_sessions": _sessions,
+    "record_feedback": _feedback,
 }
 """Name of a tool -> function from its result model to text."""
 

@@ -227,6 +227,8 @@ def _gist(kind: str, data: bytes) -> str:
             match kind:
                 case "turn":
                     text = f"[{value['sender']}]: {value['content']}"
+                case "feedback":
+                    text = " ".join((value["kind"], value.get("content", "")))
                 case "note_removed" | "note_restored":
                     text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
                 case "session" | "session_removed":

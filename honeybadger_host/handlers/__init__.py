@@ -4,7 +4,7 @@ May import: search, memory, storage, text, domain, errors, settings, and the age
 
 Reading order: `notes`, `conversation`, `entries` with `entry_texts`, `editing`, `listing`, `undo`; `context` with
 `context_parts` and `context_text`, `context_recall` and `recollection`; `search`; `sessions`, `working_memory`;
-`turns` and `turn_output`; `redaction` (screens them all); `host`.
+`feedback`; `turns` and `turn_output`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from honeybadger_host.handlers import (
     conversation,
     editing,
     entries,
+    feedback,
     host,
     listing,
     notes,
@@ -124,6 +125,9 @@ def build_table(
         "compact_session": sessions.compact_session(dependencies.sessions),
         "delete_session": sessions.delete_session(dependencies.sessions),
         "list_sessions": sessions.list_sessions(dependencies.sessions),
+        "record_feedback": feedback.record_feedback(
+            dependencies.turn_logs if settings.conversation.enabled else None, screen
+        ),
         "stop_turn": turns.stop_turn(None if runtime is None else runtime.stop),
         **({} if runtime is None else {"chat": _chat(settings, dependencies, runtime, screen)}),
     }

@@ -34,6 +34,7 @@ from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import (
     Change,
     ChangeHandler,
+    FeedbackAdded,
     FileRemoved,
     FileWritten,
     Handler,
@@ -644,7 +645,7 @@ def _built_upon(change: Change) -> tuple[str, ...]:
     """Return the files whose earlier changes in the batch a change takes for granted."""
     if isinstance(change, FileWritten) and change.upon is not None:
         return change.file, change.upon
-    return () if isinstance(change, NoteAdded | NoteArchived) else (change.file,)
+    return () if isinstance(change, NoteAdded | NoteArchived | FeedbackAdded) else (change.file,)
 
 
 def _make_way(batch: Batch, change: Change) -> None:

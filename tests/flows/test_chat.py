@@ -141,15 +141,27 @@ def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open
     terminal.wait_for("A session's name has")
     terminal.enter("//etc is a folder")
     terminal.wait_for("Hello to you.")
+    terminal.enter("/bad Don't greet me, answer")
+    terminal.wait_for("Recorded for turn 2.")
+    terminal.enter("/good")
+    terminal.wait_for("Recorded for turn 2.", times=2)
+    terminal.enter("/bad")
+    terminal.wait_for("Recorded for turn 2.", times=3)
     terminal.enter("/agent nobody")
     terminal.enter("hello")
     terminal.wait_for("there is no agent 'nobody'; there are: assistant")
     terminal.enter("/agent")
     terminal.enter("hello again")
     terminal.wait_for("Hello to you.", times=2)
-    terminal.wait_for("you>", times=13)
+    terminal.wait_for("you>", times=16)
     terminal.enter("/quit")
     assert terminal.end() == 0
+    feedback = [json.loads(line) for line in (home / "data/feedback/main.jsonl").read_text().splitlines()]
+    assert [(one["kind"], one.get("content"), one["session"], one["turn"]) for one in feedback] == [
+        ("correction", "Don't greet me, answer", "holidays", 2),
+        ("praise", None, "holidays", 2),
+        ("complaint", None, "holidays", 2),
+    ]
     assert said(home, "holidays") == ["/etc is a folder", "hello again"]
     assert said(home) == []
 

@@ -225,6 +225,7 @@ def seeds() -> list[bytes]:
         ("compact_session", {}),
         ("delete_session", {"expected_version": "1"}),
         ("list_sessions", {"limit": 3, "offset": 0}),
+        ("record_feedback", {"kind": "correction", "content": "no", "turn": 1}),
     ]
     envelope = {"v": 1, "id": STEM, "session": "main", "sent_at": "2026-11-21T06:00:00Z", "group": GROUP}
     return [orjson.dumps({**envelope, "type": name, "payload": payload}) for name, payload in payloads]

@@ -214,6 +214,12 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_handlers.py::test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed",
         "flows/test_turns.py::test_without_a_conversation_each_message_is_answered_by_itself",
     ],
+    "RB13 feedback on an answer or a tool is kept with its turn, and its newest is read": [
+        "host/handlers/test_feedback_handlers.py::test_feedback_is_one_line_with_its_turn_and_who_said_it",
+        "host/handlers/test_feedback_handlers.py::test_the_newest_since_a_time_are_read_oldest_first",
+        "flows/test_feedback.py::test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it",
+        "flows/test_chat.py::test_commands_look_into_the_memory",
+    ],
     "RB12 working memory can be switched off": [
         "host/handlers/test_working_handlers.py::test_a_host_without_working_memory_says_so",
         "flows/test_working.py::test_switched_off_it_says_so_and_data_has_its_limit",
@@ -335,7 +341,7 @@ def test_every_requirement_has_its_tests(row: str) -> None:
 def test_no_row_of_this_issue_is_left_out() -> None:
     asked = {"HB1", "HB2", "HB3", "HB4", "HB5", "HB6", "HB7", "HB8", "HB9", "AM1", "AB5", "AB6"}
     asked |= {"HB10", "AM4", "AM5"}
-    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB11", "RB12", "AM2", "AM3", "AM6"}
+    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB11", "RB12", "RB13", "AM2", "AM3", "AM6"}
     asked |= {"CM1", "CM2", "CM3", "CM4", "CM5", "CM6"}
     assert {row.split()[0] for row in ROWS} == asked
 

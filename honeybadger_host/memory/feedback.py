@@ -1,0 +1,130 @@
+"""Feedback: what people and agents said of answers and tools, one line of JSON each (RB13).
+
+`data/feedback/<group>.jsonl` is appended to as logs are. Nothing searches it and no context shows it: the passes over
+memory read what is new. A line that is not feedback is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import structlog
+from pydantic import Field, ValidationError
+
+from honeybadger_agent.wire import FeedbackKind
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.edited import Edited, Time, problem_of, read_json
+from honeybadger_host.storage.files import NotRegular, open_plain
+from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.time_stamps import time_stamp
+
+log = structlog.get_logger()
+
+FEEDBACK_SESSION: Final = "data:feedback"
+"""Where feedback stands among turns, see `as_turn`."""
+_MOST_BYTES: Final = 1 << 20
+"""At the end of the file: more than 50 of the longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """One piece of feedback.
+
+    Args:
+        content: empty when nothing but its kind was said.
+        turn: number of the turn it concerns; None when nothing was said in the session.
+        by: the sender's folder it came from.
+        request: id of the request.
+    """
+
+    at: datetime
+    kind: FeedbackKind
+    content: str
+    session: str
+    turn: int | None
+    by: str
+    request: str
+
+
+class _Line(Edited):
+    at: Time
+    kind: FeedbackKind
+    content: str = ""
+    session: str
+    turn: Annotated[int, Field(ge=1)] | None = None
+    by: str
+    request: str = ""
+
+
+def feedback_file(group: str) -> str:
+    """Return the file of a group's feedback, below the home folder."""
+    return f"data/feedback/{group}.jsonl"
+
+
+def dump_feedback(feedback: Feedback) -> bytes:
+    """Return it as one line of the file."""
+    line: dict[str, Any] = {"at": time_stamp(feedback.at, "milliseconds"), "kind": feedback.kind}
+    if feedback.content:
+        line["content"] = feedback.content
+    line["session"] = feedback.session
+    if feedback.turn is not None:
+        line["turn"] = feedback.turn
+    line |= {"by": feedback.by, "request": feedback.request}
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def parse_feedback(line: bytes) -> Feedback:
+    """Return the feedback of one line. Raises ValueError: what is wrong with it."""
+    try:
+        said = _Line.model_validate(read_json(line))
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+    return Feedback(said.at, said.kind, said.content, said.session, said.turn, said.by, said.request)
+
+
+def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> list[Feedback]:
+    """Return a group's newest feedback, oldest first, each once. Raises OSError.
+
+    Args:
+        since: aware.
+    """
+    file = feedback_file(group)
+    try:
+        fd, status = open_plain(home / file)
+    except (FileNotFoundError, NotRegular):
+        return []
+    try:
+        start = max(0, status.st_size - _MOST_BYTES)
+        data = os.pread(fd, status.st_size - start, start)
+    finally:
+        os.close(fd)
+    lines = data.split(b"\n")[1 if start else 0 :]
+    found: dict[tuple[str, str], Feedback] = {}
+    for line in reversed(lines):
+        if len(found) == most:
+            break
+        if not line.strip():
+            continue
+        try:
+            feedback = parse_feedback(line)
+        except ValueError as error:
+            log.warning("feedback.skipped", file=file, why=str(error))
+            continue
+        if feedback.at >= since:
+            found.setdefault((feedback.by, feedback.request or str(feedback.at)), feedback)
+    return [*found.values()][::-1]
+
+
+def as_turn(feedback: Feedback) -> Turn:
+    """Return feedback as a turn that evidence can name, in the session `FEEDBACK_SESSION`.
+
+    Its number is its time in milliseconds, so it stays the same whatever people delete from the file.
+    """
+    number = int(feedback.at.timestamp() * 1000)
+    tokens = estimate_tokens(feedback.content)
+    return Turn(number, feedback.at, "user", feedback.by, feedback.by, feedback.content, tokens)

@@ -1,0 +1,59 @@
+"""Feedback through a real host: kept once over kills and repetitions, shown in the log, a person's to delete."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.tools import tool_names
+from honeybadger_agent.wire import RecordFeedback
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal_reader import glance
+from tests.conftest import HostFactory
+from tests.hosting import RawSender, request, run_cli, wait_for
+
+
+def lines(home: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (home / "data/feedback/main.jsonl").read_text().splitlines()]
+
+
+def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    host = make_host().start()
+    agent = SyncClient(home, "main", "ann")
+    agent.append_turn("user", "Which file says it?")
+    agent.append_turn("assistant", "search_files found nothing")
+    asked = request("f1", "record_feedback", payload={"kind": "correction", "content": "use grep"})
+    first = stranger.ask("f1", asked)
+    host.kill()
+    (home / "data/feedback/main.jsonl").unlink(missing_ok=True)  # as if the kill came before it was written
+    host.start()
+    wait_for(lambda: (home / "data/feedback/main.jsonl").exists(), what="the line again")
+    stranger.replies.joinpath("f1.json").unlink(missing_ok=True)
+    assert stranger.ask("f1", asked)["result"] == first["result"] == {"turn": 2}
+    agent.record_feedback("praise", turn=2)
+    assert [(one["kind"], one["by"], one["turn"]) for one in lines(home)] == [
+        ("correction", "stranger", 2),
+        ("praise", "ann", 2),
+    ]
+
+    log = run_cli("log", "main", home=home).stdout
+    assert "stranger feedback data/feedback/main.jsonl correction use grep" in " ".join(log.split())
+    seq = str(first["seq"])
+    refused = run_cli("undo", seq, home=home)
+    assert refused.returncode != 0
+    assert "(feedback) cannot be undone" in refused.stderr
+
+    wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq >= 4, what="everything settled")
+    (home / "data/feedback/main.jsonl").write_text("")
+    agent.record_feedback("complaint", "too long")
+    assert [one["kind"] for one in lines(home)] == ["complaint"]
+    host.stop()
+
+
+def test_models_that_are_offered_all_tools_may_record_feedback_and_others_may_not() -> None:
+    assert "record_feedback" in tool_names("all")
+    assert "record_feedback" not in tool_names("default")
+    assert RecordFeedback.changes

@@ -1,0 +1,113 @@
+"""`record_feedback` on real files: what it keeps, what it refuses, and how it is read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.memory.feedback import FEEDBACK_SESSION, Feedback, as_turn, dump_feedback, read_feedback
+from honeybadger_host.settings import Settings
+from tests.host.handlers.test_handlers import NOW, Room
+
+MOMENT = NOW.replace(microsecond=NOW.microsecond // 1000 * 1000)
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    (tmp_path / "groups" / "main").mkdir(parents=True)
+    return Room(tmp_path)
+
+
+def test_feedback_is_one_line_with_its_turn_and_who_said_it(room: Room) -> None:
+    room.change("append_turn", role="user", content="Find the README")
+    room.change("append_turn", role="assistant", content="search_files found nothing")
+    said = "Don't use search_files for content, use grep"
+    assert room.change("record_feedback", "ann", kind="correction", content=said) == {"turn": 2}
+    assert room.change("record_feedback", "ann", kind="praise", turn=1) == {"turn": 1}
+    [first, second] = read_feedback(room.home, "main", LONG_AGO)
+    assert (first.kind, first.content, first.session, first.turn, first.by) == ("correction", said, "main", 2, "ann")
+    assert (second.kind, second.content, second.turn, second.at) == ("praise", "", 1, MOMENT)
+    assert len((room.home / "data/feedback/main.jsonl").read_text().splitlines()) == 2
+
+
+def test_feedback_on_nothing_that_was_said_has_no_turn(room: Room) -> None:
+    assert room.change("record_feedback", kind="tool_failed", content="search_memory: no reply") == {"turn": None}
+
+
+@pytest.mark.parametrize(
+    ("payload", "code", "says"),
+    [
+        ({"kind": "correction"}, "invalid", "payload.content is needed for a correction"),
+        ({"kind": "correction", "content": " \u200b "}, "invalid", "say what was wrong"),
+        ({"kind": "praise", "turn": 1}, "not_found", "session main has no turn 1, its newest is 0"),
+    ],
+)
+def test_feedback_that_says_nothing_or_is_about_nothing_is_refused(
+    room: Room, payload: dict[str, object], code: str, says: str
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        room.decide("record_feedback", **payload)
+    assert refused.value.code == code
+    assert says in refused.value.message
+    assert not (room.home / "data/feedback").exists()
+
+
+def test_a_credential_in_feedback_is_taken_out_and_that_is_said(room: Room) -> None:
+    secret = "ghp_" + "aB3" * 12
+    result = room.change("record_feedback", kind="complaint", content=f"It printed {secret}")
+    assert result["neutralised"]["secrets"] == 1
+    assert secret not in (room.home / "data/feedback/main.jsonl").read_text()
+
+
+def test_without_conversations_feedback_is_kept_without_a_turn(tmp_path: Path) -> None:
+    (tmp_path / "groups" / "main").mkdir(parents=True)
+    room = Room(tmp_path, Settings.model_validate({"conversation": {"enabled": False}}))
+    assert room.change("record_feedback", kind="praise") == {"turn": None}
+
+
+def test_feedback_is_neither_searched_nor_in_a_context(room: Room) -> None:
+    room.change("record_feedback", kind="complaint", content="the badger was wrong")
+    room.index.touch("data/feedback/main.jsonl")
+    assert room.ask("search_memory", query="badger")["hits"] == []
+    assert "badger" not in room.ask("get_context", message="What of the badger?")["system"]
+
+
+# --------------------------------------------------------------------------------------------------------------- read
+
+
+def kept(home: Path, *lines: bytes) -> None:
+    file = home / "data/feedback/main.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as opened:
+        opened.writelines(lines)
+
+
+def said(number: int, content: str = "no") -> Feedback:
+    return Feedback(MOMENT + timedelta(minutes=number), "correction", content, "main", None, "ann", f"r{number}")
+
+
+def test_the_newest_since_a_time_are_read_oldest_first(tmp_path: Path) -> None:
+    assert read_feedback(tmp_path, "main", LONG_AGO) == []
+    kept(tmp_path, *(dump_feedback(said(number)) for number in range(100)))
+    assert read_feedback(tmp_path, "main", LONG_AGO) == [said(number) for number in range(50, 100)]
+    assert read_feedback(tmp_path, "main", MOMENT + timedelta(minutes=97)) == [said(97), said(98), said(99)]
+    assert read_feedback(tmp_path, "main", LONG_AGO, most=1) == [said(99)]
+    assert read_feedback(tmp_path, "other", LONG_AGO) == []
+
+
+def test_of_a_large_file_the_end_is_read_and_lines_that_are_not_feedback_are_skipped(tmp_path: Path) -> None:
+    kept(tmp_path, *(dump_feedback(said(number, "ü" * 4096)) for number in range(400)))  # 3 MiB
+    kept(tmp_path, b"not JSON\n", b'{"kind": "applause", "at": "2026-11-21", "session": "main", "by": "ann"}\n', b"\n")
+    kept(tmp_path, dump_feedback(said(400)), dump_feedback(said(400)))  # a repair may double a line
+    assert [one.request for one in read_feedback(tmp_path, "main", LONG_AGO)] == [f"r{n}" for n in range(351, 401)]
+
+
+def test_feedback_stands_among_turns_under_a_number_that_stays(tmp_path: Path) -> None:
+    turn = as_turn(said(3, "Don't"))
+    assert (turn.role, turn.by, turn.content) == ("user", "ann", "Don't")
+    assert turn.number == int((MOMENT + timedelta(minutes=3)).timestamp() * 1000)
+    assert FEEDBACK_SESSION == "data:feedback"
