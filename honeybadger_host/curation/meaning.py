@@ -41,8 +41,8 @@ _CLAUSE: Final = re.compile(
 )
 _JOINED: Final = re.compile(r"\s+(?:and|or|und|oder|et|ou|y|sowie)\s+")
 _BEGINS_ANEW: Final = word_set("""
-    i he she it they we you user is are was were has have had does do did will would can could should must
-    ich er sie es wir ihr ist sind war waren hat haben hatte wird kann muss soll der die das
+    i he she it they we you user now is are was were has have had does do did will would can could should must
+    ich er sie es wir ihr jetzt ist sind war waren hat haben hatte wird kann muss soll der die das
     """)
 _WORD: Final = re.compile(r"[^\W_]+(?:[.:-](?=\d)[^\W_]+)*")
 _ROLES: Final = {
@@ -78,10 +78,12 @@ _OPPOSITES: Final = _opposites("""
     vegetarian,vegan:carnivore inside,drinnen:outside,draußen arrive,arrived,ankunft:leave,depart,abfahrt
     old,alt:new,neu,young,jung public:private healthy,gesund:ill,sick,krank
     """)
-_PEOPLE: Final = word_set("""
-    user users nutzer nutzerin i me wife husband mother father brother sister son daughter boss landlord
-    tenant client customer friend neighbour neighbor man woman child team dog cat hund katze kind frau mann
-    mutter vater bruder schwester sohn tochter chef vermieter mieter
+PEOPLE: Final = word_set("""
+    user users nutzer nutzerin i me wife husband mother father brother sister son daughter boss landlord tenant
+    client customer friend neighbour neighbor man woman child team dog cat hund katze kind frau mann mutter
+    vater bruder schwester sohn tochter chef vermieter mieter opa oma onkel tante papa mama dad mum mom grandma
+    grandpa uncle aunt cousin niece nephew colleague teacher doctor nachbar nachbars nachbarin kollege kollegin
+    freund freundin enkel arzt
     """)
 _PASSIVE: Final = word_set("by von vom durch")
 _PLACES: Final = word_set("in im at on near bei auf aus with mit for für of")
@@ -134,7 +136,7 @@ def meaning(text: str) -> Meaning:
     counts: defaultdict[str, set[str]] = defaultdict(set)
     actions: set[tuple[str, str, str]] = set()
     clauses: list[_Clause] = []
-    names = {form for form in said(text).certain if form.isalpha()} | _PEOPLE
+    names = {form for form in said(text).certain if form.isalpha()} | PEOPLE
     language = language_of(_WORD.findall(text.casefold()))
     for words, is_denied in _clauses(_plain(text)):
         content = frozenset(_content(words, language))
@@ -162,15 +164,20 @@ def meaning(text: str) -> Meaning:
     )
 
 
-def flips(sources: Sequence[str], result: str) -> list[str]:
-    """Return in which ways a result says something else about the words it shares with its sources, for a person."""
+def flips(sources: Sequence[str], result: str, *, is_whole: bool = True) -> list[str]:
+    """Return in which ways a result says something else about the words it shares with its sources, for a person.
+
+    Args:
+        is_whole: the result says all that the sources say, as a merge does; else it is one thing out of several.
+    """
     before, after = [meaning(source) for source in sources], meaning(result)
     found = [
         f"{word!r} is {_how(how)} in the result and {_how(was)} in its sources"
         for word, how in after.denied.items()
-        if (was := _union(each.denied.get(word) for each in before)) and how != was
+        if (was := _union(each.denied.get(word) for each in before)) and (how != was if is_whole else how - was)
     ]
-    if not found and after.is_denying != any(each.is_denying for each in before):
+    denies = any(each.is_denying for each in before)
+    if not found and (after.is_denying != denies if is_whole else after.is_denying and not denies):
         one, other = ("the result", "its sources do") if after.is_denying else ("a source", "the result does")
         found.append(f"{one} denies something that {other} not")
     found += _elsewhere(
@@ -214,18 +221,31 @@ def _elsewhere(
             yield said_as.format(word=word, how="/".join(sorted(how)), was="/".join(sorted(was)))
 
 
+def clauses_of(text: str) -> list[str]:
+    """Return the parts of a text that each say one thing."""
+    return [part.strip() for part in _CLAUSE.split(text) if part.strip()]
+
+
+@lru_cache(maxsize=4096)
+def content_words(text: str) -> frozenset[str]:
+    """Return the stems of the words and numbers that a text is about."""
+    words = _WORD.findall(_plain(text))
+    return frozenset(_content(words, language_of(words)))
+
+
 def _exchanged(before: Sequence[Meaning], after: Meaning) -> list[str]:
     """Return what stands with another name than in the sources: `Anna is 8, Ben is 10` with the ages exchanged."""
     parts = [part for each in before for part in each.together]
+
+    def partners(specific: str) -> frozenset[str]:
+        return frozenset().union(*(part for part in parts if specific in part)) - {specific}
+
     found = []
     for together in after.together:
         for specific in together:
-            partners: set[str] = set().union(*(part for part in parts if specific in part)) - {specific}
-            names = {partner for partner in partners if partner.isalpha()}
-            others = {
-                other for other in together - {specific} if other.isalpha() and any(other in part for part in parts)
-            }
-            if others and names and not (others & names):
+            names = {partner for partner in partners(specific) if partner.isalpha()}
+            others = {other for other in together - {specific} if other.isalpha() and partners(other)}
+            if others and names and not others & names:
                 here, there = ", ".join(sorted(others)), ", ".join(sorted(names))
                 found.append(f"{specific!r} stands with {here}, in the sources with {there}")
     return found
@@ -292,7 +312,7 @@ def _counted(words: Sequence[str], language: str) -> Iterator[tuple[str, str]]:
 
 def _specifics(part: str, names: set[str]) -> frozenset[str]:
     """Return the specifics of a clause and those names of the whole text that stand in it."""
-    return frozenset(said(part).certain) | ((names - _PEOPLE) & set(_WORD.findall(part.casefold())))
+    return frozenset(said(part).certain) | ((names - PEOPLE) & set(_WORD.findall(part.casefold())))
 
 
 _T = TypeVar("_T")

@@ -81,7 +81,8 @@ class Operation(_Part):
 
     Args:
         n: its number in the proposal.
-        sources: what it takes up: ids of entries (`k3v9x2m4q7p1`) and of notes (`MEMORY.md#4f0c21`).
+        sources: what it takes up: ids of entries (`k3v9x2m4q7p1`) and of notes (`MEMORY.md#4f0c21`). An `add` is
+            only linked to them.
         result: the text there will be; None where nothing new is written.
         category: with `tags` and `title`, of the entry it makes.
         lost: specifics of the sources that the result leaves out on purpose; a person decides about these.
@@ -109,7 +110,7 @@ class Operation(_Part):
         if len(self.sources) < least:
             raise _must_be(f"complete: operation {self.n}, {self.op}, needs at least {least} in `sources`")
         if self.sources and self.op in _WITHOUT_SOURCES:
-            raise _must_be(f"without `sources`: operation {self.n}, {self.op}, takes none; `supersede` replaces")
+            raise _must_be(f"without `sources`: operation {self.n}, {self.op}, is made of turns")
         if self.op != "retire" and not (self.result or "").strip():
             raise _must_be(f"complete: operation {self.n}, {self.op}, needs a text in `result`")
         if self.op == "retire" and self.result is not None:
@@ -118,7 +119,7 @@ class Operation(_Part):
 
 
 _LEAST_SOURCES: Final = {"merge": 2, "supersede": 1, "retire": 1, "promote": 1, "annotate": 1}
-_WITHOUT_SOURCES: Final = ("add", "write_history", "write_summary")
+_WITHOUT_SOURCES: Final = ("write_history", "write_summary")
 
 
 def _must_be(what: str) -> PydanticCustomError:

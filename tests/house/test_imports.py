@@ -55,7 +55,8 @@ FOR_TURNS = {
 
 PURE = [
     *("text.neutralise", "domain", "memory.notes", "memory.budget", "handlers.context_text", "memory.working_memory"),
-    *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning")),
+    *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning", "staleness", "evidence")),
+    *("curation.gates", "curation.account"),
     *("search.corpus", "search.scoring", "search.ranking", "spool.rate_limits"),
     *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
 ]

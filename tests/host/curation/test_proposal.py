@@ -130,7 +130,7 @@ def test_the_file_is_for_people_to_read() -> None:
         (file({"sources": ["../x"]}), "operations.0.sources.0 must be an id as search shows it"),
         (file({"sources": ["a1"]}), "operation 1, merge, needs at least 2 in `sources`"),
         (file({"sources": ["a1", "a1"]}), "operation 1 names one of its sources twice"),
-        (file({"op": "add"}), "operation 1, add, takes none; `supersede` replaces"),
+        (file({"op": "write_history"}), "operation 1, write_history, is made of turns"),
         (file({"result": "\n"}), "operation 1, merge, needs a text in `result`"),
         (file({"op": "retire"}), "operation 1, retire, writes nothing; `supersede` replaces"),
         (file({"category": "a//b"}), "operations.0.category must be names of letters"),

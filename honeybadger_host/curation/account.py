@@ -1,0 +1,44 @@
+"""The loss account of a proposal: what recall has before its operations, and what it has after them. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from honeybadger_host.curation.gates import Known, content_of
+from honeybadger_host.curation.proposal import Loss, Operation, Proposal
+from honeybadger_host.curation.specifics import lost, specifics
+from honeybadger_host.text.neutralise import estimate_tokens
+
+_MOST_LISTED: Final = 200
+
+
+def account(proposal: Proposal, known: Known) -> Loss:
+    """Return the loss account of the operations that are waiting or applied.
+
+    `lost` are specifics that leave recall: they are archived, and named by what replaced them.
+    """
+    operations = [operation for operation in proposal.operations if operation.state in ("waiting", "applied")]
+    retired = {source for operation in operations for source in retires(operation)}
+    before = [content_of(known.texts[source]) for source in sorted(retired) if source in known.texts]
+    after = [operation.result for operation in operations if operation.result and writes(operation)]
+    missing = lost(before, "\n".join(after))
+    had = frozenset().union(*map(specifics, before))
+    return Loss(
+        entries_before=known.group_size,
+        entries_after=max(0, known.group_size - len(retired)) + len(after),
+        specifics_before=len(had),
+        specifics_kept=max(0, len(had) - len(missing)),
+        lost=tuple(missing[:_MOST_LISTED]),
+        tokens_before=sum(map(estimate_tokens, before)),
+        tokens_after=sum(map(estimate_tokens, after)),
+    )
+
+
+def retires(operation: Operation) -> tuple[str, ...]:
+    """Return the ids that leave recall when an operation is applied, no more and no less (RB9)."""
+    return operation.sources if operation.op in ("merge", "supersede", "retire", "promote") else ()
+
+
+def writes(operation: Operation) -> bool:
+    """Return whether an operation makes an entry or a note."""
+    return operation.op in ("add", "merge", "supersede", "promote")

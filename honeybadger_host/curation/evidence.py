@@ -1,0 +1,59 @@
+"""What a turn says: the sentences around a quote, the days it speaks of, and how much of a text stands in it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from honeybadger_host.curation.meaning import content_words
+from honeybadger_host.curation.specifics import said
+from honeybadger_host.domain import Turn
+
+_SENTENCE: Final = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？](?!\s|$)[^.!?。！？\n]*)*[.!?。！？]*")
+_DAYS_OFF: Final = {
+    **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "hoy"), 0),
+    **dict.fromkeys(("tomorrow", "morgen", "demain", "mañana"), 1),
+    **dict.fromkeys(("yesterday", "gestern", "hier", "ayer"), -1),
+}
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_LETTERS: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+
+
+def sentences_with(quote: str, text: str) -> list[str]:
+    """Return the sentences of a text that a quote stands in, each time it does: `allergic` may follow a `not`."""
+    places = [match.start() for match in re.finditer(re.escape(quote), text)]
+    found = []
+    for place in places:
+        touched = [
+            match[0]
+            for match in _SENTENCE.finditer(text)
+            if match[0] and match.start() < place + len(quote) and place < match.end()
+        ]
+        found.append(" ".join(sentence.strip() for sentence in touched))
+    return found
+
+
+def as_told(turn: Turn) -> str:
+    """Return a turn with who speaks, when, and the dates of the days it speaks of: `tomorrow`, `on 7 May`."""
+    at = turn.at
+    return "\n".join((f"{turn.sender}: {turn.content}", f"{at:%Y-%m-%d %H:%M}", *sorted(_dates(turn.content, at))))
+
+
+def _dates(text: str, at: datetime) -> Iterator[str]:
+    for word in set(_LETTERS.findall(text.casefold())) & _DAYS_OFF.keys():
+        yield f"{at + timedelta(days=_DAYS_OFF[word]):%Y-%m-%d}"
+    for form in said(text).certain:
+        if form in _WEEKDAYS:
+            ahead = (_WEEKDAYS.index(form) - at.weekday()) % 7
+            yield from (f"{at + timedelta(days=ahead + week):%Y-%m-%d}" for week in (-7, 0, 7))
+        elif re.fullmatch(r"--\d\d(-\d\d)?", form):
+            yield from (f"{year}{form[1:]}" for year in (at.year - 1, at.year, at.year + 1))
+
+
+def share_said(text: str, sources: Iterable[str]) -> float:
+    """Return which share of the content words of a text stands in one of its sources; 1 when it has none."""
+    words = content_words(text)
+    known = frozenset().union(*map(content_words, sources))
+    return len(words & known) / len(words) if words else 1.0

@@ -1,0 +1,145 @@
+"""Whether a person said that something is no longer so: only that lets one text take the place of another. Pure.
+
+`Newest wins` weakens what was stated once and for all: somebody who eats a prawn cracker has not stopped being
+allergic. What counts is a sentence that says of the same thing, and of the same person, that it has changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from honeybadger_host.curation.meaning import PEOPLE, content_words
+from honeybadger_host.curation.ordinary import word_set
+from honeybadger_host.curation.specifics import said
+
+_CHANGED: Final = re.compile(
+    r"""\b(?:
+    no\ longer|any\ ?more|not\ .{0,40}\ any\ ?more|instead|used\ to|from\ now\ on|as\ of|starting\ (?:today|now)
+      |by\ now|switch(?:ed|es)
+    |(?:has|have|was|were|got|been|is|just|'s|'ve)\ (?:\w+\ )?(?:changed|moved|replaced|renamed|cancel+ed|postponed)
+    |(?:i|we|it|they|she|he|who)\ (?:moved|changed|replaced|renamed|sold|quit|stopped|left|cancel+ed
+      |gave\ up|went\ back)
+    |(?:moved|changed|renamed|switched|rescheduled|migrated|upgraded|downgraded)\ (?:\S+\ ){0,4}(?:to|from|into)
+      |replaced\ (?:by|with)|(?:sold|quit)\ (?:my|our|the)
+    |is\ now|are\ now|am\ now|now\ (?:is|are|lives?|works?|uses?|costs?|called|at|in|on)|now\ (?:i|we)|(?:lives?
+      |works?|uses?|costs?|prefers?|runs?|drives?)\ .{0,40}\bnow
+    |the\ new\ \w+\ is|(?:my|our)\ new\ \w+(?:\ \w+)?\ is|divorced|separated|correction|i\ was\ wrong
+      |that\ is\ wrong|that's\ wrong
+      |not\ true\ any|outdated|out\ of\ date|obsolete
+    |(?:scrap|forget|ignore)\ (?:that|the|what)|changed\ my\ mind|since\ then\ .{0,20}changed|took\ over|retired
+      |gave\ up|outgrew|outgrown
+    |nicht\ mehr|kein\w*\ .{0,30}\ mehr|stattdessen|ab\ (?:sofort|jetzt|heute)|von\ nun\ an|von\ jetzt\ an
+      |neuerdings|inzwischen|mittlerweile|seit\ (?:kurzem|neuestem|gestern|heute)
+    |umgezogen|gewechselt|geändert|ersetzt|umbenannt|abgesagt|verschoben|verkauft|gekündigt|umgestiegen|aufgehört
+      |aufgegeben|geschieden|getrennt|verlegt
+    |(?:ist|sind|bin|heißt|wohnt?e?n?|arbeitet?|nutzt?|kostet|läuft)\ (?:\w+\ )?(?:jetzt|nun)|jetzt\ (?:ist|sind
+      |bin|heißt|wohne|wohnt|arbeite|arbeitet|nutze|kostet|läuft|in|bei)
+    |korrektur|stimmt\ nicht\ mehr|war\ falsch|veraltet|früher\ .{0,40}(?:jetzt|heute)
+    |ne\ .{0,30}\ plus|désormais|à\ la\ place|ya\ no|ahora\ (?:es|vivo|trabajo)
+      |больше\ не|теперь|不再|改为|换成|もう.{0,12}ない
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_OPEN: Final = re.compile(
+    r"""\b(?:if|might|maybe|perhaps|could|would|should|may|wish|hope|hoping|consider(?:ing|ed)?
+      |think(?:ing)?\ (?:of|about)|thought\ (?:of|about)
+    |plan(?:s|ning|ned)?\ (?:to|on)|want(?:s|ed)?\ (?:to|me\ to)|going\ to|will|'ll|soon|someday|almost|nearly
+      |imagine|suppose|dreamt|dreamed|joke|joking|kidding
+    |unless|until|trial|temporarily|for\ (?:a|the|this|one)\ (?:day|week|weekend|night|evening|moment|while)
+      |just\ for|tonight|tempted|pretend
+    |(?:never|not|n't|haven't|hasn't|didn't)\ (?:\w+\ )?(?:moved|changed|replaced|switched|stopped|quit|sold
+      |cancel+ed|renamed)|nothing\ (?:has\ )?changed
+    |wenn|falls|vielleicht|könnten?|würden?|möchten?|überlege\w*|plan\w*|bald|beinahe|fast|geträumt|vorübergehend
+      |probeweise|ausnahmsweise|angenommen|hätten?
+    |soll(?:te|ten)?|nicht\ (?:umgezogen|gewechselt|geändert|verkauft|gekündigt|aufgehört)|wird|werden|werde
+      |peut-être|si\ |quizás)\b|\?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_FIRST_PERSON: Final = word_set(
+    "i we my our me us mine ich wir mein meine meinen meinem unser unsere mich uns je nous mon"
+)
+_SOMEBODY: Final = word_set("he she they his their her er ihr ihre seine seinen sein")
+_USER: Final = word_set("user users nutzer nutzerin i me")
+_SAME_THING: Final = tuple(
+    word_set(words)
+    for words in (
+        (
+            "live lives living lived move moved address home apartment flat house rent wohnt wohnen "
+            "wohne umgezogen gezogen adresse"
+        ),
+        (
+            "work works worked working job employer company boss office arbeitet arbeite arbeiten "
+            "stelle chef firma gekündigt gewechselt"
+        ),
+        (
+            "use uses used using switch switched prefer prefers editor tool nutzt nutze verwendet "
+            "umgestiegen gewechselt bevorzugt"
+        ),
+        "married single divorced wife husband partner verheiratet geschieden getrennt ledig",
+        "vegan vegetarian meat eat eats diet fleisch isst esse vegetarier veganer",
+        "car drive drives drove auto fährt fahre wagen",
+        "smoke smokes smoking cigarettes raucht rauche",
+        "meeting meet meets meeting standup appointment call termin treffen sitzung besprechung",
+        "named name called renamed heißt name umbenannt",
+    )
+)
+_CLAUSES: Final = re.compile(r"[.!?;:,\n]+\s*|\b(?:and|und)\b\s*")
+_WORDS: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+def why_not_stale(old: str, sentences: Sequence[str], sender: str) -> str | None:
+    """Return why sentences of a person do not say that something is no longer so; None: one does.
+
+    Args:
+        old: what would be replaced.
+        sentences: what that person said.
+        sender: who that is.
+    """
+    changes = [sentence for sentence in sentences if _CHANGED.search(sentence)]
+    if not changes:
+        return "nobody said that it has changed: `annotate` keeps both"
+    certain = [sentence for sentence in changes if not _OPEN.search(sentence)]
+    if not certain:
+        return "what is quoted is a plan, a wish, a question or an exception, not a change: `annotate` keeps both"
+    about = [sentence for sentence in certain if is_about(old, sentence)]
+    if not about:
+        return "the change that is quoted is about something else"
+    if not any(_is_of(old, sentence, sender) for sentence in about):
+        return "the change that is quoted is about somebody else"
+    return None
+
+
+def is_about(old: str, sentence: str) -> bool:
+    """Return whether a sentence is about the thing that a text is about."""
+    words = {frozenset(_WORDS.findall(text.casefold())) for text in (old, sentence)}
+    if any(all(group & each for each in words) for group in _SAME_THING):
+        return True
+    return bool((content_words(old) & content_words(sentence)) - _USER)
+
+
+def _is_of(old: str, sentence: str, sender: str) -> bool:
+    """Return whether a sentence is about the person, or the subject, that a text is about."""
+    mine = _USER | {sender.casefold()}
+    of_old, of_new = _subjects(old) - mine, _subjects(sentence) - mine
+    there, here = (set(_WORDS.findall(text.casefold())) for text in (old, sentence))
+    if any(
+        re.search(rf"\b{owner}(?:['’]s\s|(?<=s)\s(?-i:[A-ZÄÖÜ]))", sentence, re.IGNORECASE) for owner in of_new - there
+    ):
+        return False  # `Anna's dog is called Rex now` is not about the dog
+    if of_new & there or of_old & here:
+        return True
+    if of_old:
+        return bool(here & _SOMEBODY) and not of_new and not here & _FIRST_PERSON
+    return not of_new and not here & _SOMEBODY
+
+
+def _subjects(text: str) -> set[str]:
+    """Return people in a text, and names that one of its sentences begins with."""
+    found = set(re.split(r"[\W_]+", text.casefold())) & PEOPLE
+    for clause in _CLAUSES.split(text):
+        first = _WORDS.search(clause)
+        if first is not None and (name := first[0].casefold().removesuffix("'s")) in said(text).certain:
+            found.add(name)
+    return found
