@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
+from tests.crash.hosts import build_shim
 from tests.hosting import PATIENCE, HostProcess, RawSender
 
 # No time limit for each example: the machine may be busy, and every test has a limit of its own.
@@ -76,6 +77,15 @@ def client(home: Path) -> Callable[..., SyncClient]:
 def stranger(home: Path) -> RawSender:
     """A sender of `main` that uses nothing of ours; its folders exist."""
     return RawSender(home).make()
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled `tests/crash/faults.c`."""
+    built = build_shim(tmp_path_factory.mktemp("shim"))
+    if isinstance(built, str):
+        pytest.skip(built)
+    return built
 
 
 @pytest.fixture(scope="module")

@@ -28,23 +28,20 @@ from honeybadger_agent.wire import ErrorCode
 QUICK: Final[Mapping[str, object]] = {"ipc.sweep_seconds": 0.05, "spool.request.UNFINISHED_SECONDS": 0.3}
 """Settings that make a test wait less and change nothing else."""
 PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
-"""The command as it is installed, with warnings as errors."""
+AGENT: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
+"""The commands as they are installed, with warnings as errors."""
 _LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
-_CHANGING: Final = """
-import sys; sys.path.insert(0, {root!r})
-from tests.crash.launch import change_constant
-for constant in {constants!r}: change_constant(*constant.split("="))
-"""
+_OF_A_HOST: Final = ("honeybadger_host.daemon", "honeybadger_host.ops.doctor", "honeybadger_host.ops.maintenance")
+_OF_A_MODEL: Final = (
+    "honeybadger_agent.models.providers",
+    *("pydantic_ai.models.openai", "pydantic_ai.providers.ollama", "pydantic_ai.models.anthropic"),
+)
+_OF_AN_AGENT: Final = ("honeybadger_agent.cli.commands", "honeybadger_agent.cli.chat", "rich.markdown", "asyncio")
 
 PATIENCE: Final = 50.0
 """Seconds until what is waited for is given up: long enough for a busy machine, and nobody waits who is answered."""
 
 T = TypeVar("T")
-
-
-def patched(source: str) -> list[str]:
-    """Return a launcher that runs `source` before the command, as a host with a fault in it."""
-    return [sys.executable, "-W", "error", "-c", f"{source}\nfrom honeybadger_host.cli import main\nmain()"]
 
 
 def frozen_environment(**more: str) -> dict[str, str]:
@@ -143,15 +140,16 @@ class Child:
 
 
 class Forge:
-    """A process that has imported the host and forks hosts, and other commands of it; any thread may use it.
+    """A process that has imported our programs and forks them; any thread may use it.
 
     Args:
+        modules: what else it imports.
         env: of that process, on top of a frozen environment.
     """
 
-    def __init__(self, **env: str) -> None:
+    def __init__(self, *modules: str, **env: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(_LAUNCH), "--nursery"],
+            [sys.executable, "-W", "error", str(_LAUNCH), "--nursery", *modules],
             env=frozen_environment(**env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -187,19 +185,43 @@ class Forge:
         return answer
 
     def fork(
-        self, arguments: Sequence[str], env: Mapping[str, str], *, stdout: Path, stderr: Path, uid: int | None = None
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        stdout: Path,
+        stderr: Path,
+        stdin: Path | None = None,
+        cwd: Path | None = None,
+        uid: int | None = None,
+        on_terminal: bool = False,
     ) -> Child:
-        """Start `launch.py` with these arguments; its output is appended to the files."""
-        command = {"start": [*arguments], "env": frozen_environment(**env), "cwd": os.getcwd(), "uid": uid}
-        return Child(self, self.ask({**command, "stdout": str(stdout), "stderr": str(stderr)})["pid"], stderr)
+        """Start `launch.py` with these arguments; its output is appended to the files.
+
+        Args:
+            on_terminal: the files are a terminal, which is to be its own.
+        """
+        command = {"start": [*arguments], "env": frozen_environment(**env), "cwd": str(cwd or Path.cwd()), "uid": uid}
+        files = [str(stdin or os.devnull), str(stdout), str(stderr)]
+        return Child(self, self.ask({**command, "files": files, "on_terminal": on_terminal})["pid"], stderr)
 
 
 @functools.cache
-def _forge() -> Forge:
-    """Return the forge of this test process."""
-    forge = Forge()
-    atexit.register(forge.close)
-    return forge
+def forge(*modules: str, **env: str) -> Forge:
+    """Return a forge of this test process; one for each kind."""
+    made = Forge(*(modules or _OF_A_HOST), **env)
+    atexit.register(made.close)
+    return made
+
+
+def forge_of(command: Sequence[str]) -> tuple[Forge, list[str]] | None:
+    """Return what forks a command and its arguments there; None: it is not one of our programs."""
+    match tuple(command[: len(PLAIN)]), list(command[len(PLAIN) :]):
+        case program, rest if program == AGENT:
+            return forge(*_OF_AN_AGENT), ["--as-agent", *rest]
+        case program, rest if program == PLAIN:
+            return forge(), rest
+    return None
 
 
 class HostProcess:
@@ -208,7 +230,8 @@ class HostProcess:
     Args:
         settings: passed as `--set`, on top of `QUICK`; see `arguments_of`.
         env: added to a frozen environment.
-        launcher: command before `run`; see `patched`.
+        source: a program that the host's process runs first, which puts a fault into it.
+        launcher: command before `run`.
         uid: run as this user (needs root).
     """
 
@@ -218,6 +241,7 @@ class HostProcess:
         settings: Mapping[str, object] | None = None,
         *,
         env: Mapping[str, str] | None = None,
+        source: str = "",
         launcher: Sequence[str] = PLAIN,
         uid: int | None = None,
         abstract_socket: bool = False,
@@ -225,6 +249,7 @@ class HostProcess:
         self.home = home
         self.settings: dict[str, object] = {**QUICK, **(settings or {})}
         self.env = dict(env or {})
+        self.source = source
         self.launcher = launcher
         self.uid = uid
         self.stderr = home.parent / f"{home.name}.stderr"
@@ -257,20 +282,20 @@ class HostProcess:
         assert not self.is_running, "the host runs already"
         self.notifications.received.clear()
         constants, flags = arguments_of(self.settings)
-        command = ["run", "--home", str(self.home), *flags]
+        arguments = [*constants, "--source", self.source, "run", "--home", str(self.home), *flags]
         env = {"NOTIFY_SOCKET": self.notifications.address, **self.env}
-        if self.launcher is PLAIN and "LD_PRELOAD" not in env:
-            arguments = [*constants, *command]
-            self._process = _forge().fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
+        if tuple(self.launcher) == PLAIN:
+            preloaded = {"LD_PRELOAD": self.env["LD_PRELOAD"]} if "LD_PRELOAD" in self.env else {}
+            modules = (
+                _OF_A_MODEL if str(self.settings.get("model.name", "")).startswith(("openai:", "anthropic:")) else ()
+            )
+            forked = forge(*_OF_A_HOST, *modules, **preloaded)
+            self._process = forked.fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
             return self
-        launcher = list(self.launcher)
-        if launcher[-len(PLAIN) :] == list(PLAIN):
-            launcher[-len(PLAIN) :] = [sys.executable, "-W", "error", str(_LAUNCH), *constants]
-        else:
-            launcher[-1] = f"{_CHANGING.format(root=str(_LAUNCH.parents[2]), constants=constants[1::2])}{launcher[-1]}"
+        launcher = [*self.launcher[: -len(PLAIN)], sys.executable, "-W", "error", str(_LAUNCH)]
         with self.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(
-                [*launcher, *command],
+                [*launcher, *arguments],
                 env=frozen_environment(**env),
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
@@ -348,13 +373,30 @@ def run_cli(
     *arguments: object, home: Path | None = None, env: Mapping[str, str] | None = None, uid: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run one `honeybadger-host` command to its end."""
-    command = [*map(str, arguments)]
-    if home is not None:
-        command += ["--home", str(home)]
+    where = () if home is None else ("--home", str(home))
+    return run([*PLAIN, *map(str, arguments), *where], env=env, uid=uid)
+
+
+def run_agent(
+    *arguments: object, home: Path | None = None, env: Mapping[str, str] | None = None, stdin: bytes = b""
+) -> subprocess.CompletedProcess[str]:
+    """Run one `honeybadger-agent` command to its end."""
+    where = () if home is None else ("--home", str(home))
+    return run([*AGENT, *map(str, arguments), *where], env=env, stdin=stdin)
+
+
+def run(
+    command: Sequence[str], *, env: Mapping[str, str] | None = None, stdin: bytes = b"", uid: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run one of our programs to its end."""
+    found = forge_of(command)
+    assert found is not None, command
     with tempfile.TemporaryDirectory(prefix="hb-") as folder:
-        stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
-        code = _forge().fork(command, env or {}, stdout=stdout, stderr=stderr, uid=uid).wait()
-        return subprocess.CompletedProcess(command, code, stdout.read_text(), stderr.read_text())
+        given, stdout, stderr = (Path(folder, name) for name in ("stdin", "stdout", "stderr"))
+        given.write_bytes(stdin)
+        child = found[0].fork(found[1], env or {}, stdin=given, stdout=stdout, stderr=stderr, uid=uid)
+        code, printed, complained = child.wait(100), stdout.read_bytes().decode(), stderr.read_bytes().decode()
+        return subprocess.CompletedProcess([*command], code, printed, complained)
 
 
 def request(request_id: str, type_name: str = "update_memory", /, **members: Any) -> bytes:

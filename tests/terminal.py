@@ -11,14 +11,14 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pyte
 
-from tests.hosting import PATIENCE, frozen_environment
+from tests.hosting import PATIENCE, Child, forge_of, frozen_environment
 
 COLUMNS, ROWS = 300, 100
 """Tall enough that nothing a test does scrolls away."""
@@ -46,15 +46,22 @@ class Terminal:
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
         name = os.ttyname(self._slave)
         self.before = termios.tcgetattr(self._slave)
+        variables = {
+            "HOME": str(cwd),
+            "TERM": "xterm-256color",
+            "PROMPT_TOOLKIT_NO_CPR": "1",  # it would complain when a test does not look for two seconds
+            **(env or {}),
+        }
+        self._process: subprocess.Popen[bytes] | Child
+        if (found := forge_of(command)) is not None:
+            tty = Path(name)
+            forged, rest = found
+            self._process = forged.fork(rest, variables, stdin=tty, stdout=tty, stderr=tty, cwd=cwd, on_terminal=True)
+            return
         self._process = subprocess.Popen(
             ["sh", "-c", f'exec "$0" "$@" <{name} >{name} 2>&1', *command],  # opened by a leader, so it controls
             cwd=cwd,
-            env=frozen_environment(
-                HOME=str(cwd),
-                TERM="xterm-256color",
-                PROMPT_TOOLKIT_NO_CPR="1",  # it would complain when a test does not look for two seconds
-                **(env or {}),
-            ),
+            env=frozen_environment(**variables),
             start_new_session=True,
             preexec_fn=_hears_ctrl_c,
         )
@@ -77,8 +84,11 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What stands on the screen, without spaces at the ends of lines."""
-        return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
+        """What stands on the screen, without spaces at the ends of lines. (pyte's own way draws every empty cell.)"""
+        rows: list[Mapping[int, Any]] = [self.screen.buffer.get(y, {}) for y in range(ROWS)]
+        return "\n".join(
+            "".join(row[x].data for x in range(max(row, default=-1) + 1)).rstrip() for row in rows
+        ).rstrip()
 
     @property
     def settings(self) -> list[object]:
@@ -99,10 +109,17 @@ class Terminal:
 
     def wait_for(self, text: str, timeout: float = PATIENCE, *, times: int = 1) -> None:
         """Wait until `text` stands on the screen so often."""
+        self._wait(lambda: self.text.count(text) >= times, timeout, f"{text!r} {times} times")
+
+    def wait_for_prompt(self, timeout: float = PATIENCE) -> None:
+        """Wait until the last line is a prompt: what is typed before may be read by nobody, as Ctrl-D."""
+        self._wait(lambda: self.text.endswith(">"), timeout, "a prompt")
+
+    def _wait(self, is_there: Callable[[], bool], timeout: float, what: str) -> None:
         deadline = time.monotonic() + timeout
-        while self.text.count(text) < times:
+        while not is_there():
             if not self._read(0.05) and time.monotonic() > deadline:
-                raise AssertionError(f"not within {timeout:g} s: {text!r} {times} times on\n{self.text}")
+                raise AssertionError(f"not within {timeout:g} s: {what} on\n{self.text}")
 
     def end(self, timeout: float = PATIENCE) -> int:
         """Wait for the end of the command and return its exit code."""

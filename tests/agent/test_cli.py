@@ -19,7 +19,7 @@ from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host import __version__
 from tests.agent.conftest import Answering
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, frozen_environment
+from tests.hosting import HostProcess, frozen_environment, run_agent, run_cli
 
 
 @dataclass(frozen=True)
@@ -246,24 +246,21 @@ def test_a_timeout_of_a_question_speaks_of_no_id_to_give(shell: Shell) -> None:
 # --------------------------------------------------------------------------------------------------------- the process
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed command as a shell does, with warnings as errors."""
-    command = [sys.executable, "-W", "error", "-m", "honeybadger_agent.cli", *arguments]
-    return subprocess.run(
-        command, env=frozen_environment(**environment), capture_output=True, text=True, timeout=100, check=False
-    )
-
-
 def test_the_help_documents_every_exit_code() -> None:
-    done = run("--help")
+    done = run_agent("--help")
     assert (done.returncode, done.stderr) == (0, "")
     for line in ("0  done", "1  refused", "2  wrong usage", "3  no home or no mailbox", "4  no reply in time"):
         assert f"\n  {line}" in done.stdout
 
 
 def test_the_environment_says_where_and_who(host: HostProcess, home: Path) -> None:
-    said = {"HONEYBADGER_HOME": str(home), "HONEYBADGER_GROUP": "kitchen", "HONEYBADGER_SENDER": "cook"}
-    done = run("call", "append_turn", '{"role": "assistant", "content": "Soup"}', HONEYBADGER_SESSION="dinner", **said)
+    said = {
+        "HONEYBADGER_HOME": str(home),
+        "HONEYBADGER_GROUP": "kitchen",
+        "HONEYBADGER_SENDER": "cook",
+        "HONEYBADGER_SESSION": "dinner",
+    }
+    done = run_agent("call", "append_turn", '{"role": "assistant", "content": "Soup"}', env=said)
     assert (done.returncode, done.stderr) == (0, "")
     assert SyncClient(home, "kitchen", "waiter", session="dinner").get_history().text == "[assistant]: Soup\n"
 
@@ -291,16 +288,15 @@ def test_both_programs_say_their_version(program: str) -> None:
 
 
 def test_a_shell_completes_commands_and_their_options() -> None:
-    script = run("--show-completion", "bash").stdout
+    script = run_agent("--show-completion", "bash").stdout
     for typed, expected in ((["re"], "remember recall"), (["remember", "--se"], "--section --sender --session")):
         words = f"COMP_WORDS=(honeybadger-agent {' '.join(typed)}); COMP_CWORD={len(typed)}"
         asked = f"{script}\n{words}; _honeybadger_agent; echo ${{COMPREPLY[@]}}"
         done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=30, check=True)
         assert (done.stdout, done.stderr) == (f"{expected}\n", "")
-    assert "bashcompinit" in run("--show-completion", "zsh").stdout
-    assert "-n '__fish_seen_subcommand_from recall' -l explain" in run("--show-completion", "fish").stdout
-    host = [sys.executable, "-m", "honeybadger_host", "--help"]
-    assert "--install-completion" in subprocess.run(host, capture_output=True, text=True, timeout=30, check=True).stdout
+    assert "bashcompinit" in run_agent("--show-completion", "zsh").stdout
+    assert "-n '__fish_seen_subcommand_from recall' -l explain" in run_agent("--show-completion", "fish").stdout
+    assert "--install-completion" in run_cli("--help").stdout
 
 
 @pytest.mark.parametrize("no_color", ["", "1"])

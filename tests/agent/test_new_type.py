@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, assert_type
@@ -20,7 +20,7 @@ from honeybadger_agent.schemas import STUB, main, row_of, schemas, stub
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_agent.turn.toolbox import MemoryTools
 from tests.conftest import HostFactory
-from tests.hosting import frozen_environment, patched
+from tests.hosting import run_agent
 
 ROOT = Path(__file__).parents[2]
 TYPE = '''
@@ -39,16 +39,16 @@ class EchoText(Request[EchoResult]):
     times: Annotated[int, Field(ge=1, le=3)] | None = None
 '''
 HANDLER = """
-from honeybadger_host import handlers
+from honeybadger_host import compose
 from honeybadger_host.domain import QueryHandler
 
 def answer(asked, now):
     return {"said": asked.payload.text.upper() * (asked.payload.times or 1), "sender": asked.sender}
 
-build_table = handlers.build_table
+build_table = compose.build_table
 def build_table_with_echo(*args, **more):
     return {**build_table(*args, **more), "echo_text": QueryHandler(answer)}
-handlers.build_table = build_table_with_echo
+compose.build_table = build_table_with_echo
 """
 
 
@@ -63,7 +63,7 @@ def echo() -> Iterator[type[wire.Request[Any]]]:
 async def test_a_type_that_is_added_with_its_handler_is_there_in_every_way_to_ask(
     echo: Any, make_host: HostFactory, home: Path
 ) -> None:
-    make_host(launcher=patched(TYPE + HANDLER)).start()
+    make_host(source=TYPE + HANDLER).start()
     client = SyncClient(home, "main", "researcher")
 
     assert client(echo(text="a", times=2)).said == "AA"  # the client
@@ -84,17 +84,7 @@ async def test_a_type_that_is_added_with_its_handler_is_there_in_every_way_to_as
         assert isinstance(refused.content[0], types.TextContent)
         assert refused.content[0].text == "too_large: payload.text has 21 characters, the limit is 20: send less"
 
-    command = [
-        sys.executable,
-        "-m",
-        "honeybadger_agent.cli",
-        "call",
-        "echo_text",
-        '{"text": "hi"}',
-        "--home",
-        str(home),
-    ]
-    ran = await anyio.run_process(command, env=frozen_environment())
+    ran = await anyio.to_thread.run_sync(functools.partial(run_agent, "call", "echo_text", '{"text": "hi"}', home=home))
     assert orjson.loads(ran.stdout)["result"] == {"said": "HI", "sender": "user"}  # the command
 
     assert orjson.loads(schemas()["echo_text.result.json"])["required"] == ["said", "sender"]  # schema, page, stub

@@ -12,25 +12,14 @@ from typing import Final
 
 import pytest
 
-from tests.crash.hosts import Nursery, build_shim
+from tests.crash.hosts import Nursery
 
 IS_LONG: Final = os.environ.get("HB_CRASH_LONG", "") not in ("", "0")
 
 
 @pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled `faults.c`."""
-    built = build_shim(tmp_path_factory.mktemp("shim"))
-    if isinstance(built, str):
-        pytest.skip(built)
-    return built
-
-
-@pytest.fixture(scope="session")
-def nursery(shim: Path) -> Iterator[Nursery]:
-    """Starts hosts under the shim."""
-    with Nursery(shim) as nursery:
-        yield nursery
+def nursery(shim: Path) -> Nursery:
+    return Nursery(shim)
 
 
 @pytest.fixture

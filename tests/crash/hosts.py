@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tests.crash.story import Editor, Story, read
-from tests.hosting import Child, Forge, arguments_of
+from tests.hosting import Child, arguments_of, forge
 
 _LONGEST_SECONDS: Final = 90.0
 SHIM: Final = Path(__file__).with_name("faults.c")
@@ -76,11 +76,11 @@ class Point:
         return f"{self.name}, passage {self.passage}"
 
 
-class Nursery(Forge):
-    """A process with the shim loaded, from which hosts are forked; any thread may use it."""
+class Nursery:
+    """Starts hosts under the shim, quickly; any thread may use it."""
 
     def __init__(self, shim: Path) -> None:
-        super().__init__(LD_PRELOAD=str(shim))
+        self._forge = forge(LD_PRELOAD=str(shim))
 
     def start(
         self,
@@ -116,7 +116,7 @@ class Nursery(Forge):
             variables["HB_SHADOW"] = str(shadow)
         constants, flags = arguments_of({**base, **(settings or {})})
         arguments = [*constants, *faults, "run", "--home", str(home), *flags]
-        return self.fork(arguments, variables, stdout=stderr, stderr=stderr)
+        return self._forge.fork(arguments, variables, stdout=stderr, stderr=stderr)
 
 
 def struck_file(home: Path) -> Path:

@@ -1,7 +1,8 @@
-"""Starts the host with something wrong with it, or many hosts quickly.
+"""Starts the host with something wrong with it, or many programs quickly.
 
-    launch.py [FAULTS] run --home H --set …      `honeybadger-host run`, with faults
-    launch.py --nursery                          answers commands on stdin: see `nurse`
+    launch.py [FAULTS] run --home H …    `honeybadger-host`, or with `--as-agent` `honeybadger-agent`, with faults
+    launch.py --program SOURCE           a program that imports ours
+    launch.py --nursery MODULE…          imports modules, then answers commands on stdin: see `nurse`
 
 Faults: `--constant NAME=V`         another value for a constant of a module, as ops.status.STATUS_SECONDS=0.1
         `--kill-at POINT:K`         SIGKILL at the K-th passage of a named point of the road
@@ -9,6 +10,7 @@ Faults: `--constant NAME=V`         another value for a constant of a module, as
         `--without-sync`            never syncs: must lose something in a power cut
         `--without-patience`        puts notes back in the middle of a save, and forgets what it put back: must lose or
                                     double something under editors
+        `--source SOURCE`           runs this first
 """
 
 from __future__ import annotations
@@ -29,21 +31,22 @@ from typing import Any
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one host to its end; return its exit code."""
-    parser = argparse.ArgumentParser()
+    """Run one program to its end; return its exit code."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--as-agent", action="store_true")
+    parser.add_argument("--program", default="")
+    parser.add_argument("--source", default="")
     parser.add_argument("--constant", action="append", default=[])
     parser.add_argument("--kill-at", default="")
     parser.add_argument("--without-receipts", action="store_true")
     parser.add_argument("--without-sync", action="store_true")
     parser.add_argument("--without-patience", action="store_true")
-    begin = argv.index("run") if "run" in argv else 0
-    faults, rest = parser.parse_args(argv[:begin]), argv[begin:]
-
-    from honeybadger_host import cli, daemon
-
+    faults, rest = parser.parse_known_args(argv)
     for constant in faults.constant:
         change_constant(*constant.split("="))
     if faults.kill_at:
+        from honeybadger_host import daemon
+
         point, _, passage = faults.kill_at.partition(":")
         setattr(daemon, "run", functools.partial(daemon.run, passed=_Killer(point, int(passage))))  # noqa: B010
     if faults.without_receipts:
@@ -52,9 +55,15 @@ def main(argv: Sequence[str]) -> int:
         _leave_out_syncs()
     if faults.without_patience:
         _lose_patience()
-    sys.argv = ["honeybadger-host", *rest]
+    exec(compile(faults.source or faults.program, "<source>", "exec", dont_inherit=True), {"__name__": "__main__"})
+    if faults.program:
+        return 0
+    from honeybadger_agent import cli as agent
+    from honeybadger_host import cli as host
+
+    sys.argv = ["honeybadger-agent" if faults.as_agent else "honeybadger-host", *rest]
     try:
-        cli.main()
+        (agent.main if faults.as_agent else host.main)()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
@@ -121,20 +130,28 @@ def _lose_patience() -> None:
     setattr(projections.Projections, "_reconcile", forget)  # noqa: B010
 
 
-def nurse() -> None:
-    """Start hosts, and other commands, by fork, with everything imported already: 30 ms instead of 400.
+def nurse(modules: Sequence[str]) -> None:
+    """Start programs by fork, with everything imported already: 30 ms instead of 400 to 2,500.
 
     One JSON object a line, and one for an answer:
-        {"start": [arguments of this script], "env": {…}, "cwd": …, "uid": …, "stdout": …, "stderr": …} -> {"pid": …}
-        {"poll": pid}                                              -> {"code": exit code, null while it runs}
+        {"start": [arguments of this script], "env": {…}, "cwd": …, "uid": …, "files": […], "on_terminal": …}
+                         -> {"pid": …}; the files are stdin, stdout and stderr
+        {"poll": pid}    -> {"code": exit code, null while it runs}
     What still runs at the end of stdin is killed. In the child it returns what `main` returns.
     """
     import anyio
     import typer.main
 
-    from honeybadger_host import cli, daemon  # noqa: F401  what a host imports, here once for all
-    from honeybadger_host.ops import doctor, maintenance  # noqa: F401
+    from honeybadger_agent import wire
+    from honeybadger_host import cli
 
+    for module in modules:
+        importlib.import_module(module)
+    for kind in (*wire.REQUEST_TYPES.values(), *wire.TURN_TYPES.values()):
+        for model in (kind, kind.result_type):
+            model.model_rebuild()  # else each child builds what it uses
+    wire.Reply.model_rebuild()
+    wire.StreamLine.model_rebuild()
     anyio.run(anyio.sleep, 0)
     setattr(typer.main, "get_command", functools.cache(typer.main.get_command))  # noqa: B010
     typer.main.get_command(cli.app)
@@ -161,10 +178,16 @@ def nurse() -> None:
 
 def _begin(command: dict[str, Any]) -> None:
     """Give a child of the nursery what a process of its own would have: files, folder, environment, user."""
-    files = [os.open(command[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for name in ("stdout", "stderr")]
-    for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *files)):
-        os.dup2(file, number)
+    if command["on_terminal"]:
+        os.setsid()  # what a leader opens first is the terminal of its session
+    for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), command["files"], strict=True)):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND if number else os.O_RDONLY
+        os.dup2(os.open(file, flags, 0o600), number)
+        old = getattr(sys, name)
+        new = open(number, "w" if number else "r", encoding="utf-8", errors=old.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, new)
     os.closerange(3, 64)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes what it starts in the background deaf
     os.chdir(command["cwd"])
     os.environ.clear()
     os.environ.update(command["env"])
@@ -176,7 +199,7 @@ def _begin(command: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--nursery"]:
-        nurse()
+    if sys.argv[1] == "--nursery":
+        nurse(sys.argv[2:])
     else:
         sys.exit(main(sys.argv[1:]))

@@ -8,17 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.crash.hosts import build_shim
 from tests.flows.world import Fault, mounted
-
-
-@pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled `tests/crash/faults.c`."""
-    built = build_shim(tmp_path_factory.mktemp("shim"))
-    if isinstance(built, str):
-        pytest.skip(built)
-    return built
 
 
 class FaultFactory(Protocol):

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,19 +18,10 @@ from honeybadger_agent.errors import Conflict, Invalid, NotFound, ReplyTimeout
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_agent.wire import StreamLine
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, frozen_environment, wait_for
+from tests.hosting import AGENT, HostProcess, RawSender, run_agent, wait_for
 from tests.terminal import Terminal
 
-AGENT = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
 Member = Callable[..., SyncClient]
-
-
-def agent(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run one `honeybadger-agent` command."""
-    command = [*AGENT, *arguments, "--home", str(home)]
-    return subprocess.run(
-        command, input=stdin, env=frozen_environment(), capture_output=True, text=True, timeout=100, check=False
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------ clients
@@ -137,11 +126,11 @@ def test_asking_again_before_it_is_answered_waits_for_the_same_and_leaves_nothin
 
 def test_ask_prints_the_answer_and_nothing_else(served: HostProcess, asker: RawSender) -> None:
     where = ("--group", asker.group, "--session", "s")
-    run = agent(served.home, "ask", "Remember that I like tea", "--as", "ann", *where)
+    run = run_agent("ask", "Remember that I like tea", "--as", "ann", *where, home=served.home)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.endswith("\n")
     assert "tea" in run.stdout
-    as_json = agent(served.home, "ask", "--json", "--agent", "assistant", *where, stdin="What do I like?\n")
+    as_json = run_agent("ask", "--json", "--agent", "assistant", *where, home=served.home, stdin=b"What do I like?\n")
     assert (as_json.returncode, as_json.stderr) == (0, "")
     assert "tea" in orjson.loads(as_json.stdout)["content"]
     log = served.home / "data/sessions" / asker.group / "s.jsonl"
@@ -154,21 +143,21 @@ def test_ask_prints_the_answer_and_nothing_else(served: HostProcess, asker: RawS
 
 def test_ask_again_with_the_same_id_and_an_answer_that_is_gone(served: HostProcess, asker: RawSender) -> None:
     where = ("--group", asker.group)
-    first = agent(served.home, "ask", "-", "--id", "a1", *where, stdin="Remember that I like tea")
-    assert agent(served.home, "ask", "Remember that I like tea", "--id", "a1", *where).stdout == first.stdout
-    other = agent(served.home, "ask", "Something else", "--id", "a1", *where)
+    first = run_agent("ask", "-", "--id", "a1", *where, home=served.home, stdin=b"Remember that I like tea")
+    assert run_agent("ask", "Remember that I like tea", "--id", "a1", *where, home=served.home).stdout == first.stdout
+    other = run_agent("ask", "Something else", "--id", "a1", *where, home=served.home)
     assert (other.returncode, other.stdout) == (1, "")
     assert other.stderr.startswith("honeybadger-agent: conflict: ")
-    gone = agent(served.home, "answer", "a1", *where)
+    gone = run_agent("answer", "a1", *where, home=served.home)
     assert gone.returncode == 1
     assert gone.stderr.startswith("honeybadger-agent: not_found: ")
-    nobody = agent(served.home, "ask", "hello", "--agent", "nobody", *where)
+    nobody = run_agent("ask", "hello", "--agent", "nobody", *where, home=served.home)
     assert nobody.stderr.startswith("honeybadger-agent: not_found: there is no agent 'nobody'")
-    assert agent(served.home, "ask", "", *where).returncode == 1
+    assert run_agent("ask", "", *where, home=served.home).returncode == 1
 
 
 def test_ask_without_a_host_ends_with_its_exit_code_and_how_to_go_on(home: Path) -> None:
-    run = agent(home, "ask", "hello", "--timeout", "0.2")
+    run = run_agent("ask", "hello", "--timeout", "0.2", home=home)
     assert (run.returncode, run.stdout) == (4, "")
     assert "/turns: does honeybadger-host run" in run.stderr
     assert "--id " in run.stderr
@@ -315,8 +304,6 @@ def test_tools_are_named_where_a_terminal_looks_on(home: Path, tmp_path: Path) -
 
 def test_the_answer_in_a_pipe_is_as_the_host_gave_it(home: Path) -> None:
     with evil_host(home, content=EVIL):
-        run = subprocess.run(
-            [*AGENT, "ask", "hello", "--home", str(home)], env=frozen_environment(), capture_output=True, check=False
-        )
-    assert (run.returncode, run.stdout, run.stderr) == (0, EVIL.encode() + b"\n", b"")
+        run = run_agent("ask", "hello", home=home)
+    assert (run.returncode, run.stdout, run.stderr) == (0, EVIL + "\n", "")
     wait_for(lambda: not list((home / "data/ipc/main/user/turns").iterdir()))

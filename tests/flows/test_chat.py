@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +13,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, frozen_environment
+from tests.hosting import AGENT, HostProcess, RawSender, run_agent
 from tests.terminal import Terminal
 
-AGENT = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
 SECRET = "ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
 
 REMEMBER = {
@@ -77,6 +75,7 @@ def chat(home: Path, person: Path) -> Iterator[Open]:
 
 def leave(terminal: Terminal) -> None:
     """Leave with Ctrl-D at the prompt; nothing of the terminal is changed and nothing went wrong in silence."""
+    terminal.wait_for_prompt()
     terminal.type("\x04")
     assert terminal.end() == 0
     assert terminal.settings == terminal.before
@@ -305,9 +304,7 @@ def test_an_answer_nobody_waited_for_is_fetched_by_its_id_after_the_chat(
     host.kill()
     script(home, SLOW)
     host.start()
-    run = subprocess.run(
-        [*AGENT, *again, "--home", str(home)], env=frozen_environment(), capture_output=True, text=True, check=False
-    )
+    run = run_agent(*again, home=home)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("This takes a while. ")
 
@@ -389,8 +386,7 @@ def test_a_folder_that_is_no_mailbox_is_one_line(tmp_path: Path, person: Path) -
 
 def test_without_the_extra_it_works_and_says_what_is_missing(host: HostProcess, home: Path, chat: Open) -> None:
     missing = "for name in ('prompt_toolkit', 'rich', 'rich.console', 'rich.live'): sys.modules[name] = None"
-    source = f"import sys; exec({missing!r}); from honeybadger_agent.cli import main; main()"
-    terminal = chat(command=(sys.executable, "-W", "error", "-c", source))
+    terminal = chat(command=(*AGENT, "--source", f"import sys\n{missing}"))
     terminal.wait_for("[chat]")
     terminal.wait_for("you>")
     terminal.enter("remember")
@@ -404,25 +400,22 @@ def test_without_the_extra_it_works_and_says_what_is_missing(host: HostProcess, 
 # -------------------------------------------------------------------------------------------------------------- pipes
 
 
-def piped(home: Path, stdin: bytes, *arguments: str, **env: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a chat between pipes, where prompt_toolkit is not installed."""
-    source = "import sys; sys.modules['prompt_toolkit'] = None; from honeybadger_agent.cli import main; main()"
-    command = [sys.executable, "-W", "error", "-c", source, "chat", "--home", str(home), *arguments]
-    return subprocess.run(
-        command, input=stdin, env=frozen_environment(**env), capture_output=True, timeout=100, check=False
-    )
+def piped(home: Path, stdin: bytes, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a chat between files, where prompt_toolkit is not installed."""
+    without = ("--source", "import sys; sys.modules['prompt_toolkit'] = None")
+    return run_agent(*without, "chat", *arguments, home=home, stdin=stdin)
 
 
-def complaints(run: subprocess.CompletedProcess[bytes]) -> list[str]:
+def complaints(run: subprocess.CompletedProcess[str]) -> list[str]:
     """Return the lines on stderr, without those that a busy machine may be the cause of."""
     passing = ("honeybadger-agent: No host answers.", "honeybadger-agent: The host is back.")
-    return [line for line in run.stderr.decode().splitlines() if not line.startswith(passing)]
+    return [line for line in run.stderr.splitlines() if not line.startswith(passing)]
 
 
 def test_between_pipes_each_line_is_a_message_and_only_answers_are_printed(host: HostProcess, home: Path) -> None:
     run = piped(home, b"good morning\n\nRemember tea\r\n/remember and milk\n/memory\nbye", "--session", "s")
     assert (run.returncode, complaints(run)) == (0, [])
-    lines = run.stdout.decode().splitlines()
+    lines = run.stdout.splitlines()
     assert lines[:6] == [
         "Hello to you.",
         "Noted, *tea*.",
@@ -442,7 +435,7 @@ def test_between_pipes_what_fails_goes_to_stderr_the_rest_goes_on_and_the_exit_c
 ) -> None:
     make_host(script(home, {"when": "good", "answers": [{"text": "Good."}]})).start()
     run = piped(home, b"bad\n\xff\n/nothing\ngood\n")
-    assert (run.returncode, run.stdout) == (1, b"Good.\n")
+    assert (run.returncode, run.stdout) == (1, "Good.\n")
     errors = complaints(run)
     assert len(errors) == 3
     assert errors[0].startswith("honeybadger-agent: No answer: ")
@@ -452,7 +445,7 @@ def test_between_pipes_what_fails_goes_to_stderr_the_rest_goes_on_and_the_exit_c
 
 def test_between_pipes_a_host_that_is_away_is_named_once_and_waited_for(home: Path) -> None:
     run = piped(home, b"hello\n", "--timeout", "6")
-    assert (run.returncode, run.stdout) == (4, b"")
-    errors = run.stderr.decode()
+    assert (run.returncode, run.stdout) == (4, "")
+    errors = run.stderr
     assert errors.count("No host answers") == 1
     assert "Not answered yet: honeybadger-agent answer " in errors

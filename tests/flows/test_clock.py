@@ -79,7 +79,7 @@ def test_what_is_being_written_stays_in_tmp_when_the_clock_was_set_forward_befor
     temporary = stranger.root / "tmp" / "slow.tmp"
     temporary.write_bytes(request("slow", content="slow."))
     stranger.note("a", "a.")
-    host.wait_for_event("house.kept")  # the reply went, and whatever else is too old: the kernel stamps by its own clock
+    host.wait_for_event("house.kept")  # what is too old went: the kernel stamps files by its own clock
     temporary.rename(stranger.requests / "slow.json")
     wait_for(lambda: stranger.memory_text().count("- slow.\n") == 1)
     host.stop()

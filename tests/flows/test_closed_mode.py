@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from typing import Any, Final
 import pytest
 
 from honeybadger_host.storage.home import make_home
-from tests.hosting import HostProcess, RawSender, assert_refused, frozen_environment, request, run_cli, wait_for
+from tests.hosting import AGENT, PLAIN, HostProcess, RawSender, assert_refused, request, run, run_cli, wait_for
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or sys.platform != "linux",
@@ -32,14 +31,13 @@ pytestmark = pytest.mark.skipif(
 HOST, ALICE, BOB = 64_801, 64_802, 64_803
 SECRET: Final = "between Bob and the host"
 
-AS_ROOT: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
 WITH_TWO_CAPABILITIES: Final = (
     *("setpriv", f"--reuid={HOST}", f"--regid={HOST}", "--clear-groups", "--no-new-privs"),
     *("--inh-caps=-all,+chown,+dac_override", "--ambient-caps=-all,+chown,+dac_override"),
     *("--bounding-set=-all,+chown,+dac_override", "--"),
-    *AS_ROOT,
+    *PLAIN,
 )
-HOSTS: Final = {"root": (0, AS_ROOT), "a user with two capabilities": (HOST, WITH_TWO_CAPABILITIES)}
+HOSTS: Final = {"root": (0, PLAIN), "a user with two capabilities": (HOST, WITH_TWO_CAPABILITIES)}
 
 
 def run_as(uid: int, source: str, **variables: object) -> Any:
@@ -51,15 +49,11 @@ def run_as(uid: int, source: str, **variables: object) -> Any:
     program = (
         "import json, os, sys, socket, fcntl, shutil\nfrom pathlib import Path\n"
         "from honeybadger_agent import SyncClient, errors, wire\nimport asyncio, importlib.metadata, time\n"
-        "for kind in wire.REQUEST_TYPES.values(): kind.model_rebuild(); kind.result_type.model_rebuild()\n"
-        "wire.Reply.model_rebuild()\n"
         f"os.setgroups([]); os.setgid({uid}); os.setuid({uid})\n{names}{source}"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", program], env=frozen_environment(), capture_output=True, text=True, timeout=100, cwd="/"
-    )
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout or "null")
+    ran = run([*AGENT, "--program", program])
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout or "null")
 
 
 @dataclass(frozen=True)
@@ -406,9 +400,6 @@ def test_a_replies_folder_that_went_comes_back_as_its_senders(place: Place) -> N
 # --------------------------------------------------------------------------------------------------------------- turns
 
 CHATTING: Final = """
-from honeybadger_agent import wire
-for kind in wire.TURN_TYPES.values(): kind.model_rebuild(); kind.result_type.model_rebuild()
-wire.StreamLine.model_rebuild()
 client = SyncClient(home, "main", who)
 lines = []
 answer = client.chat("Remember that I prefer tea", on_line=lines.append)
@@ -436,23 +427,9 @@ def test_the_hosts_agents_have_boxes_of_their_own_that_no_sender_writes_into(pla
     assert "(assistant, " in (place.home / "groups/main/MEMORY.md").read_text()
     agent = RawSender(place.home, sender="assistant")
     assert agent.root.stat().st_uid == place.home.stat().st_uid
-    attempts = {
-        name: f"from pathlib import Path\nbox = Path(box)\n{source}" for name, source in INTO_THE_AGENTS_BOX.items()
-    }
     for uid in (ALICE, BOB):
-        for name, source in attempts.items():
-            tried = run_as(
-                uid,
-                f"""
-try:
-    exec({source!r})
-    print(json.dumps("done"))
-except OSError as error:
-    print(json.dumps(type(error).__name__))
-""",
-                box=str(agent.root),
-            )
-            assert tried == "PermissionError", f"{uid} could {name}: {tried}"
+        tried = run_as(uid, TRY_ALL, attempts=INTO_THE_AGENTS_BOX, home=str(place.home), box=str(agent.root), mine="")
+        assert tried == dict.fromkeys(INTO_THE_AGENTS_BOX, "PermissionError")
 
 
 def test_an_agent_whose_id_is_another_users_sender_is_not_spoken_for(place: Place) -> None:

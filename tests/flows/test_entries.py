@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Forbidden, NotFound, Unavailable
 from honeybadger_host.storage.journal_reader import read_log
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, frozen_environment, request, run_cli
+from tests.hosting import HostProcess, RawSender, request, run_agent, run_cli
 
 MakeClient = Callable[..., SyncClient]
 
@@ -193,30 +192,19 @@ def test_the_log_shows_entries_in_words(make_host: HostFactory, client: MakeClie
     host.stop()
 
 
-def run_agent(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "honeybadger_agent.cli", "--home", str(home), *arguments],
-        env=frozen_environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-
-
 def test_a_shell_saves_and_forgets_and_the_operator_brings_it_back(make_host: HostFactory) -> None:
     host = make_host().start()
-    saved = run_agent(host.home, "save", "Tea, no sugar", "--category", "drinks", "--tag", "tea", "--title", "Tea")
+    saved = run_agent("save", "Tea, no sugar", "--category", "drinks", "--tag", "tea", "--title", "Tea", home=host.home)
     assert saved.stdout.startswith("saved: ")
     id_ = saved.stdout.split()[1]
-    again = run_agent(host.home, "save", "tea,  no sugar", "--category", "drinks")
+    again = run_agent("save", "tea,  no sugar", "--category", "drinks", home=host.home)
     assert again.stdout == f"known already, said 2 times: {id_} in memory/drinks/{id_}.json\n"
-    forgotten = run_agent(host.home, "forget", id_).stdout
+    forgotten = run_agent("forget", id_, home=host.home).stdout
     assert forgotten.endswith("`honeybadger-host undo 3`\n")
-    assert run_agent(host.home, "forget", id_).returncode == 1
+    assert run_agent("forget", id_, home=host.home).returncode == 1
     assert run_cli("undo", 3, home=host.home).returncode == 0
-    assert (
-        orjson.loads(run_agent(host.home, "call", "get_memory", f'{{"id":"{id_}"}}').stdout)["result"]["title"] == "Tea"
-    )
+    got = run_agent("call", "get_memory", f'{{"id":"{id_}"}}', home=host.home)
+    assert orjson.loads(got.stdout)["result"]["title"] == "Tea"
     host.stop()
 
 

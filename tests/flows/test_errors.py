@@ -16,7 +16,7 @@ from honeybadger_agent.errors import BY_CODE, Internal, Invalid, NoMailbox, TooL
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import ErrorCode
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 MakeClient = Callable[..., SyncClient]
 Item = dict[str, Any]
@@ -278,7 +278,7 @@ conversation.format_history = broken
 
 
 def test_a_bug_in_a_decision_is_internal_and_the_request_is_kept(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(launcher=patched(BROKEN)).start()
+    host = make_host(source=BROKEN).start()
     data = request("bug", content="unlucky")
     assert_refused(stranger.ask("bug", data), "internal", says="data/dead/")
     assert (stranger.dead / "bug.json").read_bytes() == data
@@ -291,7 +291,7 @@ def test_a_bug_in_a_decision_is_internal_and_the_request_is_kept(make_host: Host
 
 
 def test_a_bug_in_a_query_is_internal_and_the_request_is_kept(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host(launcher=patched(BROKEN)).start()
+    host = make_host(source=BROKEN).start()
     with pytest.raises(Internal):
         client().get_history()
     assert len(list((host.home / "data" / "dead" / "main" / "researcher").glob("*.reason.json"))) == 1
@@ -304,7 +304,7 @@ def test_the_neighbours_of_a_bug_in_the_same_batch_are_served(make_host: HostFac
     )
     for number in range(9):
         stranger.note(f"{number}", "bad" if number == 4 else f"good {number}")
-    make_host(launcher=patched(source)).start()
+    make_host(source=source).start()
     assert [stranger.reply(f"{number}")["ok"] for number in range(9)] == [number != 4 for number in range(9)]
     assert stranger.memory_text().count("- good") == 8
 
@@ -332,7 +332,7 @@ def test_what_was_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
     stranger.note("a", "served")
     for number, turn in enumerate(turns):
         stranger.drop(f"t{number}", turn)
-    host = make_host(launcher=patched(IN_THE_WAY_ONCE)).start()
+    host = make_host(source=IN_THE_WAY_ONCE).start()
     assert stranger.reply("a")["ok"] is True
     for number in range(3):
         assert_refused(stranger.reply(f"t{number}"), "unavailable", says="is a folder for a moment")
@@ -345,7 +345,7 @@ def test_what_was_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
 def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_repair(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host(launcher=patched(BROKEN)).start()
+    host = make_host(source=BROKEN).start()
     stranger.ask("bug", request("bug", content="at last"))
     host.stop()
     run = make_host().start()
@@ -358,7 +358,7 @@ def test_a_request_kept_after_a_bug_is_served_once_when_it_is_retried_after_the_
 
 
 def test_a_repeated_request_with_a_bug_is_kept_once(make_host: HostFactory, stranger: RawSender) -> None:
-    make_host(launcher=patched(BROKEN)).start()
+    make_host(source=BROKEN).start()
     data = request("bug", content="unlucky")
     for _ in range(3):
         stranger.ask("bug", data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tarfile
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from honeybadger_host.errors import HomeError, StorageFailed
 from honeybadger_host.storage.home import check_home, make_home
 from tests.conftest import HostFactory
-from tests.hosting import PLAIN, RawSender, request, wait_for
+from tests.hosting import RawSender, request, run_cli, wait_for
 
 
 def _search(sender: RawSender, query: str) -> list[str]:
@@ -22,7 +21,7 @@ def _search(sender: RawSender, query: str) -> list[str]:
 
 
 def _back_up(home: Path, archive: Path) -> None:
-    subprocess.run([*PLAIN, "backup", str(archive), "--home", str(home)], check=True, capture_output=True)
+    assert run_cli("backup", archive, home=home).returncode == 0
 
 
 @pytest.mark.parametrize("link", ["groups", "groups/main"])
@@ -76,9 +75,7 @@ def test_groups_that_are_not_mounted_end_the_start_with_the_code_that_is_tried_a
     (tmp_path / "vault").rename(tmp_path / "away")
     with pytest.raises(StorageFailed, match=f"is a link to {tmp_path}/vault, which is not there"):
         check_home(tmp_path / "home")
-    done = subprocess.run(
-        [*PLAIN, "run", "--home", str(tmp_path / "home")], capture_output=True, text=True, timeout=100, check=False
-    )
+    done = run_cli("run", home=tmp_path / "home")
     assert done.returncode == 8
     assert "mount or make it" in done.stderr
 

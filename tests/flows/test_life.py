@@ -30,7 +30,6 @@ from tests.hosting import (
     HostProcess,
     RawSender,
     assert_refused,
-    patched,
     request,
     run_cli,
     wait_for,
@@ -144,7 +143,7 @@ GroupFiles.persona = persona
 
 
 def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(launcher=patched(SLOW.replace("SECONDS", "0.5"))).start()
+    host = make_host(source=SLOW.replace("SECONDS", "0.5")).start()
     stranger.drop("slow", request("slow", "read_group_files"))
     wait_for((stranger.home / "begun").exists)
     host.stop()
@@ -155,7 +154,7 @@ def test_an_open_query_is_answered_within_the_grace(make_host: HostFactory, stra
 def test_what_is_open_after_the_grace_is_said_and_met_again_at_the_next_start(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({"life.grace_seconds": 0.1}, launcher=patched(SLOW.replace("SECONDS", "1"))).start()
+    host = make_host({"life.grace_seconds": 0.1}, source=SLOW.replace("SECONDS", "1")).start()
     for stem in ("one", "two", "three", "four", "five", "six"):
         stranger.drop(stem, request(stem, "read_group_files"))
     wait_for((stranger.home / "begun").exists)
@@ -183,7 +182,7 @@ watcher._InotifyBackend.add = slow
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")
 def test_a_stop_while_watches_are_added_is_in_order(make_host: HostFactory, home: Path) -> None:
-    host = make_host(launcher=patched(SLOW_TO_WATCH)).start()
+    host = make_host(source=SLOW_TO_WATCH).start()
     late = [RawSender(home, "main", f"late-{number}").make() for number in range(3)]
     wait_for(lambda: any((sender.requests / ".adding").exists() for sender in late))
     host.stop()
@@ -207,7 +206,7 @@ Spool.discover = slow
 def test_a_request_that_comes_after_the_host_said_it_stops_waits_for_the_next_start(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host(env={"REQUESTS_OF_TEST": str(stranger.requests)}, launcher=patched(LOOKS_SLOWLY)).start()
+    host = make_host(env={"REQUESTS_OF_TEST": str(stranger.requests)}, source=LOOKS_SLOWLY).start()
     (stranger.root / "hold").touch()
     wait_for((stranger.root / "held").exists)  # a look into the boxes is under way
     host.send_signal(signal.SIGTERM)
@@ -219,7 +218,7 @@ def test_a_request_that_comes_after_the_host_said_it_stops_waits_for_the_next_st
 
 
 def test_nothing_is_accepted_while_stopping(make_host: HostFactory, stranger: RawSender) -> None:
-    host = make_host(launcher=patched(SLOW.replace("SECONDS", "0.7"))).start()
+    host = make_host(source=SLOW.replace("SECONDS", "0.7")).start()
     stranger.drop("slow", request("slow", "read_group_files"))
     wait_for((stranger.home / "begun").exists)
     host.send_signal(signal.SIGTERM)
@@ -283,7 +282,7 @@ Spool.discover = discover
 
 
 def test_a_road_that_hangs_is_not_called_alive(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host(env={"WATCHDOG_USEC": "300000"}, launcher=patched(HANGING)).start()
+    host = make_host(env={"WATCHDOG_USEC": "300000"}, source=HANGING).start()
     wait_for(lambda: "WATCHDOG=1" in host.notifications.poll())
     (host.home / "data" / "hang").touch()
     until = time.monotonic() + 0.4  # what was on its way
@@ -379,7 +378,7 @@ def test_a_home_that_is_not_writable_is_refused_and_the_place_named(
     os.chown(home / what, 0, 0)
     (home / what).chmod(0o755 if (home / what).is_dir() else 0o644)
     code = 6 if what == "data/journal.db" else 4
-    host = make_host(home=home, launcher=patched(AS_NOBODY))
+    host = make_host(home=home, source=AS_NOBODY)
     if what == "data/ipc":  # others may make boxes there: it can be served
         host.start()
         host.stop()
@@ -394,7 +393,7 @@ def test_a_home_of_another_user_is_served_by_that_user(open_folder: Path, make_h
     _give(home, NOBODY)
     sender = RawSender(home).make()
     _give(home, NOBODY)
-    host = make_host(home=home, launcher=patched(AS_NOBODY)).start()
+    host = make_host(home=home, source=AS_NOBODY).start()
     sender.note("x", "from nobody")
     assert sender.reply("x")["ok"] is True
     assert sender.memory.stat().st_uid == NOBODY

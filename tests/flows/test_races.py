@@ -23,7 +23,7 @@ from honeybadger_host.spool.inbox import OpenInbox
 from honeybadger_host.storage.files import Changing, Incoming, NotRegular, open_folder, read_incoming
 from tests.conftest import HostFactory
 from tests.fuzz.road import Road
-from tests.hosting import HostProcess, RawSender, patched, request, wait_for
+from tests.hosting import HostProcess, RawSender, request, wait_for
 
 WAYS: Final = ("link", "hard", "fifo", "unlink")
 SECRET: Final = b"the secret of somebody else: " + b"do not read " * 20
@@ -216,7 +216,7 @@ def test_a_host_that_follows_links_is_caught_by_the_same_look(
     make_host: HostFactory, home: Path, racer: Path, secret: Path
 ) -> None:
     """The control of the test above."""
-    host = make_host(launcher=patched(NAIVE)).start()
+    host = make_host(source=NAIVE).start()
     mallory = RawSender(home, "main", "mallory").make()
     with racing(racer, "link", mallory, secret, 16):
         wait_for(lambda: _written_by(host, mallory), 30, what="the racer to win")

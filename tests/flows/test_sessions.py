@@ -17,7 +17,7 @@ from honeybadger_agent.errors import Conflict, Invalid, NotFound
 from honeybadger_host.memory.compaction import HEADER
 from tests.conftest import HostFactory
 from tests.flows.test_errors import IN_THE_WAY_ONCE
-from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 FILE = "data/context/main/main.json"
 Clients = Callable[..., SyncClient]
@@ -89,7 +89,7 @@ import functools, os
 from honeybadger_host import daemon
 daemon.run = functools.partial(daemon.run, passed=lambda point: point == {point!r} and os.kill(os.getpid(), 9))
 """
-    killed = make_host(launcher=patched(fault)).start()
+    killed = make_host(source=fault).start()
     stranger.drop("r51", request("r51", "append_turn", payload=said(51)))
     assert killed.wait() == -9
     host = make_host().start()
@@ -308,7 +308,7 @@ def test_an_update_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
     stranger.note("a", "served")
     stranger.drop("t", turn)
     stranger.drop("u", update)
-    host = make_host(launcher=patched(IN_THE_WAY_ONCE)).start()
+    host = make_host(source=IN_THE_WAY_ONCE).start()
     assert stranger.reply("a")["ok"] is True
     for stem in ("t", "u"):
         assert_refused(stranger.reply(stem), "unavailable", says="is a folder for a moment")

@@ -20,7 +20,7 @@ from honeybadger_agent.wire import ChatResult
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, Endpoint, openai, served
 from tests.flows.test_turns import said
-from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 SEARCH = ToolCall("call_1", "search_memory", '{"query": "tea"}')
 BY_USER = "asked for by user"
@@ -207,7 +207,7 @@ daemon.run = functools.partial(daemon.run, passed=passed)
 def test_a_kill_while_a_turn_is_stopped_leaves_one_answer_and_one_pair_of_turns(
     make_host: HostFactory, settings: dict[str, object], home: Path, point: str
 ) -> None:
-    host = make_host(settings, env={"HOME_OF_TEST": str(home)}, launcher=patched(DYING)).start()
+    host = make_host(settings, env={"HOME_OF_TEST": str(home)}, source=DYING).start()
     sender = RawSender(home).make()
     sender.say("a1", "slowly")
     wait_for(lambda: "two" in _streamed(sender), what="the answer begins")

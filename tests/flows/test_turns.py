@@ -19,7 +19,7 @@ from honeybadger_agent.wire import StreamLine
 from tests.conftest import HostFactory
 from tests.endpoint import openai, served
 from tests.flows.conftest import FaultFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 REMEMBER = {
     "when": "remember",
@@ -383,7 +383,7 @@ OpenInbox.open_stream = open_stream
 def test_a_message_that_is_taken_back_as_its_turn_begins_is_never_answered(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
-    host = make_host(script(home, REMEMBER, HELLO), launcher=patched(WITHDRAWN_MEANWHILE)).start()
+    host = make_host(script(home, REMEMBER, HELLO), source=WITHDRAWN_MEANWHILE).start()
     stranger.say("a1", "remember")
     host.wait_for_event("turn.withdrawn")
     assert stranger.chat("a2", "hello")["ok"]

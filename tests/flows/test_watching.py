@@ -18,7 +18,7 @@ from typing import Any
 
 from honeybadger_agent import SyncClient
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, patched, request, wait_for
+from tests.hosting import HostProcess, RawSender, request, wait_for
 
 MakeClient = Callable[..., SyncClient]
 
@@ -94,7 +94,7 @@ threading.excepthook = lambda _: None
 def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    host = make_host({"ops.status.STATUS_SECONDS": 0.1}, launcher=patched(DYING)).start()
+    host = make_host({"ops.status.STATUS_SECONDS": 0.1}, source=DYING).start()
     _ask(stranger, 0)
     wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
     numbers = itertools.count(1)

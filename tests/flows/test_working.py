@@ -14,7 +14,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid, NotFound, TooLarge, Unavailable
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, patched, request, wait_for
+from tests.hosting import HostProcess, RawSender, request, wait_for
 
 MakeClient: TypeAlias = Callable[..., SyncClient]
 
@@ -95,7 +95,7 @@ import honeybadger_host.daemon as daemon
 daemon.run = functools.partial(
     daemon.run, passed=lambda point: point == {point!r} and os.kill(os.getpid(), signal.SIGKILL)
 )"""
-    with make_host(launcher=patched(kill)) as doomed:
+    with make_host(source=kill) as doomed:
         doomed.start()
         data = request("r1", "save_to_working_memory", payload={"key": "page", "data": "text"})
         stranger.drop("r1", data)
@@ -121,7 +121,7 @@ def test_the_entry_over_the_limit_is_refused_also_within_one_batch(make_host: Ho
 def test_what_expired_is_swept_from_the_disk_without_a_change_and_can_be_saved_again(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    host = make_host(launcher=patched(QUICK_HOUSE)).start()
+    host = make_host(source=QUICK_HOUSE).start()
     bee = client()
     bee.save_to_working_memory("kept", "x")
     bee.save_to_working_memory("page", "x", 0.001)
@@ -137,11 +137,7 @@ def test_what_expired_is_swept_from_the_disk_without_a_change_and_can_be_saved_a
 
 
 def test_saves_and_sweeps_at_once_lose_nothing(make_host: HostFactory, client: MakeClient) -> None:
-    make_host(
-        launcher=patched(
-            "import honeybadger_host.ops.maintenance as housekeeping\nhousekeeping.HOUSEKEEPING_SECONDS = 0.001"
-        )
-    ).start()
+    make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.001}).start()
     bee = client()
     end = time.monotonic() + 1.5
     rounds = 0

@@ -21,7 +21,7 @@ from honeybadger_host.errors import HostError, SettingsError, may_clear
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import is_idle, status_of, troubles
-from tests.hosting import HostProcess, RawSender, assert_refused, patched, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 
 def _ask(sender: RawSender, name: str) -> None:
@@ -232,7 +232,7 @@ def test_another_request_renamed_over_one_that_was_just_read_is_not_removed_unre
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     (home / "second").write_bytes(request("a", content="second."))
-    host = make_host(env={"HOME_OF_TEST": str(home)}, launcher=patched(REPLACING)).start()
+    host = make_host(env={"HOME_OF_TEST": str(home)}, source=REPLACING).start()
     stranger.note("a", "first.")
     wait_for(lambda: len(host.events("request.answered")) == 2)
     assert [line["outcome"] for line in host.events("request.answered")] == ["ok", "conflict"]

@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_host.ops.doctor import Finding, examine
 from honeybadger_host.storage.home import make_home
-from tests.hosting import PLAIN, HostProcess, RawSender, patched, run_cli, wait_for
+from tests.hosting import PLAIN, HostProcess, RawSender, run_cli, wait_for
 from tests.terminal import Terminal
 
 
@@ -99,8 +99,8 @@ def test_a_model_whose_server_is_down_is_a_problem(home: Path) -> None:
 
 
 def test_run_says_at_the_start_that_the_library_of_its_model_is_missing(home: Path) -> None:
-    launcher = patched('import sys\nsys.modules["pydantic_ai"] = None')
-    with HostProcess(home, {"model.name": "ollama:llama3.2"}, launcher=launcher) as host:
+    source = 'import sys\nsys.modules["pydantic_ai"] = None'
+    with HostProcess(home, {"model.name": "ollama:llama3.2"}, source=source) as host:
         host.start()
         missing = host.wait_for_event("model.missing")
         host.stop()
@@ -149,7 +149,7 @@ doctor.CHECKS = (many_entries,)
 
 
 def test_what_takes_long_is_said_on_a_terminal_and_taken_away_again(home: Path, tmp_path: Path) -> None:
-    with Terminal([*patched(SLOW_CHECK), "doctor", "--home", str(home)], tmp_path) as terminal:
+    with Terminal([*PLAIN, "--source", SLOW_CHECK, "doctor", "--home", str(home)], tmp_path) as terminal:
         terminal.wait_for("checking many entries (")
         (home / "go-on").touch()
         terminal.wait_for("entries: done")

@@ -15,7 +15,7 @@ from honeybadger_agent import SyncClient, new_id
 from honeybadger_agent.errors import Invalid
 from honeybadger_host.spool.dead_letter_files import DeadCount
 from tests.conftest import HostFactory
-from tests.hosting import PATIENCE, HostProcess, RawSender, patched, request, wait_for
+from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
 
 pytest.importorskip("prometheus_client", reason="needs the extra honeybadger-host[metrics]")
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 MakeClient = Callable[..., SyncClient]
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
-WITHOUT_THE_EXTRA = patched("import sys; sys.modules['prometheus_client'] = None")
+WITHOUT_THE_EXTRA = "import sys; sys.modules['prometheus_client'] = None"
 
 
 def samples(text: str) -> Samples:
@@ -176,14 +176,14 @@ def refusal_of(host: HostProcess) -> str:
 
 
 def test_without_the_extra_metrics_are_refused_with_what_to_install(make_host: HostFactory) -> None:
-    said = refusal_of(make_host({"metrics.textfile": "data/m.prom"}, launcher=WITHOUT_THE_EXTRA))
+    said = refusal_of(make_host({"metrics.textfile": "data/m.prom"}, source=WITHOUT_THE_EXTRA))
     assert "metrics.textfile needs prometheus-client: pip install 'honeybadger-host[metrics]'" in said
 
 
 def test_without_the_extra_a_host_that_is_not_asked_for_metrics_serves(
     make_host: HostFactory, client: MakeClient
 ) -> None:
-    make_host(launcher=WITHOUT_THE_EXTRA).start()
+    make_host(source=WITHOUT_THE_EXTRA).start()
     assert client().ping().protocol == 1
 
 

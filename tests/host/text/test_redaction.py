@@ -19,7 +19,7 @@ from honeybadger_host.text.redaction import find_secrets, redact, redact_below, 
 from tests.conftest import HostFactory
 from tests.host.credentials import Credential, Lot, credentials
 from tests.host.ordinary import ordinary
-from tests.hosting import HostProcess, RawSender, assert_refused, patched, request
+from tests.hosting import HostProcess, RawSender, assert_refused, request
 
 SAMPLE = credentials(seed=2026)
 LOT = Lot(seed=7)
@@ -398,7 +398,7 @@ def test_a_bug_that_shows_the_text_in_its_exception_shows_no_secret(
         "def fail(content, *rest): raise KeyError(content)\n"
         "notes.render_note = fail\n"
     )
-    host = make_host({"security.secrets": "off", "ops.status.STATUS_SECONDS": 0.1}, launcher=patched(fault)).start()
+    host = make_host({"security.secrets": "off", "ops.status.STATUS_SECONDS": 0.1}, source=fault).start()
     assert_refused(stranger.ask("x", request("x", content=f"the token is {TOKEN}")), "internal")
     status: dict[str, Any] = {}
     deadline = time.monotonic() + 50
