@@ -79,7 +79,7 @@ def make_turns(home: Path, words: Words, count: int) -> None:
 def make_notes(home: Path, words: Words, count: int) -> None:
     """Write `count` notes of 100 to 200 words into the MEMORY.md of the group `main`, about 1 KiB each."""
     folder = home / "groups" / "main"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "MEMORY.md").open("w") as file:
         for number in range(count):
             file.write(
