@@ -9,15 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.indexer import COLUMNS, Added, Changes, Grown, Known, Reader
 from honeybadger_host.search.sources import source_of, sources
 
 _COMPARED_AT_ONCE: Final = 500
+_NOTED_AT_ONCE: Final = 5000
 _BYTES_AT_ONCE: Final = 1 << 18
 _INSERT: Final = f"INSERT INTO docs ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split(',')))})"  # noqa: S608  constant
 _MOST_GROWN: Final = 32
-"""Large files of notes whose reading progress is remembered: about 1 MiB each."""
+"""Large files of notes whose reading progress is remembered: about 40 bytes for each note."""
 
 
 class IndexWriter:
@@ -89,8 +91,7 @@ class IndexWriter:
         """Read files of a group; return what they change, and which are not finished."""
         known = self._known(files)
         grown = {file: self._taken_grown(file, generation) for file in files}
-        whole = [each.number for file, each in known.items() if grown[file] is None and not file.endswith(".jsonl")]
-        there = self._there(whole)
+        there = self._there([each.number for file, each in known.items() if file.endswith(".json")])
         reader = Reader(
             self._home,
             lambda: self._db.take_number("sources", group),
@@ -109,14 +110,14 @@ class IndexWriter:
             source = source_of(file)
             if source is None:
                 continue
-            indexed = partial(self._indexed, before, there)
             is_whole = True
             if source.kind in ("entry", "session"):
-                read = reader.read_entry(source, before, indexed, changes)
+                read = reader.read_entry(source, before, partial(self._indexed, before, there), changes)
             elif source.kind == "turn":
                 read, is_whole = reader.read_turns(source, before, partial(self._said, before), changes)
             else:
-                read, is_whole = reader.read_notes(source, before, indexed, changes, grown[file] if before else None)
+                noted = partial(self._noted, before)
+                read, is_whole = reader.read_notes(source, before, noted, changes, grown[file] if before else None)
             size += read
             if not is_whole:
                 left.append(file)
@@ -133,9 +134,9 @@ class IndexWriter:
         return grown if read_for == generation else None
 
     def _there(self, files: Sequence[int]) -> dict[int, dict[tuple[str, bytes], int]]:
-        """Return file number -> (key, digest) -> document number; logs of turns are left out."""
+        """Return file number -> (key, digest) -> document number, for entries and session documents."""
         there: dict[int, dict[tuple[str, bytes], int]] = {number: {} for number in files}
-        query = "SELECT source, key, digest, number FROM docs WHERE kind <> 3 AND source IN"
+        query = "SELECT source, key, digest, number FROM docs WHERE source IN"
         for file, key, digest, number in self._db.rows_in(query, files):
             there[file][key, digest] = number
         return there
@@ -143,10 +144,18 @@ class IndexWriter:
     def _indexed(
         self, file: Known | None, there: Mapping[int, dict[tuple[str, bytes], int]]
     ) -> dict[tuple[str, bytes], int]:
-        """Return what is indexed of a file, from `there` if it was asked for already."""
-        if file is None:
-            return {}
-        return there[file.number] if file.number in there else self._there([file.number])[file.number]
+        """Return what is indexed of a file."""
+        return {} if file is None else there[file.number]
+
+    def _noted(self, file: Known | None) -> Hashes:
+        """Return digest -> number of the documents of a file of notes."""
+        noted, last = Hashes(), -1
+        query = "SELECT number, digest FROM docs WHERE source = ? AND number > ? ORDER BY number LIMIT ?"
+        while file is not None and (rows := self._db.rows(query, (file.number, last, _NOTED_AT_ONCE))):
+            for number, digest in rows:
+                noted.put(digest, number)
+            last = rows[-1][0]
+        return noted
 
     def _said(self, log_file: Known | None) -> list[int]:
         """Return the numbers of the turns of a log."""

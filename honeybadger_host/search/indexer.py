@@ -6,7 +6,6 @@ Nothing is written here: a batch of files is read and analysed first, then writt
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import structlog
 
 from honeybadger_host.search.documents import Document
+from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.parser import SAID, Said, analysed, digest_of
 from honeybadger_host.search.sources import (
     Piece,
@@ -72,16 +72,16 @@ class Grown:
         signature: of the file when its beginning was read.
         size, digest: of the finished bytes: at the end, those before the last note.
         seen: hash of a note -> how often it occurs in these.
-        last: (key, digest) -> number of the document of the last note.
-        left: indexed documents not found in the file yet; None when the file was read to its end.
+        last: digest -> number of the document of the last note.
+        left: the same of indexed documents not found in the file yet; None when the file was read to its end.
     """
 
     signature: Signature
     size: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
-    seen: Counter[str] = field(default_factory=Counter)
-    last: dict[tuple[str, bytes], int] = field(default_factory=dict)
-    left: dict[tuple[str, bytes], int] | None = None
+    seen: Hashes = field(default_factory=Hashes)
+    last: Hashes = field(default_factory=Hashes)
+    left: Hashes | None = None
 
 
 class Added(NamedTuple):
@@ -145,14 +145,14 @@ class Reader:
         self,
         source: Source,
         known: Known | None,
-        there: Callable[[], Mapping[tuple[str, bytes], int]],
+        there: Callable[[], Hashes],
         changes: Changes,
         grown: Grown | None = None,
     ) -> tuple[int, bool]:
         """Read a part of a MEMORY.md or HISTORY.md; return how many bytes, and whether the file is finished.
 
         Args:
-            there: returns (key, digest) -> number of the file's indexed documents.
+            there: returns digest -> number of the file's indexed documents.
             grown: how far it was read; consumed.
         """
         problem, found = "", None
@@ -171,10 +171,10 @@ class Reader:
         data, signature = found or (b"", signature_of(f"{self.home}/{source.file}") if problem else None)
         if signature is None:
             self._note(source, known, None, False, 0, "", changes)
-            changes.removed.extend(there().values())
+            changes.removed.extend(there().numbers())
             return 0, True
         if grown is None:
-            grown = Grown(signature, left=dict(there()))
+            grown = Grown(signature, left=there())
         data = data[: end_of_part(data, source.kind, _NOTES_READ, is_end=grown.size + len(data) >= signature.size)]
         is_end = grown.size + len(data) >= signature.size
         if not problem:
@@ -186,20 +186,20 @@ class Reader:
         is_to_be_seen_again = is_changing or is_young(signature, self.wall_ns())
         number = self._note(source, known, signature, is_to_be_seen_again, 0, problem, changes)
         if problem:
-            changes.removed.extend(there().values())
+            changes.removed.extend(there().numbers())
             return len(data), True
         left = grown.last if grown.left is None else grown.left
-        last: dict[tuple[str, bytes], int] = {}
+        last = Hashes()
         for piece in pieces:
             digest = digest_of(piece)
-            if (standing := left.pop((piece.key, digest), None)) is None:
-                standing = self._add(number, source, piece, digest, changes)
-            last = {(piece.key, digest): standing}
+            standing = left.pop(digest) or self._add(number, source, piece, digest, changes)
+            if piece is pieces[-1]:
+                last.put(digest, standing)
         if not is_end:
             grown.left = left
-            self._go_on(source, grown, data, pieces, len(data), {}, changes)
+            self._go_on(source, grown, data, pieces, len(data), last, changes)
             return len(data), False
-        changes.removed.extend(left.values())
+        changes.removed.extend(left.numbers())
         grown.left = None
         end = last_note(data)
         if source.kind == "note" and grown.size + len(data) >= _LARGE_NOTES and (end or grown.size) and pieces:
@@ -213,13 +213,14 @@ class Reader:
         data: bytes,
         done: Sequence[Piece],
         size: int,
-        last: dict[tuple[str, bytes], int],
+        last: Hashes,
         changes: Changes,
     ) -> None:
         """Note how far a file was read."""
         grown.size += size
         grown.digest.update(memoryview(data)[:size])
-        grown.seen.update(hash_of(piece.key) for piece in done)
+        for key in map(hash_of, (piece.key for piece in done)):
+            grown.seen.put(key, grown.seen.get(key) + 1)
         grown.last = last
         changes.grown[source.file] = grown
 
@@ -233,7 +234,7 @@ class Reader:
         """Read an entry or a session document whole; return how many bytes.
 
         Args:
-            there: as of `read_notes`.
+            there: returns (key, digest) -> number of the file's indexed documents.
         """
         problem, data = "", b""
         signature: Signature | None = None

@@ -10,10 +10,9 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from honeybadger_agent.mailbox import NAME
@@ -25,6 +24,7 @@ from honeybadger_host.memory.notes import SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, open_plain
 
@@ -205,13 +205,11 @@ def read_source(
         os.close(fd)
 
 
-def pieces_of(
-    source: Source, data: bytes, signature: Signature, seen: Mapping[str, int] = MappingProxyType({})
-) -> list[Piece]:
+def pieces_of(source: Source, data: bytes, signature: Signature, seen: Hashes | None = None) -> list[Piece]:
     """Return the pieces of a whole file, in order. Raises Unsearchable.
 
     Args:
-        seen: of notes, how often each hash occurs before `data`.
+        seen: of notes, how often each occurs before `data`, see `hash_of`.
     """
     if source.kind == "entry":
         return [_entry(source, data, signature)]
@@ -249,9 +247,9 @@ def last_note(data: bytes) -> int:
     return data.rfind(b"\n## ") + 1
 
 
-def hash_of(key: str) -> str:
-    """Return a note's key without the number that tells equal notes apart."""
-    return key.partition("-")[0]
+def hash_of(key: str) -> bytes:
+    """Return a note's key without the number that tells equal notes apart, as 8 bytes."""
+    return bytes.fromhex(f"{key.partition('-')[0]:0<16}")
 
 
 def note_keys(data: bytes) -> list[str]:
@@ -338,13 +336,15 @@ def _paragraphs(text: str) -> Iterator[Piece]:
             yield Piece("", paragraph.strip(), _seconds(dated[1].replace("T", " ")) if dated else None)
 
 
-def _numbered(pieces: Iterator[Piece], before: Mapping[str, int]) -> list[Piece]:
+def _numbered(pieces: Iterator[Piece], before: Hashes | None) -> list[Piece]:
     """Return the pieces, each with a key that stays the same when others come or go."""
-    seen = Counter(before)
+    seen: Counter[str] = Counter()
     named: list[Piece] = []
     for piece in pieces:
         what = "\0".join((piece.text, *piece.names, str(piece.at), piece.author))
         key = hashlib.sha256(what.encode()).hexdigest()[:12]
+        if before is not None and key not in seen:
+            seen[key] = before.get(hash_of(key))
         seen[key] += 1
         if seen[key] > 1:
             key = f"{key}-{seen[key]}"

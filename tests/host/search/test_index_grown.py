@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from honeybadger_host.search import indexer
+from honeybadger_host.search import index_writer, indexer
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.search.parser import Said, analysed
@@ -117,3 +118,25 @@ def test_a_large_file_that_is_edited_while_it_is_read_is_indexed_as_it_stands_in
     texts = [text for _, text in indexed(index)]
     assert len(texts) == 1001
     assert {"- edited 3", "- one more"} <= set(texts)
+
+
+def test_a_file_of_many_notes_that_changed_is_read_again_in_few_bytes_for_each_note(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_writer, "_BYTES_AT_ONCE", 1 << 16)
+    monkeypatch.setattr(indexer, "_NOTES_READ", 1 << 16)
+    path, notes = tmp_path / FILE, 10_000
+    path.write_text("".join(f"\n## Notes (ann, 2026-11-21 06:05)\n- {number}\n" for number in range(notes)))
+    index.touch(FILE)
+    assert len(indexed(index)) == notes
+    path.write_text("changed\n" + path.read_text())
+    index._writer._grown.clear()  # as after a restart
+    index.touch(FILE)
+    tracemalloc.start()
+    for _ in range(5):
+        index.work()
+    bytes_held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert index._group("main").fresh, "it is not finished"
+    assert bytes_held < 100 * notes  # 150 in dicts
+    assert len(indexed(index)) == notes + 1
