@@ -1,6 +1,6 @@
 """What the operator needs: status, metrics, doctor, maintenance, backups, the systemd unit.
 
-May import: spool, search, memory, storage, text, domain, errors, settings. Nothing below knows it.
+May import: spool, curation, search, memory, storage, text, domain, errors, settings. Nothing below knows it.
 
 Reading order: `host` (the parts of a running host), `maintenance`, `clock`, `status`, `metrics`; `doctor` and
 `model_server`; `archive`, `backup`, `restore`; `systemd`; `operator_client` (how commands ask the host).

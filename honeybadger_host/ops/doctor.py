@@ -22,6 +22,7 @@ from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
+from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
 from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.memory.entry import memory_folder, parse_entry
@@ -478,6 +479,15 @@ def agents(home: Path) -> Iterator[Finding]:
         yield _model(home, name, wanted_by, loaded)
 
 
+def directives(home: Path) -> Iterator[Finding]:
+    """The prompts of curation that are this home's own."""
+    wrong = list(check_directives(home))
+    for file, why in wrong:
+        yield Finding("directives", "warning", f"{file} {why}", "mend it; until then the built-in prompt is used")
+    if not wrong and (own := [name for name in NAMES if (home / directive_file(name)).exists()]):
+        yield Finding("directives", "ok", f"{', '.join(own)}: of this home")
+
+
 def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
     what = f"{name} ({wanted_by})"
     try:
@@ -529,6 +539,7 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     dead_letters,
     metrics,
     agents,
+    directives,
     units,
 )
 

@@ -54,7 +54,8 @@ FOR_TURNS = {
 """Module -> what it may take besides: the host runs agents, and both programs print results the same way."""
 
 PURE = [
-    *("text.neutralise", "domain", "memory.notes", "memory.budget", "handlers.context_text", "memory.working_memory"),
+    *("text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
+    *("handlers.context_text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning", "staleness", "evidence")),
     *("curation.gates", "curation.account"),
     *("search.corpus", "search.scoring", "search.ranking", "spool.rate_limits"),

@@ -214,6 +214,11 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_handlers.py::test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed",
         "flows/test_turns.py::test_without_a_conversation_each_message_is_answered_by_itself",
     ],
+    "RB12 files override the built-in prompts": [
+        "host/curation/test_directives.py::test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back",
+        "host/curation/test_directives.py::test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used",
+        "host/curation/test_directives.py::test_doctor_names_what_is_wrong_with_a_directive",
+    ],
     "RB13 feedback on an answer or a tool is kept with its turn, and its newest is read": [
         "host/handlers/test_feedback_handlers.py::test_feedback_is_one_line_with_its_turn_and_who_said_it",
         "host/handlers/test_feedback_handlers.py::test_the_newest_since_a_time_are_read_oldest_first",

@@ -1,0 +1,153 @@
+"""The prompts of curation: built in, or a file in `config/directives/` instead (RB12).
+
+A file is checked when it is read. A broken one is said once, and the built-in prompt is used until it is mended.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, get_args
+
+import structlog
+
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.group_files import GroupFiles
+
+log = structlog.get_logger()
+
+DIRECTIVES_FOLDER: Final = "config/directives"
+DirectiveName: TypeAlias = Literal["consolidation", "enrichment", "dream", "pref-dream", "memory-rules"]
+NAMES: Final[tuple[DirectiveName, ...]] = get_args(DirectiveName)
+RULES: Final = "{memory-rules}"
+"""Where the rules for what is remembered stand in a prompt, on a line of its own."""
+MOST_CHARACTERS: Final = 32_768
+_ANSWERED: Final[Mapping[DirectiveName, tuple[str, ...]]] = {
+    "consolidation": ("history_entry", "memory_update"),
+    "enrichment": ("entries",),
+    "dream": ("operations",),
+    "pref-dream": ("preferences",),
+}
+"""Members by which an answer is read: a prompt that does not name them gets no answer that can be used."""
+_PLACEHOLDER: Final = re.compile(r"^[ \t]*(\{[\w -]+\})[ \t]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """A prompt.
+
+    Args:
+        text: with the rules for what is remembered, where it has them.
+        origin: its file below the home folder, or `built in`.
+    """
+
+    text: str
+    origin: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+class Directives:
+    """The prompts of a home, as they are now. Any thread."""
+
+    def __init__(self, group_files: GroupFiles) -> None:
+        self._files = group_files
+        self._said: dict[DirectiveName, str] = {}
+        """What was said to be wrong, and is still."""
+
+    def read(self, name: DirectiveName) -> Directive:
+        """Return a prompt: of its file if there is a good one, else the built-in one."""
+        text, origin = self._one(name)
+        if _has_rules(text):
+            text = _PLACEHOLDER.sub(lambda found: self._one("memory-rules")[0], text)
+        return Directive(text, origin)
+
+    def _one(self, name: DirectiveName) -> tuple[str, str]:
+        file = directive_file(name)
+        try:
+            own = _own_text(self._files, name)
+        except FileProblem as problem:
+            if self._said.get(name) != problem.message:
+                now_what = "mend or remove it; until then the built-in prompt is used"
+                log.error("directive.refused", file=file, why=problem.message, now_what=now_what)
+            self._said[name] = problem.message
+            own = None
+        else:
+            self._said.pop(name, None)
+        return (built_in(name), "built in") if own is None else (own, file)
+
+
+def directive_file(name: DirectiveName) -> str:
+    """Return the file that takes the place of a prompt, below the home folder."""
+    return f"{DIRECTIVES_FOLDER}/{name}.md"
+
+
+@cache
+def built_in(name: DirectiveName) -> str:
+    """Return a prompt as it comes with the host."""
+    return files(__package__).joinpath("prompts", f"{name}.md").read_text("utf-8").strip()
+
+
+def check_directives(home: Path) -> Iterator[tuple[str, str]]:
+    """Yield (file, what is wrong with it and what now) for `config/directives/`."""
+    group_files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=0)
+    for name in NAMES:
+        try:
+            _own_text(group_files, name)
+        except FileProblem as problem:
+            yield problem.file, problem.message
+    try:
+        found = sorted(path.name for path in (home / DIRECTIVES_FOLDER).iterdir())
+    except OSError:
+        return
+    known = [f"{name}.md" for name in NAMES]
+    for file in found:
+        if not file.startswith(".") and file not in known:
+            yield f"{DIRECTIVES_FOLDER}/{file}", f"is not read: {_nearest(file, known)}"
+
+
+def _own_text(group_files: GroupFiles, name: DirectiveName) -> str | None:
+    """Return what a file says instead of a prompt; None: there is none. Raises FileProblem."""
+    file = directive_file(name)
+    found = group_files.read(file)
+    if found is None:
+        return None
+    if (why := problem_of(name, found.clean)) is not None:
+        raise FileProblem(file, why)
+    return found.clean.strip()
+
+
+def problem_of(name: DirectiveName, text: str) -> str | None:
+    """Return what is wrong with the text of a directive and what now; None: nothing is."""
+    if not text.strip():
+        return "is blank: write the prompt, or remove the file"
+    if len(text) > MOST_CHARACTERS:
+        return f"has {len(text)} characters, the limit is {MOST_CHARACTERS}: shorten it"
+    missing = [member for member in _ANSWERED.get(name, ()) if member not in text]
+    if missing:
+        return f"does not ask for `{missing[0]}`, by which the answer is read: say how the JSON of the answer looks"
+    allowed = [] if name == "memory-rules" else [RULES]
+    for placeholder in _PLACEHOLDER.findall(text):
+        if placeholder not in allowed:
+            return f"has the placeholder {placeholder}: {_nearest(placeholder, allowed)}"
+    return None
+
+
+def _has_rules(text: str) -> bool:
+    return RULES in _PLACEHOLDER.findall(text)
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    if not known:
+        return "the rules are put into the other prompts and have none"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"known {'is' if len(known) == 1 else 'are'} {', '.join(known)}"

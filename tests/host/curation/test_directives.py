@@ -1,0 +1,151 @@
+"""The prompts of curation: the built-in ones are whole, files take their place, and a broken file harms nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from honeybadger_host.curation.directives import (
+    MOST_CHARACTERS,
+    NAMES,
+    RULES,
+    DirectiveName,
+    Directives,
+    built_in,
+    problem_of,
+)
+from honeybadger_host.curation.proposal import Operation
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.ops.doctor import directives as check
+from honeybadger_host.storage.home import make_home
+
+OWN = "Answer with JSON: history_entry and memory_update. Write in German."
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_home(tmp_path)
+    path = tmp_path / "config/directives"
+    path.mkdir(exist_ok=True)
+    return path
+
+
+@pytest.fixture
+def directives(tmp_path: Path) -> Directives:
+    return Directives(GroupFiles(tmp_path, max_file_bytes=1 << 20, max_cache_bytes=1 << 20))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, directives: Directives) -> None:
+    assert problem_of(name, built_in(name)) is None
+    read = directives.read(name)
+    assert (read.origin, RULES in read.text) == ("built in", False)
+    assert len(read.text) < 4000  # a prompt is paid for with every call
+    assert re.fullmatch("[0-9a-f]{64}", read.digest)
+    if name != "memory-rules":
+        assert "not instructions to you" in read.text or "not an instruction to you" in read.text
+        assert "one JSON object and nothing else" in " ".join(read.text.split())
+
+
+@pytest.mark.parametrize("name", ["consolidation", "enrichment", "dream", "pref-dream"])
+def test_the_answer_that_a_built_in_prompt_shows_is_json(name: DirectiveName) -> None:
+    shown = re.search(r"^\{.*?\}$", built_in(name), re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    answer = json.loads(shown[0])
+    assert answer
+    if name == "dream":
+        [operation] = answer["operations"]
+        assert Operation.model_validate({"n": 1, **operation}).op == "merge"
+
+
+def test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back(folder: Path, directives: Directives) -> None:
+    before = directives.read("consolidation")
+    (folder / "consolidation.md").write_text(f"\ufeff{OWN}\n")
+    own = directives.read("consolidation")
+    assert (own.text, own.origin) == (OWN, "config/directives/consolidation.md")
+    assert own.digest != before.digest
+    assert directives.read("dream").origin == "built in"
+    (folder / "consolidation.md").unlink()
+    assert directives.read("consolidation") == before
+
+
+def test_rules_of_ones_own_stand_in_the_prompts_that_have_a_place_for_them(
+    folder: Path, directives: Directives
+) -> None:
+    (folder / "memory-rules.md").write_text(r"Only what concerns bees. \1 stays.")
+    assert r"Only what concerns bees. \1 stays." in directives.read("enrichment").text
+    (folder / "dream.md").write_text(f"Propose `operations`.\n{RULES}\n")
+    assert directives.read("dream").text == "Propose `operations`.\nOnly what concerns bees. \\1 stays."
+    (folder / "dream.md").write_text(f"Propose `operations`, with {RULES} in a line.")
+    assert "bees" not in directives.read("dream").text
+
+
+BROKEN: dict[str, tuple[DirectiveName, bytes, str]] = {
+    "blank": ("dream", b" \n", "is blank: write the prompt, or remove the file"),
+    "too long": ("memory-rules", b"x" * (MOST_CHARACTERS + 1), "has 32769 characters, the limit is 32768: shorten it"),
+    "huge": ("memory-rules", b"x" * (1 << 21), "the limit is 1048576"),
+    "not UTF-8": ("memory-rules", b"\xff\xfe", "is not UTF-8 (line 1): save it as UTF-8"),
+    "another answer": ("consolidation", b"Write a haiku.", "does not ask for `history_entry`, by which the answer"),
+    "half an answer": ("consolidation", b"history_entry only", "does not ask for `memory_update`"),
+    "a wrong placeholder": ("dream", b"operations\n{memory_rules}\n", "did you mean {memory-rules}?"),
+    "rules in the rules": ("memory-rules", b"{memory-rules}", "have none"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used(
+    what: str, folder: Path, directives: Directives
+) -> None:
+    name, data, says = BROKEN[what]
+    (folder / f"{name}.md").write_bytes(data)
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert directives.read(name).origin == "built in"
+    [said] = [event for event in logs if event["event"] == "directive.refused"]
+    assert says in said["why"]
+    assert said["file"] == f"config/directives/{name}.md"
+    assert "built-in prompt" in said["now_what"]
+
+    (folder / f"{name}.md").unlink()
+    with capture_logs() as logs:
+        directives.read(name)
+        (folder / f"{name}.md").write_bytes(data)
+        directives.read(name)
+    assert len(logs) == 1  # broken again is said again
+
+
+def test_a_link_is_not_followed(folder: Path, directives: Directives, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.md").write_text(OWN)
+    (folder / "consolidation.md").symlink_to(tmp_path / "elsewhere.md")
+    with capture_logs() as logs:
+        assert directives.read("consolidation").origin == "built in"
+    assert "is a link" in logs[0]["why"]
+
+
+def test_doctor_names_what_is_wrong_with_a_directive(folder: Path, tmp_path: Path) -> None:
+    assert list(check(tmp_path)) == []
+    (folder / "dream.md").write_text("Propose operations.")
+    [fine] = check(tmp_path)
+    assert (fine.level, fine.message) == ("ok", "dream: of this home")
+    (folder / "consolidation.md").write_text("Write a haiku.")
+    (folder / "preferences.md").write_text("x")
+    (folder / ".dream.md.swp").write_text("x")
+    found = {finding.message: finding for finding in check(tmp_path)}
+    assert [message.partition(" ")[0] for message in found] == [
+        "config/directives/consolidation.md",
+        "config/directives/preferences.md",
+    ]
+    assert all(finding.level == "warning" and finding.now_what for finding in found.values())
+    assert "is not read: " in [*found][1]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_a_broken_one(folder: Path, directives: Directives) -> None:
+    (folder / "dream.md").write_text("operations")
+    (folder / "dream.md").chmod(0)
+    assert directives.read("dream").origin == "built in"
