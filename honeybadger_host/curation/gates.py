@@ -17,7 +17,7 @@ from honeybadger_host.curation.meaning import clauses_of, content_words, contrad
 from honeybadger_host.curation.proposal import FailedGate, GateName, Gates, Operation, Proposal
 from honeybadger_host.curation.specifics import invented, lost
 from honeybadger_host.curation.staleness import is_about, why_not_stale
-from honeybadger_host.domain import Turn
+from honeybadger_host.domain import SUMMARY, Turn
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import SIGNED
 
@@ -41,7 +41,7 @@ class Known:
     """What gates look at, as it is at the moment of the check.
 
     Args:
-        texts: id of an entry or a note -> its text.
+        texts: id of an entry or a note -> its text; `summary.md` -> the part of the session that is consolidated.
         digests: id or file -> SHA-256 of what is there; an id that is gone is not in it.
         turns: (session, number) -> turn; of evidence and, for a history or a summary, all that are consolidated.
         is_person: whether a turn is a person's.
@@ -69,7 +69,7 @@ def check(proposal: Proposal, known: Known) -> Proposal:
     touched = known.changed_lately
     allowed_now = max(ALWAYS_ALLOWED, int(known.group_size * SHARE_OF_A_PASS))
     allowed = min(known.changed_lately + allowed_now, max(ALWAYS_ALLOWED, int(known.group_size * SHARE_OF_A_MONTH)))
-    there = frozenset(folded(content_of(text)) for text in known.texts.values())
+    there = frozenset(folded(content_of(text)) for name, text in known.texts.items() if name != SUMMARY)
     checked = []
     for operation in proposal.operations:
         if operation.state in ("applied", "struck"):
@@ -136,7 +136,7 @@ def _gates(
 
 def base_moved(operation: Operation, base: Mapping[str, str], known: Known) -> str | None:
     """A source changed, or went away, since it was read."""
-    ids = [*operation.sources, *(["summary.md"] if operation.op == "write_summary" and "summary.md" in base else [])]
+    ids = [*operation.sources, *([SUMMARY] if operation.op == "write_summary" and SUMMARY in base else [])]
     for source in ids:
         if source not in base:
             return f"{source} was not read when this was proposed: it is not in `base`"
@@ -290,7 +290,9 @@ def no_change(operation: Operation, there: frozenset[str]) -> str | None:
 def _rests_on(operation: Operation, proposal: Proposal, known: Known) -> list[str]:
     """Return the texts that an operation may take its specifics from."""
     if operation.op in _WRITES:
-        return [as_told(turn) for turn in _consolidated(proposal, known)]
+        turns = [as_told(turn) for turn in _consolidated(proposal, known)]
+        span = f"session {proposal.session}, turns {proposal.first_turn}-{proposal.last_turn}, {len(turns)} turns"
+        return [*turns, span, *([known.texts.get(SUMMARY, "")] if operation.op == "write_summary" else [])]
     return _taken_up(operation, known) + _told(operation, known)
 
 

@@ -123,9 +123,10 @@ PATTERN: Final = rf"""
     |(?P<clock>(?<![{_L}.:])(?P<ch>2[0-4]|[01]?\d)(?:[:.h](?P<cmin>[0-5]\d)(?::[0-5]\d)?)?\s?
         (?P<half>[ap]\.?m\b\.?|uhr(?:\s(?P<after>[0-5]\d)\b)?|o['’]clock))
     |(?P<colon>(?<![{_L}.:])(?P<kh>2[0-4]|[01]?\d)[:h](?P<kmin>[0-5]\d)(?::(?P<ks>[0-5]\d))?(?![{_L}:]))
-    |(?P<phone>(?<![{_L}.+])(?:\d+(?:[\s/()-]{{1,2}}\d{{2,}}){{2,}}|[+0]\d{{2,}}(?:[\s/()-]{{1,2}}\d{{2,}})+)(?:-\d)?(?![{_L}])|\+\d{{7,}})
+    |(?P<phone>(?<![{_L}.+])(?:\d+(?:[ \u00a0/()-]{{1,2}}\d{{2,}}){{2,}}
+        |[+0]\d{{2,}}(?:[ \u00a0/()-]{{1,2}}\d{{2,}})+)(?:-\d)?(?![{_L}])|\+\d{{7,}})
     |(?P<paid>(?P<currency>[$€£¥₹]|\b(?:usd|eur|gbp|chf)\s)\s?(?P<sum>{_PLAIN})(?P<scale>\s?(?:k|million|mio|m|bn)\b)?)
-    |(?P<amount>(?<![{_L}.,])(?P<sign>[-−+])?(?:(?P<many>{_PLAIN})[\s\u202f-]?|(?P<said>\b{_WORD_NUMBER})[\s-])
+    |(?P<amount>(?<![{_L}.,])(?P<sign>[-−+])?(?:(?P<many>{_PLAIN})[ \u00a0\u202f-]?|(?P<said>\b{_WORD_NUMBER})[ -])
         (?P<unit>{_either(_UNITS)})(?![{_L}²³]))
     |(?P<han>\d*[{_HAN}]+(?=[{_COUNTERS}]))
     |(?P<times>\b(?:{_either(_TIMES)})\b)

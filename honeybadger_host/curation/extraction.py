@@ -1,0 +1,127 @@
+"""A history entry and a summary without a model: sentences of the turns, word for word, chosen by rules. Pure.
+
+What a model would write may be wrong; these are only incomplete. Both say that they are `(extracted)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from honeybadger_host.curation.specifics import said
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.labels import folded
+from honeybadger_host.text.neutralise import one_line
+
+MARK: Final = "(extracted)"
+MAX_SUMMARY_WORDS: Final = 500
+_MAX_HISTORY_LINES: Final = 12
+_MAX_CHARACTERS: Final = 240
+"""Of one sentence; the rest of a longer one is in its turn."""
+_LEAST_SCORE: Final = 1.0
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
+_CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_DECIDES: Final = re.compile(
+    r"\b(?:decid\w+|agree[ds]?|let['’]s|we(?:['’]ll| will)|i(?:['’]ll| will)|must|always|never|prefer\w*"
+    r"|remember|deadline|todo|important|no longer|instead|from now on|allergic|born|moved?|cancel+ed|password|birthday"
+    r"|please (?:use|do|don['’]t)"
+    r"|entschieden|beschlossen|vereinbart|einigen|soll(?:en)?|muss"
+    r"|müssen|immer|nie|bevorzug\w+|merk\w*|frist|wichtig"
+    r"|nicht mehr|stattdessen|ab sofort|allergisch|geburtstag|umgezogen|abgesagt|bitte)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    turn: Turn
+    text: str
+    score: float
+
+    @property
+    def line(self) -> str:
+        return f"[{self.turn.at:%Y-%m-%d %H:%M}] {one_line(self.turn.sender).text}: {self.text}"
+
+
+def history_entry(
+    turns: Sequence[Turn], session: str, is_person: Callable[[Turn], bool], recalled: Callable[[Turn], str]
+) -> str:
+    """Return the entry for HISTORY.md: one line for each sentence that is kept, with its time, oldest first.
+
+    Args:
+        turns: at least one, oldest first.
+        recalled: the part of a turn that memory put there; it is history already.
+    """
+    first, last = turns[0], turns[-1]
+    head = f"[{last.at:%Y-%m-%d %H:%M}] {MARK} session {session}, turns {first.number}-{last.number}"
+    best = _best(_sentences(turns, is_person, recalled))[:_MAX_HISTORY_LINES]
+    return "\n".join((head, *(sentence.line for sentence in _in_order(best))))
+
+
+def conversation_summary(
+    turns: Sequence[Turn],
+    is_person: Callable[[Turn], bool],
+    recalled: Callable[[Turn], str],
+    *,
+    earlier: str = "",
+) -> str:
+    """Return the summary of a session up to its last turn, at most 500 words.
+
+    Args:
+        earlier: the summary so far; what it says is kept first, a summary of ours loses its oldest lines.
+    """
+    old = [line for line in earlier.splitlines() if line.strip() and line.strip() != MARK]
+    room = MAX_SUMMARY_WORDS - _words(MARK)
+    chosen: list[_Sentence] = []
+    known = {folded(line) for line in old}
+    for sentence in _best(_sentences(turns, is_person, recalled)):
+        words = _words(sentence.line)
+        if words <= room - min(sum(map(_words, old)), room // 2) and folded(sentence.line) not in known:
+            chosen.append(sentence)
+            room -= words
+    while old and sum(map(_words, old)) > room:
+        old.pop(0)
+    return "\n".join((MARK, *old, *(sentence.line for sentence in _in_order(chosen))))
+
+
+def _sentences(
+    turns: Iterable[Turn], is_person: Callable[[Turn], bool], recalled: Callable[[Turn], str]
+) -> Iterator[_Sentence]:
+    """Yield what is worth keeping, each sentence once."""
+    seen: set[str] = set()
+    for turn in turns:
+        content = turn.content
+        for part in (recalled(turn), *_CODE.findall(content)):
+            content = content.replace(part, "\n") if part else content
+        for text in _SENTENCE_END.split(content):
+            line = one_line(text).text.strip()
+            score = _score(line, is_person=is_person(turn))
+            if score >= _LEAST_SCORE and folded(line) not in seen:
+                seen.add(folded(line))
+                yield _Sentence(turn, line if len(line) <= _MAX_CHARACTERS else f"{line[:_MAX_CHARACTERS]}…", score)
+
+
+def _score(sentence: str, *, is_person: bool) -> float:
+    """Return how much a sentence tells: specifics, a decision, and that a person says it."""
+    if _words(sentence) < 3:
+        return 0.0
+    score = min(len(said(sentence).certain), 4) + 2.0 * bool(_DECIDES.search(sentence))
+    if sentence.endswith(("?", "？")):
+        score /= 2
+    return score * (1.5 if is_person else 1.0)
+
+
+def _best(sentences: Iterable[_Sentence]) -> list[_Sentence]:
+    return sorted(sentences, key=lambda sentence: (-sentence.score, sentence.turn.number))
+
+
+def _in_order(sentences: Iterable[_Sentence]) -> list[_Sentence]:
+    return sorted(sentences, key=lambda sentence: sentence.turn.number)
+
+
+def _words(text: str) -> int:
+    """Return the length in words; two Chinese or Japanese characters are one."""
+    return len(text.split()) + len(_CJK.findall(text)) // 2
