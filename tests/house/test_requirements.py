@@ -219,6 +219,10 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/curation/test_directives.py::test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used",
         "host/curation/test_directives.py::test_doctor_names_what_is_wrong_with_a_directive",
     ],
+    "RB13 corrections with a clear pattern become anti-patterns": [
+        "host/curation/test_anti_patterns.py::test_a_clear_correction_becomes_an_entry_that_passes_every_gate",
+        "host/curation/test_anti_patterns.py::test_what_is_not_a_clear_correction_becomes_nothing",
+    ],
     "RB13 feedback on an answer or a tool is kept with its turn, and its newest is read": [
         "host/handlers/test_feedback_handlers.py::test_feedback_is_one_line_with_its_turn_and_who_said_it",
         "host/handlers/test_feedback_handlers.py::test_the_newest_since_a_time_are_read_oldest_first",
