@@ -4,5 +4,5 @@ May import: search, memory, storage, text, domain, errors, and the wire models. 
 the background) takes clock, ids and everything it looks at as arguments.
 
 Reading order: `proposal`; `ordinary`, `quantities` and `specifics` (what a text says), `meaning` and
-`staleness` (how); `evidence`, `gates` and `account`; `extraction`, `anti_patterns`; `directives`.
+`staleness` (how); `evidence`, `gates` and `account`; `extraction`, `candidates`, `anti_patterns`; `directives`.
 """

@@ -57,7 +57,7 @@ PURE = [
     *("text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
     *("handlers.context_text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning", "staleness", "evidence")),
-    *("curation.gates", "curation.account", "curation.extraction", "curation.anti_patterns"),
+    *("curation.gates", "curation.account", "curation.extraction", "curation.candidates", "curation.anti_patterns"),
     *("search.corpus", "search.scoring", "search.ranking", "spool.rate_limits"),
     *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
 ]

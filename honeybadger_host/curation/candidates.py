@@ -1,0 +1,207 @@
+"""What may be worth tidying up, found without a model: duplicates, contradictions, what is never used. Pure.
+
+A candidate is only a question; gates decide what may be done. Texts are compared by their words: those that share rare
+ones are looked at in pairs, at most so many for each text, so that time and memory grow with the number of entries and
+not with its square. Numbers, dates, names, paths and negations are compared only where the words agree.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+from honeybadger_host.curation.meaning import flips
+from honeybadger_host.curation.specifics import said
+
+UNUSED_AFTER: Final = timedelta(days=90)
+MAX_PAIRS: Final = 500
+"""Of near duplicates, and as many of contradictions; the most alike come first."""
+_LIKENESS: Final = 0.6
+"""Share of words that near duplicates have in common, of all they have."""
+_COMPARED: Final = 16
+"""Texts that one is compared with, at most: those that share its rarest words, newest first."""
+_POSTINGS: Final = 32
+"""Newest texts kept for each word; texts made from one template share all of their words."""
+_MAX_WORDS: Final = 400
+_WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
+_DIGITS: Final = re.compile(r"\d+")
+_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An entry or a note.
+
+    Args:
+        text: of a note, without the line that says who wrote it.
+        made: when it was saved last; None: nobody knows.
+    """
+
+    id: str
+    text: str
+    made: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two texts about the same.
+
+    Args:
+        likeness: share of their words that both have.
+        differs: what one says and the other does not, for contradictions.
+    """
+
+    ids: tuple[str, str]
+    likeness: float
+    differs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Near duplicates and suspected contradictions, the most alike first."""
+
+    duplicates: tuple[Pair, ...]
+    contradictions: tuple[Pair, ...]
+
+
+def identical(items: Sequence[Item]) -> list[tuple[str, ...]]:
+    """Return the ids of texts that are the same byte for byte, each group oldest first as given."""
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for item in items:
+        groups[item.text].append(item.id)
+    return [tuple(ids) for ids in groups.values() if len(ids) > 1]
+
+
+def alike(items: Sequence[Item]) -> Alike:
+    """Return near duplicates, never of texts that differ in a specific or a negation, and contradictions.
+
+    Of texts that are identical the first one is compared.
+    """
+    first = list({item.text: item for item in reversed(items)}.values())[::-1]
+    same, other = _most_alike(first)
+    duplicates: list[Pair] = []
+    contradictions: list[Pair] = []
+    for likeness, newer, older in (*same, *other):
+        ids = (first[older].id, first[newer].id)
+        differs = _differs(first[older].text, first[newer].text)
+        if differs is None:
+            duplicates.append(Pair(ids, likeness))
+        elif differs:
+            contradictions.append(Pair(ids, likeness, differs))
+    return Alike(tuple(duplicates[:MAX_PAIRS]), tuple(_by_likeness(contradictions)[:MAX_PAIRS]))
+
+
+def _most_alike(items: Sequence[Item]) -> tuple[list[tuple[float, int, int]], list[tuple[float, int, int]]]:
+    """Return (likeness, later place, earlier place) of pairs with the same digits, and of others, best first.
+
+    Whether they differ in more than digits is looked at only for these: that takes 100 times as long.
+    """
+    same: list[tuple[float, int, int]] = []
+    other: list[tuple[float, int, int]] = []
+    digits = [hash(tuple(sorted(_DIGITS.findall(item.text)))) for item in items]
+    for later, earlier, likeness in _likely(items):
+        heap = same if digits[later] == digits[earlier] else other
+        entry = (likeness, -later, -earlier)
+        if len(heap) < 2 * MAX_PAIRS:
+            heapq.heappush(heap, entry)
+        elif entry > heap[0]:
+            heapq.heapreplace(heap, entry)
+    best = (sorted(heap, reverse=True) for heap in (same, other))
+    first, second = ([(likeness, -later, -earlier) for likeness, later, earlier in heap] for heap in best)
+    return first, second
+
+
+def _by_likeness(pairs: Sequence[Pair]) -> list[Pair]:
+    return sorted(pairs, key=lambda pair: -pair.likeness)
+
+
+def unused(items: Sequence[Item], recalled: Mapping[str, datetime], known_since: datetime, now: datetime) -> list[str]:
+    """Return the ids that no context had in 90 days, in order; none while that is not known for so long.
+
+    Args:
+        recalled: id -> when it was recalled last.
+        known_since: since when recalls are noted.
+    """
+    since = now - UNUSED_AFTER
+    if known_since > since:
+        return []
+    return [
+        item.id for item in items if item.made is not None and max(item.made, recalled.get(item.id, item.made)) < since
+    ]
+
+
+def over_share(tokens: Sequence[tuple[str, int]], share: int) -> list[str]:
+    """Return the ids of the oldest notes that no context has room for.
+
+    Args:
+        tokens: id and tokens of each note, oldest first.
+        share: tokens that a context gives to notes.
+    """
+    total, over = 0, []
+    for note, each in reversed(tokens):
+        total += each
+        if total > share:
+            over.append(note)
+    return over[::-1]
+
+
+def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
+    """Yield places of two texts, the later one first, and their likeness, where it is high enough."""
+    numbers: dict[str, int] = {}
+    counts: Counter[int] = Counter()
+    texts: list[array[int]] = []
+    for item in items:
+        words = array("I", {numbers.setdefault(word, len(numbers)) for word in _words(item.text)})
+        texts.append(words)
+        counts.update(words)
+    del numbers
+    postings: defaultdict[int, list[int]] = defaultdict(list)
+    for place, words in enumerate(texts):
+        if len(words) < 2:
+            continue
+        rarest = sorted(words, key=counts.__getitem__)[: int(len(words) * (1 - _LIKENESS)) + 1]
+        here = set(words)
+        seen: set[int] = set()
+        for word in rarest:
+            for other in reversed(postings[word]):
+                if len(seen) >= _COMPARED:
+                    break
+                if other in seen or not _LIKENESS <= len(words) / len(texts[other]) <= 1 / _LIKENESS:
+                    continue
+                seen.add(other)
+                shared = len(here.intersection(texts[other]))
+                likeness = shared / (len(words) + len(texts[other]) - shared)
+                if likeness >= _LIKENESS:
+                    yield place, other, likeness
+        for word in rarest:
+            posting = postings[word]
+            posting.append(place)
+            if len(posting) > 2 * _POSTINGS:
+                del posting[:-_POSTINGS]
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text, without numbers; Chinese and Japanese as pairs of characters."""
+    words = _WORD.findall(text[:4000].casefold())
+    if _CJK.search(text):
+        words = [part for word in words for part in (map("".join, pairwise(word)) if _CJK.search(word) else (word,))]
+    return words[:_MAX_WORDS]
+
+
+def _differs(older: str, newer: str) -> str | None:
+    """Return what two texts contradict each other in; None: they say the same; empty: one only says more."""
+    one, other = said(older), said(newer)
+    only_older = [written for form, written in one.certain.items() if form not in other.certain]
+    only_newer = [written for form, written in other.certain.items() if form not in one.certain]
+    if only_older and only_newer:
+        return f"{', '.join(only_older[:5])} and {', '.join(only_newer[:5])}"
+    if flipped := flips([older], newer):
+        return flipped[0]
+    return "" if only_older or only_newer else None

@@ -1,0 +1,135 @@
+"""Candidates: duplicates are found, what only looks like one is not, and many entries take neither time nor memory."""
+
+from __future__ import annotations
+
+import random
+import time
+import tracemalloc
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.curation.candidates import Item, alike, identical, over_share, unused
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def items(*texts: str) -> list[Item]:
+    return [Item(f"e{n}", text) for n, text in enumerate(texts)]
+
+
+def test_identical_texts_are_found_byte_for_byte() -> None:
+    found = identical(
+        items("User prefers tea.", "Other", "User prefers tea.", "user prefers tea.", "User prefers tea.")
+    )
+    assert found == [("e0", "e2", "e4")]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("User prefers dark mode in the editor.", "The user prefers dark mode in the editor!"),
+        ("Deploys happen every Tuesday at 09:00.", "Deploys happen at 9:00 every Tuesday."),
+        ("Der Hund von Anna heißt Bello.", "Der Hund heißt Bello, der von Anna."),
+        ("家賃は二万円です。駅の近く。", "家賃は2万円です。駅の近くです。"),
+    ],
+)
+def test_near_duplicates_say_the_same_in_other_words(one: str, other: str) -> None:
+    (pair,) = alike(items(one, "Something else about boats.", other)).duplicates
+    assert pair.ids == ("e0", "e2")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differs"),
+    [
+        ("The rent of the flat is $1,450.", "The rent of the flat is $1,540.", "$1,450 and $1,540"),
+        ("User is allergic to peanuts.", "User is not allergic to peanuts.", "denied"),
+        ("The standup is at 9:00.", "The standup is at 9:30.", "9:00 and 9:30"),
+        ("The lease ends on 7 May 2026.", "The lease ends on 7 June 2026.", "7 May 2026 and 7 June 2026"),
+        ("Logs are kept in /var/log/app.", "Logs are kept in /srv/log/app.", "/var/log/app and /srv/log/app"),
+        ("The landlord of the flat is Mr Glanz.", "The landlord of the flat is Mr Osei.", "Glanz and Osei"),
+        ("Der Hund darf aufs Sofa.", "Der Hund darf nicht aufs Sofa.", "denied"),
+        ("User moved from Lisbon to Porto.", "User moved from Porto to Lisbon.", "stands behind"),
+    ],
+)
+def test_texts_that_differ_in_a_specific_or_a_negation_are_suspected_and_never_duplicates(
+    one: str, other: str, differs: str
+) -> None:
+    found = alike(items(one, other))
+    assert found.duplicates == ()
+    (pair,) = found.contradictions
+    assert pair.ids == ("e0", "e1")
+    assert differs in pair.differs
+
+
+def test_a_text_that_only_says_more_is_neither() -> None:
+    found = alike(items("User lives in a flat near the station.", "User lives in a flat near the station in Graz."))
+    assert found.duplicates == found.contradictions == ()
+
+
+def test_a_real_duplicate_is_found_among_many_texts_of_one_template() -> None:
+    many = [f"Setting {n} of the oven is for thing {n * 7}." for n in range(3000)]
+    found = alike(items(*many, "User likes warm bread in the morning.", "In the morning the user likes warm bread."))
+    assert ("e3000", "e3001") in [pair.ids for pair in found.duplicates]
+    assert len(found.contradictions) <= 500
+
+
+def test_what_was_never_recalled_in_90_days_is_told_once_that_is_known_for_so_long() -> None:
+    old = NOON - timedelta(days=200)
+    every = [Item("old1", "a", old), Item("used", "b", old), Item("new1", "c", NOON), Item("when", "d", None)]
+    recalled = {"used": NOON - timedelta(days=3)}
+    assert unused(every, recalled, NOON - timedelta(days=91), NOON) == ["old1"]
+    assert unused(every, recalled, NOON - timedelta(days=89), NOON) == []
+    assert unused(every, {"used": NOON - timedelta(days=91)}, old, NOON) == ["old1", "used"]
+
+
+def test_the_oldest_notes_over_the_share_are_told() -> None:
+    notes = [("n1", 40), ("n2", 40), ("n3", 40), ("n4", 10)]
+    assert over_share(notes, 90) == ["n1"]
+    assert over_share(notes, 49) == ["n1", "n2", "n3"]
+    assert over_share(notes, 130) == over_share([], 0) == []
+
+
+def group_of(count: int) -> list[Item]:
+    """Return entries with the words of a small vocabulary, a name and a number each; every tenth is a duplicate."""
+    chosen = random.Random(7)
+    words = [
+        a + b + c for a in "bdfgklmprst" for b in "aeiou" for c in ("ran", "lo", "ster", "ver", "mon", "dal", "kip")
+    ]
+    texts: list[str] = []
+    for n in range(count):
+        if n % 10 == 9:
+            texts.append(f"{texts[chosen.randrange(n)][:-1]}, too.")
+        else:
+            said = [chosen.choice(words) for _ in range(chosen.randrange(6, 24))]
+            texts.append(" ".join([*said, chosen.choice(["Anna", "Ben", "Noor"]), str(chosen.randrange(900))]) + ".")
+    return items(*texts)
+
+
+def test_a_thousand_entries_take_under_a_second() -> None:
+    every = group_of(1000)
+    begin = time.process_time()
+    found = alike(every)
+    identical(every)
+    assert time.process_time() - begin < 1.0
+    assert len(found.duplicates) > 50
+
+
+def test_memory_grows_by_the_entry_and_stays_small() -> None:
+    every = group_of(10_000)
+    tracemalloc.start()
+    alike(every)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40 * 1024 * 1024
+
+
+@given(st.lists(st.text(max_size=60), max_size=8))
+def test_whatever_entries_say_no_pair_of_duplicates_differs_in_a_digit(texts: list[str]) -> None:
+    every = items(*texts)
+    by_id = {item.id: item.text for item in every}
+    for pair in alike(every).duplicates:
+        one, other = (by_id[name] for name in pair.ids)
+        assert sorted(c for c in one if c.isdecimal()) == sorted(c for c in other if c.isdecimal())
