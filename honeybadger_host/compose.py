@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
+from anyio import CapacityLimiter
 
 from honeybadger_host.agents import Agents
+from honeybadger_host.curation.asking import Asker
+from honeybadger_host.curation.directives import Directives
+from honeybadger_host.curation.runner import Curator, Room
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, build_table
 from honeybadger_host.handlers.turns import AgentRuntime
@@ -22,6 +26,7 @@ from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import STATUS_FILE, Counters
@@ -42,7 +47,8 @@ from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, Hom
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.projections import Projections
 from honeybadger_host.storage.unit_of_work import UnitOfWork
-from honeybadger_host.text.neutralise import use_counter
+from honeybadger_host.text.neutralise import neutralise, use_counter
+from honeybadger_host.text.redaction import redact
 from honeybadger_host.text.tokens import counter_of
 
 if TYPE_CHECKING:  # needs an extra
@@ -127,9 +133,28 @@ def _put_together(
         max_sessions=turn_log.MAX_SESSIONS,
         write_out_seconds=session_document_store.WRITE_OUT_SECONDS,
     )
-    unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions])
     senders = SenderList(home) if settings.ipc.closed else None
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
+    watermarks, entry_files = Watermarks(home), EntryFiles(home)
+    curator = Curator(
+        Room(
+            home,
+            asker=_asker_of(settings, journal, models, lambda: pipeline.writer_slot),
+            directives=Directives(files),
+            change=lambda *change: pipeline.change(*change),
+            busy_groups=lambda: pipeline.turn_queue.groups,
+            is_agent=lambda name: name in agents.current,
+            turn_logs=turn_logs,
+            watermarks=watermarks,
+            files=files,
+            whole_files=whole_files,
+            entry_files=entry_files,
+            memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
+            history_budget_tokens=settings.history.budget_tokens,
+            mode=settings.curation.apply,
+        )
+    )
+    unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator])
     shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
     spool = Spool(
         home / "data" / "ipc",
@@ -145,12 +170,14 @@ def _put_together(
         files=files,
         turn_logs=turn_logs,
         whole_files=whole_files,
-        entry_files=EntryFiles(home),
+        entry_files=entry_files,
         working_memory=working_memory,
         sessions=sessions,
         index=index,
         ledger=ledger,
+        watermarks=watermarks,
         journal=journal.path,
+        consolidate_now=curator.consolidate_now if curator.is_on else None,
     )
     runtime = AgentRuntime(
         home,
@@ -190,6 +217,7 @@ def _put_together(
         spool=spool,
         replies=replies,
         pipeline=pipeline,
+        curator=curator,
         counters=counters,
         senders=senders,
         agents=agents,
@@ -197,6 +225,24 @@ def _put_together(
         metrics=_open_metrics(home, settings.metrics.textfile),
         ages=clock.Ages.of(clock.RECEIPT_SECONDS, journal.kept_ages()),
         started=time.monotonic(),
+    )
+
+
+def _asker_of(
+    settings: Settings, journal: Journal, models: Models, writer_slot: Callable[[], CapacityLimiter]
+) -> Asker | None:
+    """Return what asks the model that looks after memory; None: rules do it."""
+    name = settings.model.curation or settings.model.name
+    if name == "offline":
+        return None
+    keeps_secrets = settings.security.secrets == "off"
+    return Asker(
+        journal,
+        writer_slot,
+        lambda: models.open(name),
+        lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
+        tokens_per_day=settings.curation.tokens_per_day,
+        max_output_tokens=settings.model.max_output_tokens,
     )
 
 

@@ -15,6 +15,7 @@ from honeybadger_host.text.neutralise import estimate_tokens, history_line
 PERSONA: Final = "CLAUDE.md"
 MEMORY: Final = "MEMORY.md"
 SUMMARY: Final = "summary.md"
+HISTORY: Final = "HISTORY.md"
 GroupFileName: TypeAlias = Literal["CLAUDE.md", "MEMORY.md", "summary.md"]
 ROOT_GLOBAL_FILE: Final = "AGENT.md"
 GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
@@ -103,6 +104,23 @@ class NoteAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryAdded:
+    """A paragraph goes to the end of the group's HISTORY.md."""
+
+    group: str
+    data: bytes
+
+    @property
+    def file(self) -> str:
+        return f"groups/{self.group}/{HISTORY}"
+
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return "history"
+
+
+@dataclass(frozen=True, slots=True)
 class TurnAdded:
     """A turn goes to the end of its session's log."""
 
@@ -138,8 +156,9 @@ class FeedbackAdded:
         return "feedback"
 
 
-WholeKind: TypeAlias = Literal["entry", "working", "session"]
-"""What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document."""
+WholeKind: TypeAlias = Literal["entry", "working", "session", "summary", "watermark", "proposal", "archived"]
+"""What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document, a
+group's summary.md, how far a session is consolidated, what curation proposes, an entry that was taken up."""
 REMOVED: Final = "_removed"
 NOTE_REMOVED: Final = "note_removed"
 NOTE_RESTORED: Final = "note_restored"
@@ -233,7 +252,7 @@ class NotesRevised:
         return NOTE_RESTORED if self.are_restored else NOTE_REMOVED
 
 
-Appended: TypeAlias = NoteAdded | TurnAdded | NoteArchived | FeedbackAdded
+Appended: TypeAlias = NoteAdded | TurnAdded | HistoryAdded | NoteArchived | FeedbackAdded
 """`data` goes to the end of `file`, a path below the home folder."""
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""

@@ -21,6 +21,7 @@ from honeybadger_host.errors import SettingsError
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
 VectorsChoice: TypeAlias = Literal["off", "multilingual"]
+CurationMode: TypeAlias = Literal["lossless", "review", "gated"]
 TokenCounter: TypeAlias = Literal["estimate", "o200k"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
@@ -130,6 +131,32 @@ class History(_Section):
     budget_tokens: int = Field(8000, ge=0, description="Estimated tokens of the recent conversation; 0 means no limit.")
 
 
+class Consolidation(_Section):
+    """What becomes of a conversation beyond its window: an entry of HISTORY.md, a part of summary.md, notes."""
+
+    memory_window: int = Field(
+        50,
+        ge=0,
+        le=10_000,
+        description="Turns of a session after which the older ones are consolidated; 0: never, a context replays ten.",
+    )
+
+
+class Curation(_Section):
+    """What looks after memory in the background; see docs/curation.md."""
+
+    apply: CurationMode = Field(
+        "lossless",
+        description="lossless: what passes every gate and loses nothing is applied by itself; gated: whatever passes; "
+        "review: everything waits for `honeybadger-host review`.",
+    )
+    tokens_per_day: int = Field(
+        500_000,
+        ge=0,
+        description="Tokens in and out that models may cost in a day (UTC), over all groups; 0: no limit.",
+    )
+
+
 class Context(_Section):
     """The whole context."""
 
@@ -220,6 +247,9 @@ class Model(_Section):
         description="offline: a built-in that only remembers and recalls; openai:NAME, anthropic:NAME, ollama:NAME "
         "need the extra honeybadger-host[llm]; scripted:FILE for tests.",
     )
+    curation: str = Field(
+        "", description="The model that consolidates and curates; empty: the same. offline: none, rules do it."
+    )
     base_url: str = Field(
         "", description="Where the model is served, for any server that speaks like OpenAI; empty: the provider's own."
     )
@@ -283,6 +313,8 @@ class Settings(BaseSettings):
     memory: Memory = Memory()
     conversation: Conversation = Conversation()
     history: History = History()
+    consolidation: Consolidation = Consolidation()
+    curation: Curation = Curation()
     context: Context = Context()
     working: Working = Working()
     document: Document = Document()

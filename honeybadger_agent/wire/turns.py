@@ -38,6 +38,9 @@ class ChatResult(Result):
     stopped_by: str | None = Field(
         default=None, description="The limit, or who, ended the turn before the model was done; null: it was done."
     )
+    consolidated: int = Field(
+        default=0, description="Turns of the session up to this one are told in HISTORY.md and summary.md; 0: none."
+    )
 
 
 class Chat(Request[ChatResult], changes=True, is_turn=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,7 +37,7 @@ def context(
     from honeybadger_agent.wire import ContextResult
 
     wanted = {"agent": agent, "message": message, "budget_tokens": budget}
-    result = _asked(call, home_of(home), group, "preview_context", wanted, session=session)
+    result = asked_of(call, home_of(home), group, "preview_context", wanted, session=session)
     if as_json:
         print_json(result)
     elif explain:
@@ -65,7 +66,7 @@ def search(
     from honeybadger_agent.wire import SearchResult
 
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
-    result = _asked(call, home_of(home), group, "search_memory", wanted | {"scope": scope, "limit": limit})
+    result = asked_of(call, home_of(home), group, "search_memory", wanted | {"scope": scope, "limit": limit})
     if as_json:
         print_json(result)
     else:
@@ -156,7 +157,7 @@ def stop_turn(
     as_json: AsJson = False,
 ) -> None:
     """End an agent's answer, and keep what was said; a message that still waits is refused."""
-    result = _asked(call, home_of(home), group, "stop_turn", {"turn": turn, "sender": sender})
+    result = asked_of(call, home_of(home), group, "stop_turn", {"turn": turn, "sender": sender})
     if as_json:
         print_json(result)
     else:
@@ -173,7 +174,7 @@ def _check_group(folder: Path, group: str) -> None:
         raise NotFound(f"{folder} has no group {group!r}")
 
 
-def _asked(
+def asked_of(
     call: typer.Context,
     folder: Path,
     group: str,
@@ -181,6 +182,7 @@ def _asked(
     payload: Mapping[str, Any],
     *,
     session: str | None = None,
+    wait_seconds: float = 30.0,
 ) -> Mapping[str, Any]:
     """Return what the host answers the operator, and start it for this one request where none runs."""
     from honeybadger_agent.mailbox import BadName
@@ -199,7 +201,7 @@ def _asked(
     given = {name: value for name, value in payload.items() if value is not None}
     try:
         with patience(lambda: "waiting for the host"):
-            reply = ask(folder, group, type_name, given, serve=serve, session=session)
+            reply = ask(folder, group, type_name, given, serve=serve, session=session, wait_seconds=wait_seconds)
     except BadName as error:
         raise typer.BadParameter(str(error)) from None
     if reply.error is None:
@@ -231,6 +233,11 @@ def _gist(kind: str, data: bytes) -> str:
                     text = " ".join((value["kind"], value.get("content", "")))
                 case "note_removed" | "note_restored":
                     text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
+                case "watermark" | "watermark_removed":
+                    text = f"consolidated up to turn {value['turn']} by {value['proposal'] or 'nobody'}"
+                case "proposal" | "proposal_removed":
+                    states = Counter(each["state"] for each in value["operations"])
+                    text = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
                 case "session" | "session_removed":
                     text = f"up to turn {(value.get('honeybadger') or value)['turns']}"
                 case _:

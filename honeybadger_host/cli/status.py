@@ -64,6 +64,8 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         print(f"agents    {len(agents['known'])}, {run}, {turns['waiting']} wait")
         for file, why in agents["refused"].items():
             print(paint(f"          as it was before: {file}: {why}", "yellow"))
+    if "curation" in status_:
+        _print_curation(status_["curation"])
     index = status_["index"]
     waits = f", {count_of(index['waiting'], 'file is', 'files are')} still to be read" if index["waiting"] else ""
     if index["without_vector"]:
@@ -77,3 +79,14 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         print(paint(f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}", "yellow"))
     if status_["resident_bytes"]:
         print(f"memory    {status_['resident_bytes'] >> 20} MiB")
+
+
+def _print_curation(curation: dict[str, Any]) -> None:
+    """Print what was consolidated since the start; nothing when nothing was and nothing waits."""
+    limit = f" of {curation['tokens_per_day']}" if curation["tokens_per_day"] else ""
+    spent = f", {curation['tokens_today']}{limit} tokens today" if curation["tokens_today"] else ""
+    if curation["consolidations"] or curation["running"] or spent:
+        runs = f", now {', '.join(curation['running'])}" if curation["running"] else ""
+        print(f"curation  {count_of(curation['consolidations'], 'consolidation')} since the start{runs}{spent}")
+    if curation["waits_for"]:
+        print(paint(f"          tried again later: {curation['waits_for']}", "yellow"))

@@ -4,7 +4,7 @@ May import: search, memory, storage, text, domain, errors, settings, and the age
 
 Reading order: `notes`, `conversation`, `entries` with `entry_texts`, `editing`, `listing`, `undo`; `context` with
 `context_parts` and `context_text`, `context_recall` and `recollection`; `search`; `sessions`, `working_memory`;
-`feedback`; `turns` and `turn_output`; `redaction` (screens them all); `host`.
+`feedback`; `turns` and `turn_output`; `proposals`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from honeybadger_host.handlers import (
     host,
     listing,
     notes,
+    proposals,
     search,
     sessions,
     turns,
@@ -42,6 +43,7 @@ from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
@@ -54,6 +56,7 @@ class Dependencies:
 
     Args:
         journal: its file, for what looks back.
+        consolidate_now: see `Curator`; None: nothing is consolidated.
     """
 
     files: GroupFiles
@@ -64,7 +67,9 @@ class Dependencies:
     sessions: Sessions
     index: Index
     ledger: InjectionLedger
+    watermarks: Watermarks
     journal: Path
+    consolidate_now: proposals.Consolidates | None = None
 
 
 def build_table(
@@ -86,11 +91,17 @@ def build_table(
         (lambda sender: NOBODY) if runtime is None else runtime.agents.identity_of,
         settings.context.budget_tokens,
         settings.history.replayed_turns if settings.conversation.enabled else 0,
+        dependencies.watermarks,
+        settings.consolidation.memory_window,
         settings.document.in_context,
     )
     turn_log: dict[str, Handler] = {
         "append_turn": conversation.append_turn(dependencies.turn_logs, dependencies.sessions, screen),
-        "get_history": conversation.get_history(dependencies.turn_logs, default_budget_tokens=history_budget),
+        "get_history": conversation.get_history(
+            dependencies.turn_logs,
+            default_budget_tokens=history_budget,
+            memory_window=settings.consolidation.memory_window,
+        ),
     }
     if not settings.conversation.enabled:
         turn_log = {name: switched_off(handler, conversation.OFF) for name, handler in turn_log.items()}
@@ -120,6 +131,11 @@ def build_table(
             WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files, settings.working), screen
         ),
         "undo": undo.undo(dependencies.journal, dependencies.whole_files),
+        "list_proposals": proposals.list_proposals(dependencies.entry_files.home, dependencies.entry_files),
+        "decide_proposal": proposals.decide_proposal(
+            dependencies.journal, dependencies.entry_files, dependencies.whole_files
+        ),
+        "consolidate": proposals.consolidate(dependencies.consolidate_now),
         "load_session": sessions.load_session(dependencies.sessions),
         "update_session": sessions.update_session(dependencies.sessions, screen),
         "compact_session": sessions.compact_session(dependencies.sessions),
@@ -137,6 +153,12 @@ def _chat(settings: Settings, dependencies: Dependencies, runtime: turns.AgentRu
     limits = TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds)
     return turns.chat(
         turns.TurnDependencies(
-            runtime, dependencies.turn_logs, dependencies.sessions, screen, limits, settings.conversation.enabled
+            runtime,
+            dependencies.turn_logs,
+            dependencies.sessions,
+            dependencies.watermarks,
+            screen,
+            limits,
+            settings.conversation.enabled,
         )
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -31,11 +31,16 @@ from honeybadger_host.handlers.working_memory import InventoryOf
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
 from honeybadger_host.memory.session_document_store import Sessions, session_file
+from honeybadger_host.memory.summary_parts import shown_in
 from honeybadger_host.memory.turn_log import TurnLogs, turns_file
+from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, replayed
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
 from honeybadger_host.text.redaction import redact
 
 log = structlog.get_logger()
+
+_MOST_REPLAYED: Final = 1000
+"""Turns that are replayed when consolidation is behind, as far as they fit the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class ContextHandler:
         identity_of: sender -> its identity, when it is an agent of this home.
         budget_tokens: of a whole context, unless the request says.
         replayed_turns: newest turns of a session to replay; 0 when no conversation is kept.
+        memory_window: turns after which older ones are consolidated; see `watermarks.replayed`.
         shows_document: whether the session's document is a part.
     """
 
@@ -57,6 +63,8 @@ class ContextHandler:
     identity_of: Callable[[str], Identity]
     budget_tokens: int
     replayed_turns: int
+    watermarks: Watermarks
+    memory_window: int
     shows_document: bool = True
 
     def answer(self, asked: Asked, now: datetime) -> Answer:
@@ -65,10 +73,11 @@ class ContextHandler:
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
         group, session = asked.group, asked.session
         identity = self._identity(asked, payload)
-        kept = self.turn_logs.load(group, session).turns if self.replayed_turns else ()
+        mark = self.watermarks.read(group, session)
+        after, kept = self._conversation(group, session, mark)
         window = self.documents.in_context(group, session, kept)
         said = _without(payload.message, window)
-        turns = said[-self.replayed_turns :]
+        turns = replayed(said, after, self.replayed_turns, self.memory_window) if self.replayed_turns else ()
         recalled = self.recaller.recall(group, session, payload.message, turns, now)
         loaded = Parts(
             group=group,
@@ -78,16 +87,17 @@ class ContextHandler:
             ],
             persona=self._read(f"groups/{group}/{PERSONA}"),
             memory=self._read(f"groups/{group}/{MEMORY}"),
-            summary=self._read(f"groups/{group}/{SUMMARY}"),
+            summary=self._summary(group, session),
             global_files=[(file, self._read(file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
             turns=turns,
             older_turns=len(said) - len(turns),
+            older_why=self._why_older(after, turns),
             no_turns=None if self.replayed_turns else "conversation.enabled is off",
             turns_file=turns_file(group, session),
             message=payload.message,
             working=self.inventory(group, session, now),
             session_file=session_file(group, session),
-            **self._session(group, session),
+            **self._session(group, session, is_summarised=mark is not None and mark.part is not None),
             recalled=recalled.recollections,
             not_recalled=recalled.why_none,
         )
@@ -133,12 +143,43 @@ class ContextHandler:
             raise Refusal("not_found", why, field="payload.agent")
         return identity
 
-    def _session(self, group: str, session: str) -> dict[str, Any]:
-        """Return the session document's contribution to the parts."""
+    def _conversation(self, group: str, session: str, mark: Watermark | None) -> tuple[int, Sequence[Turn]]:
+        """Return the number of the last consolidated turn, and the turns that may be replayed."""
+        if not self.replayed_turns:
+            return 0, ()
+        window = self.turn_logs.load(group, session)
+        after = begins_after(window.last_number, mark, self.memory_window)
+        if self.memory_window and window.turns and window.turns[0].number > after + 1:
+            return after, self.turn_logs.since(group, session, after, _MOST_REPLAYED)
+        return after, window.turns
+
+    def _why_older(self, after: int, turns: Sequence[Turn]) -> str:
+        newest = f"the newest {len(turns)} turns are replayed"
+        if not self.memory_window:
+            return f"{newest} (consolidation.memory_window is 0)"
+        if after and len(turns) > self.replayed_turns:
+            return f"turns up to {after} are consolidated: HISTORY.md and summary.md tell of them"
+        return f"{newest} (history.replayed_turns)"
+
+    def _summary(self, group: str, session: str) -> Loaded:
+        """Return summary.md without the parts of other sessions."""
+        loaded = self._read(f"groups/{group}/{SUMMARY}")
+        if not isinstance(loaded, GroupText) or "## " not in loaded.text:
+            return loaded
+        text = shown_in(loaded.text, session, self.watermarks.sessions(group))
+        return loaded if text == loaded.text else replace(loaded, text=text)
+
+    def _session(self, group: str, session: str, *, is_summarised: bool) -> dict[str, Any]:
+        """Return the session document's contribution to the parts.
+
+        Args:
+            is_summarised: summary.md tells what was said, so the document does not tell it again.
+        """
         if not self.shows_document:
             return {"no_session": "document.in_context is false"}
         try:
-            return {"session": digest(self.documents.standing(group, session))}
+            told = digest(self.documents.standing(group, session))
+            return {"session": replace(told, prose=(), said=()) if is_summarised else told}
         except WorldFailed as error:
             log.warning("session.passed_over", group=group, session=session, error=str(error))
             return {"no_session": "it cannot be read: the host needs a plain file there"}

@@ -57,7 +57,7 @@ class Parts:
         identity: of the asker, in the order shown; empty when it is not an agent of this home.
         global_files: read by every group, in the order shown.
         turns: replayed turns of the conversation, oldest first.
-        older_turns: how many turns of the window stand before them.
+        older_turns: how many turns of the window stand before them; `older_why` says why they do.
         turns_file: the file of the conversation.
         message: what the user says now; None when nothing is asked yet.
         session: from the session document; None: nothing (`no_session` says why), or there is no such part.
@@ -84,6 +84,7 @@ class Parts:
     no_session: str = ""
     no_turns: str | None = None
     older_turns: int = 0
+    older_why: str = ""
 
 
 def parts_of(
@@ -302,7 +303,7 @@ def _conversation(parts: Parts, budget_tokens: int) -> Part:
     def shown(history: History, budget: str) -> Part:
         if not history.turns:
             return _without(part, f"{history.dropped + older} turns")
-        reasons = [f"the newest {len(turns)} turns are replayed (history.replayed_turns)"] if older else []
+        reasons = [parts.older_why] if older else []
         if history.dropped or history.is_shortened:
             reasons.append(f"{tokens} tokens are replayed, {history.tokens} of them fit {budget}")
         if not reasons:

@@ -23,6 +23,7 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.budget import format_history
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
+from honeybadger_host.memory.watermarks import MOST_KEPT
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
@@ -105,14 +106,14 @@ def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
     raise Refusal("invalid", f"payload.at {why}; nothing was appended", field="payload.at")
 
 
-def get_history(turn_logs: TurnLogs, *, default_budget_tokens: int) -> QueryHandler:
-    """Return the handler of `get_history`."""
+def get_history(turn_logs: TurnLogs, *, default_budget_tokens: int, memory_window: int) -> QueryHandler:
+    """Return the handler of `get_history`; without consolidation it has the newest ten turns (AB1)."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload = asked.payload
         assert isinstance(payload, GetHistory)  # noqa: S101  the table pairs type and payload
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
-        turns = turn_logs.load(asked.group, asked.session).turns
+        turns = turn_logs.load(asked.group, asked.session).turns[0 if memory_window else -MOST_KEPT :]
         if payload.max_messages is not None:
             turns = turns[-payload.max_messages :]
         history = format_history(turns, budget)

@@ -49,6 +49,7 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.turn_output import CleanModel, Shown, tool_run
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
+from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise
 
 log = structlog.get_logger()
@@ -92,6 +93,7 @@ class TurnDependencies:
     runtime: AgentRuntime
     turn_logs: TurnLogs
     documents: Sessions
+    watermarks: Watermarks
     screen: Screen
     limits: TurnLimits
     are_kept: bool
@@ -188,6 +190,7 @@ class _ChatTurn:
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     kept: list[ModelSaid] = field(default_factory=list)
     model: str = ""
+    consolidated: int = 0
     outcome: TurnOutcome | None = None
 
     async def run(self) -> None:
@@ -231,6 +234,8 @@ class _ChatTurn:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
         room, asked, under_way = self.room, self.asked, self.under_way
         client = await anyio.to_thread.run_sync(_client, room, asked, self.agent)
+        mark = await anyio.to_thread.run_sync(room.watermarks.read, asked.group, asked.session)
+        self.consolidated = 0 if mark is None else mark.turn
         context = await client(made(GetContext, self.content))
         allowed = self.agent.tools
         toolbox = MemoryTools(client, under_way.name, None if allowed is None else allowed.intersection(tool_names()))
@@ -312,6 +317,7 @@ class _ChatTurn:
             input_tokens=outcome.input_tokens,
             output_tokens=outcome.output_tokens,
             stopped_by=outcome.stopped_by,
+            consolidated=self.consolidated,
             neutralised=dict(self.changed),
         )
         changes: tuple[Change, ...] = ()

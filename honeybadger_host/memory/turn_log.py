@@ -250,12 +250,7 @@ class TurnLogs:
             if held is not None and held.window.signature == signature_of(path):
                 self._use(key, held)
                 return held.window
-            try:
-                window = read_window(path, self._window_turns)
-            except OSError as error:
-                raise WorldFailed(
-                    f"{path} cannot be read ({error.strerror}): the host needs a plain file there"
-                ) from error
+            window = self._read(group, session, self._window_turns)
             if window.skipped and (held is None or held.window.wrong != window.wrong):
                 aside = _set_aside(path, window)
                 log.warning(
@@ -272,6 +267,22 @@ class TurnLogs:
     def _use(self, key: tuple[str, str], held: _Session) -> None:
         held.used = self._clock()
         self._sessions.move_to_end(key)
+
+    def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]:
+        """Return the turns behind a number, the newest `most` at most, oldest first. Raises WorldFailed."""
+        window = self.load(group, session)
+        wanted = min(window.last_number - after, most)
+        if wanted > len(window.turns) == self._window_turns:
+            window = self._read(group, session, wanted)
+        return [turn for turn in window.turns[-most:] if turn.number > after]
+
+    def _read(self, group: str, session: str, size: int) -> Window:
+        """Return the newest turns of a log. Raises WorldFailed."""
+        path = self._home / turns_file(group, session)
+        try:
+            return read_window(path, size)
+        except OSError as error:
+            raise WorldFailed(f"{path} cannot be read ({error.strerror}): the host needs a plain file there") from error
 
     def next_number(self, group: str, session: str) -> int:
         """Return the number of the next turn. The session must be loaded."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from honeybadger_host.agents import Agents
+from honeybadger_host.curation.runner import Curator
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
@@ -49,6 +50,7 @@ class Host:
     spool: Spool
     replies: ReplyRetention
     pipeline: Pipeline
+    curator: Curator
     counters: Counters
     senders: SenderList | None
     agents: Agents

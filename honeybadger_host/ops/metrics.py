@@ -48,6 +48,9 @@ class Numbers:
     limited: Mapping[LimitName, int]
     replies_trimmed: int
     compactions: int
+    consolidations: int
+    consolidation_failures: int
+    curation_tokens: int
     journal_seq: int
     projected_seq: int
     files_behind: int
@@ -70,6 +73,9 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[Numbers], int]], ...]] = (
     ("vanished_requests", "Requests their sender removed before they were read.", lambda n: n.vanished),
     ("trimmed_replies", "Replies removed because their sender let too many lie.", lambda n: n.replies_trimmed),
     ("session_compactions", "Session documents brought within their limits.", lambda n: n.compactions),
+    ("consolidations", "Sessions consolidated.", lambda n: n.consolidations),
+    ("consolidation_failures", "Consolidations that are tried again.", lambda n: n.consolidation_failures),
+    ("curation_tokens", "Tokens of models that look after memory.", lambda n: n.curation_tokens),
     ("sweeps", "Looks into all boxes.", lambda n: n.sweeps),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", lambda n: n.watcher_rebuilds),
 )

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
@@ -14,8 +14,6 @@ from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
 from honeybadger_agent.wire import Reply, Wire, dump_request
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.storage.home import check_home, is_served
-
-_WAIT_SECONDS: Final = 30.0
 
 
 def ask(
@@ -26,6 +24,7 @@ def ask(
     *,
     serve: Callable[[Path], None],
     session: str | None = None,
+    wait_seconds: float = 30.0,
 ) -> Reply:
     """Return the reply to a request of the operator, by the host that serves the home or, when none does, by `serve`.
 
@@ -44,13 +43,13 @@ def ask(
         mailbox.publish(request_id, dump_request(request_id, type_name, payload, session=session))
     except OSError as error:
         raise HomeError(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
-    deadline = time.monotonic() + _WAIT_SECONDS
+    deadline = time.monotonic() + wait_seconds
     while True:
         if (data := mailbox.reply(request_id)) is not None:
             mailbox.discard_reply(request_id)
             return Reply.model_validate(orjson.loads(data))
         if time.monotonic() > deadline:
-            raise HostError(f"no answer to {request_id} in {_WAIT_SECONDS:g} s; it stays in {mailbox.root}/requests")
+            raise HostError(f"no answer to {request_id} in {wait_seconds:g} s; it stays in {mailbox.root}/requests")
         if is_served(home):
             time.sleep(0.02)
             continue

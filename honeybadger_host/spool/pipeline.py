@@ -21,7 +21,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -32,6 +32,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.mailbox import TURNS
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.domain import (
+    Asked,
     Change,
     ChangeHandler,
     FeedbackAdded,
@@ -108,6 +109,15 @@ class Stores(NamedTuple):
     idle: Callable[[], object]
 
 
+class _Ending(NamedTuple):
+    """The answer to a request, and what is said of it."""
+
+    reply: bytes
+    outcome: str
+    seq: int | None = None
+    why: str | None = None
+
+
 class Pipeline:
     """Serves the boxes until cancelled; `wake` tells it where to look.
 
@@ -155,6 +165,8 @@ class Pipeline:
         self.turn_queue = TurnQueue(spool, journal, self.writer_slot, at_once=settings.turns.at_once)
         self._come_back: list[QueuedRequest] = []
         """Turns that ran and are to be decided."""
+        self._own: list[QueuedRequest] = []
+        """The host's own changes that wait."""
         self._request_log = RequestLog(is_on=settings.log.requests)
         self._throttle = Throttle(_SAY_AGAIN_SECONDS)
         self._requests = RequestReader(
@@ -220,6 +232,29 @@ class Pipeline:
         async with anyio.create_task_group() as tasks:
             await self._serve_waiting(tasks)
 
+    async def change(self, asked: Asked, type_name: str, handler: ChangeHandler[Any], digest: bytes) -> bytes:
+        """Decide and write a change of the host's own as if it had been sent, once for each id; return the reply.
+
+        It ends the turn of that name, if one is under way in the journal. Cancelled it may be done all the same.
+
+        Args:
+            digest: SHA-256 of what is asked.
+        """
+        answered, reply = anyio.Event(), b""
+
+        def take(data: bytes) -> None:
+            nonlocal reply
+            reply = data
+            answered.set()
+
+        inbox, now = Inbox(asked.group, asked.sender, ""), self._clock()
+        asking = Asking(asked, handler, digest)
+        request = QueuedRequest(inbox, asked.request_id, asked.request_id, now, now, asking, type_name, answer_to=take)
+        self._own.append(request)
+        self.wake()
+        await answered.wait()
+        return reply
+
     async def _serve_waiting(self, tasks: TaskGroup) -> None:
         while not self._stopping.is_set():
             received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
@@ -233,6 +268,8 @@ class Pipeline:
                 received.close()
             for request in [*received.requests, *received.lost]:
                 match request.state:
+                    case _ if request.answer_to is not None and not isinstance(request.state, Asking):
+                        self._hand_over(request, request.answer_to)
                     case _ if request.has_run:
                         self.turn_queue.leave(request.inbox.group)
                     case Asking(handler=TurnHandler() as turn) as asking:
@@ -277,12 +314,13 @@ class Pipeline:
         taken = self._spool.take(BATCH_REQUESTS, except_groups=busy, most_turns=self.turn_queue.room)
         has_more = not self._spool.few_were_first and self._spool.go_on(now)  # those few do not wait for others' names
         come_back, self._come_back = self._come_back, []
-        if not taken and not come_back:
+        own, self._own = self._own, []
+        if not taken and not come_back and not own:
             if has_more:
                 return RequestBatch([])
             self._idle()
             return None
-        received = RequestBatch([])
+        received = RequestBatch(own)
         try:
             for turn in come_back:
                 if turn.inbox not in received.opened:
@@ -347,7 +385,8 @@ class Pipeline:
         """Give every letter of a change its answer. Event loop, no I/O."""
         now = datetime.now(UTC)
         for request in received.requests:
-            if isinstance(request.state, Answered) or (not request.has_run and self._is_over(request)):
+            is_new = not request.has_run and request.answer_to is None
+            if isinstance(request.state, Answered) or (is_new and self._is_over(request)):
                 continue
             match request.state:
                 case Asking(handler=ChangeHandler() as handler) as asking:
@@ -422,7 +461,7 @@ class Pipeline:
             self._unit.end_batch(written)
         self._passed("projected")
         for request in received.requests:
-            if not isinstance(request.state, Asking):
+            if not isinstance(request.state, Asking) and request.answer_to is None:
                 self._reply(received.opened[request.inbox], request)
         self._request_log.flush()
 
@@ -460,7 +499,7 @@ class Pipeline:
                 written.append(change)
                 rows.append(Row(seq, at, group, sender, request_id, change.row_kind, file, offset, data))
             receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
-            if request.is_turn:
+            if request.is_turn or request.answer_to is not None:
                 ended.append(TurnKey(group, sender, request_id))
         self._passed("placed")
         try:
@@ -498,23 +537,12 @@ class Pipeline:
     def _reply(self, opened: OpenInbox, request: QueuedRequest) -> None:
         """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
         inbox = request.inbox
-        refused: Refused | None = None
-        seq: int | None = None
-        why: str | None = None
-        match request.state:
-            case Refused() as state:
-                refused, refusal = state, _without_secrets(state.refusal)
-                reply, outcome, why = wire.dump_error(request.stem, refusal), str(refusal.code), refusal.message
-            case Decided() as decided:
-                reply, outcome, seq = decided.reply, "ok", decided.seq
-            case Answered() as answered:
-                reply, outcome = answered.reply, answered.outcome
-            case Asking() | Over():
-                raise AssertionError(f"{request.stem} has no answer")
+        refused = request.state if isinstance(request.state, Refused) else None
+        ending = _ending(request)
         try:
             if refused is not None and refused.dead_reason is not None:
                 self._bury(opened, request, refused.dead_reason)
-            opened.reply(request.name, reply)
+            opened.reply(request.name, ending.reply)
         except OSError as error:
             self._counters.note_error(f"reply to {request.stem}: {error.strerror}")
             if (left_out := self._throttle.passes("reply", inbox.path, error.errno)) is not None:
@@ -539,17 +567,26 @@ class Pipeline:
         opened.remove(request.name, request.signature)
         inbox.inflight.discard(request.name)
         self._passed("unlinked")
+        self._note_answered(request, ending)
+
+    def _hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
+        """Answer a change of the host's own. Event loop."""
+        ending = _ending(request)
+        self._note_answered(request, ending)
+        answer_to(ending.reply)
+
+    def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
         seconds = self._clock() - request.received
-        self._counters.answered(request.type, outcome, None if request.is_turn else seconds)
+        self._counters.answered(request.type, ending.outcome, None if request.is_turn else seconds)
         self._request_log.add(
-            group=inbox.group,
-            sender=inbox.sender,
+            group=request.inbox.group,
+            sender=request.inbox.sender,
             id=request.stem,
             type=request.type,
-            outcome=outcome,
-            seq=seq,
+            outcome=ending.outcome,
+            seq=ending.seq,
             ms=round(seconds * 1000, 2),
-            why=why,
+            why=ending.why,
         )
 
     def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
@@ -639,6 +676,19 @@ class Pipeline:
         finally:
             opened.close()
         self._request_log.flush()
+
+
+def _ending(request: QueuedRequest) -> _Ending:
+    match request.state:
+        case Refused(refusal=refusal):
+            clean = _without_secrets(refusal)
+            return _Ending(wire.dump_error(request.stem, clean), str(clean.code), why=clean.message)
+        case Decided() as decided:
+            return _Ending(decided.reply, "ok", decided.seq)
+        case Answered() as answered:
+            return _Ending(answered.reply, answered.outcome)
+        case _:
+            raise AssertionError(f"{request.stem} has no answer")
 
 
 def _built_upon(change: Change) -> tuple[str, ...]:

@@ -102,6 +102,7 @@ class QueuedRequest:
         owner: uid of its file, when that is not the box's.
         signature: of the file that was read, or of what could not be.
         has_run: it is a turn, and that is over.
+        answer_to: it is the host's own and came by no file: takes the reply. On the event loop.
     """
 
     inbox: Inbox
@@ -116,6 +117,7 @@ class QueuedRequest:
     signature: Signature | None = None
     owner: int | None = None
     has_run: bool = False
+    answer_to: Callable[[bytes], object] | None = None
 
     @property
     def is_turn(self) -> bool:

@@ -13,11 +13,11 @@ import stat
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import structlog
 
-from honeybadger_host.domain import REMOVED, Change, FileRemoved, FileWritten, NotesRevised, Whole
+from honeybadger_host.domain import REMOVED, Change, FileRemoved, FileWritten, NotesRevised, Whole, WholeKind
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.files import (
     FILE_MODE,
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 ABSENT: Final = -1
 """The fingerprint of no file."""
-WHOLE_KINDS: Final = frozenset(kind + end for kind in ("entry", "working", "session") for end in ("", REMOVED))
+WHOLE_KINDS: Final = frozenset(kind + end for kind in get_args(WholeKind) for end in ("", REMOVED))
 """Kinds of rows whose file changes as a whole; `Row.offset` is the fingerprint of what was there before."""
 
 

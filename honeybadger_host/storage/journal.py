@@ -28,6 +28,7 @@ from honeybadger_host.storage.journal_schema import (
     Marks,
     Receipt,
     Row,
+    Spent,
     Transaction,
     TurnKey,
     bring_forward,
@@ -306,13 +307,41 @@ class Journal:
                 )
         return BegunTurn(attempts, steps.splitlines())
 
-    def keep_step(self, turn: TurnKey, step: bytes) -> None:
-        """Keep one more answer of the model, one line of JSON, before its tools run. Raises as `commit`."""
+    def keep_step(self, turn: TurnKey, step: bytes, spent: Spent | None = None) -> None:
+        """Keep one more answer of the model, one line of JSON, before its tools run. Raises as `commit`.
+
+        Args:
+            spent: booked with it.
+        """
         with self._transaction() as connection:
+            if spent is not None:
+                connection.execute(
+                    "INSERT INTO spent VALUES (?,?,?,?) "
+                    "ON CONFLICT DO UPDATE SET tokens = max(0, tokens + excluded.tokens)",
+                    spent,
+                )
             connection.execute(
                 "UPDATE turns SET steps = CAST(steps || ? AS BLOB) WHERE grp=? AND sender=? AND request=?",
                 (step + b"\n", *turn),
             )
+
+    def spent(self, day: str) -> list[Spent]:
+        """Return what models cost on a day, by group and kind; see `Spent`. Any thread."""
+        try:
+            with closing(connect_to_read(self.path)) as connection:
+                rows = connection.execute("SELECT * FROM spent WHERE day = ?", (day,))
+                return list(map(Spent._make, rows))
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def unfinished(self, sender: str) -> list[TurnKey]:
+        """Return the turns of a sender that were begun and are not answered. Any thread."""
+        try:
+            with closing(connect_to_read(self.path)) as connection:
+                rows = connection.execute("SELECT grp, sender, request FROM turns WHERE sender = ?", (sender,))
+                return list(map(TurnKey._make, rows))
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
 
     def give_up_turn(self, turn: TurnKey) -> None:
         """Count no attempt of a turn that ended in order without an answer; asked again it goes on. Raises as `commit`.

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +64,21 @@ def read_request(path: Path, row: Row) -> list[Row]:
             rows = map(Row._make, connection.execute(query, (row.seq, row.seq)))
             same = (row.group, row.sender, row.request)
             return [other for other in rows if (other.group, other.sender, other.request) == same]
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_requests_of(path: Path, file: str) -> list[Row]:
+    """Return all changes of the requests that changed a file last of all, oldest first. Raises JournalError."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            found: list[Row] = []
+            query = "SELECT * FROM changes WHERE seq <= ? ORDER BY seq DESC"
+            for (seq,) in connection.execute("SELECT seq FROM changes WHERE file = ? ORDER BY seq", (file,)).fetchall():
+                rows = map(Row._make, connection.execute(query, (seq,)))
+                _, same = next(groupby(rows, lambda row: (row.group, row.sender, row.request)))
+                found += [*same][::-1]
+            return found
     except sqlite3.Error as error:
         raise JournalError(f"cannot read {path}: {error}") from error
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 SYNCHRONOUS: Final = "FULL"
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
@@ -27,6 +27,13 @@ CREATE TABLE turns (              -- turns of agents that were begun and are not
     attempts INTEGER NOT NULL,    -- how often it was begun and neither answered nor given up in order
     steps BLOB NOT NULL,          -- what the model answered so far, JSON lines
     PRIMARY KEY (grp, sender, request)
+) WITHOUT ROWID;
+"""
+_SPENT: Final = """
+CREATE TABLE spent (              -- what models cost that looked after memory
+    day TEXT NOT NULL, grp TEXT NOT NULL, kind TEXT NOT NULL,
+    tokens INTEGER NOT NULL,      -- booked before each call, settled after it
+    PRIMARY KEY (day, grp, kind)
 ) WITHOUT ROWID;
 """
 SCHEMA: Final = f"""
@@ -51,10 +58,11 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}"""
+{_MARKS}{_TURNS}{_SPENT}"""
 _FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
     2: _TURNS,
+    3: _SPENT,
 }
 """Schema version -> what makes the next one of it."""
 
@@ -103,6 +111,20 @@ class BegunTurn(NamedTuple):
 
     attempts: int
     steps: Sequence[bytes]
+
+
+class Spent(NamedTuple):
+    """Tokens that a model cost; negative where less was needed than was booked.
+
+    Args:
+        day: UTC, as 2026-11-22.
+        kind: what it was for.
+    """
+
+    day: str
+    group: str
+    kind: str
+    tokens: int
 
 
 class Marks(NamedTuple):

@@ -122,7 +122,7 @@ def test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn(member: 
     assert states(second)["timezone"] == "in_view"
     assert second.system.count("[timezone]") == 1
     assert "Recalled earlier in this conversation:\n- [timezone]" in second.system
-    for number in range(50):
+    for number in range(110):  # out of what is replayed, consolidated or not
         agent.append_turn("assistant", f"and another thing {number}")
 
     assert "[timezone]" not in agent.get_context("Completely unrelated words").system

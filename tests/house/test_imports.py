@@ -41,6 +41,10 @@ FOR_TURNS = {
         *("turn.thinking", "errors"),
     },
     "handlers.conversation": {"turn.thinking"},
+    "handlers.proposals": {"models.model"},
+    "curation.asking": {"models.model"},
+    "curation.consolidation": {"turn.thinking"},
+    "curation.runner": {"models.model"},
     "handlers.turn_output": {"models.model", "turn.thinking"},
     "agents": {"tools"},
     "models": {"models.model", "models"},
@@ -49,6 +53,7 @@ FOR_TURNS = {
     "cli.memory": {"cli.explaining", "cli.terminal"},
     "cli.options": {"errors"},
     "cli.copies": {"cli.terminal"},
+    "cli.review": {"cli.terminal"},
     "cli": {"cli.terminal"},
 }
 """Module -> what it may take besides: the host runs agents, and both programs print results the same way."""

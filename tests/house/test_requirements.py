@@ -108,6 +108,28 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/memory/test_turn_log.py::test_a_snapshot_does_not_change_when_more_is_said",
         "host/memory/test_turn_log.py::test_an_unknown_session_is_empty",
     ],
+    "AB1 beyond the window older messages are consolidated, and the newest stay": [
+        "flows/test_consolidation.py::test_the_newest_turns_stay",
+        "flows/test_consolidation.py::test_ten_messages_at_a_window_of_ten_ask_no_model",
+    ],
+    "AB1 a window of 0 is a plain trim to 10, without model or file": [
+        "flows/test_consolidation.py::test_a_window_of_zero_shows_ten_turns_and_touches_no_file",
+    ],
+    "AB2 the model's contract; a wrong answer changes nothing and loses nothing": [
+        "host/curation/test_consolidation.py::test_a_model_reads_notes_summary_and_turns",
+        "flows/test_consolidation.py::test_a_wrong_answer_changes_nothing_and_is_asked_for_again",
+    ],
+    "AB3 HISTORY.md grows; notes change one by one": [
+        "flows/test_consolidation.py::test_what_a_model_makes_of_a_conversation_goes_to_history_summary_and_notes",
+        "flows/test_consolidation.py::test_two_consolidations_leave_two_paragraphs_and_one_part",
+        "flows/test_consolidation.py::test_a_note_that_comes_while_the_model_thinks_stays",
+    ],
+    "AB4 the conversation goes on meanwhile": [
+        "flows/test_consolidation.py::test_a_note_that_comes_while_the_model_thinks_stays",
+    ],
+    "AB8 a model of its own": [
+        "flows/test_consolidation.py::test_what_a_model_makes_of_a_conversation_goes_to_history_summary_and_notes",
+    ],
     "AB5 the log of a session is append-only and kept whole": [
         "host/memory/test_turn_log.py::test_the_window_moves_and_the_log_is_kept_whole",
         "host/memory/test_turn_log.py::test_ten_thousand_turns_cost_no_more_than_fifty",
@@ -208,7 +230,7 @@ ROWS: Final[dict[str, list[str]]] = {
         "host/handlers/test_working_handlers.py::test_the_context_shows_the_inventory_and_explains_it",
     ],
     "RB7 the newest 20 turns are replayed, a setting apart from the window": [
-        "host/handlers/test_handlers.py::test_a_context_replays_the_newest_twenty_turns_and_history_has_the_window",
+        "host/handlers/test_handlers.py::test_a_context_replays_what_is_not_consolidated_and_at_least_the_newest_twenty_turns",
     ],
     "RB12 the conversation can be switched off": [
         "host/handlers/test_handlers.py::test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed",
@@ -348,7 +370,25 @@ def test_every_requirement_has_its_tests(row: str) -> None:
 
 
 def test_no_row_of_this_issue_is_left_out() -> None:
-    asked = {"HB1", "HB2", "HB3", "HB4", "HB5", "HB6", "HB7", "HB8", "HB9", "AM1", "AB5", "AB6"}
+    asked = {
+        "HB1",
+        "HB2",
+        "HB3",
+        "HB4",
+        "HB5",
+        "HB6",
+        "HB7",
+        "HB8",
+        "HB9",
+        "AM1",
+        "AB1",
+        "AB2",
+        "AB3",
+        "AB4",
+        "AB5",
+        "AB6",
+        "AB8",
+    }
     asked |= {"HB10", "AM4", "AM5"}
     asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB11", "RB12", "RB13", "AM2", "AM3", "AM6"}
     asked |= {"CM1", "CM2", "CM3", "CM4", "CM5", "CM6"}

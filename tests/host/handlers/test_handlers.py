@@ -29,6 +29,7 @@ from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermark, Watermarks, dump_watermark, watermark_file
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Conversation, Settings
 from honeybadger_host.storage.atomic_files import WholeFiles
@@ -63,6 +64,7 @@ class Room:
             sessions=self.sessions,
             index=self.index,
             ledger=self.ledger,
+            watermarks=Watermarks(home),
             journal=home / "journal.db",
         )
         self.table = build_table(settings, rooms)
@@ -298,11 +300,20 @@ def test_a_message_that_was_appended_stands_in_messages_and_not_in_the_system_te
         assert room.ask("get_context", message=message)["system"].endswith("[assistant]: Noted.\n")
 
 
-def test_a_context_replays_the_newest_twenty_turns_and_history_has_the_window(room: Room) -> None:
-    for number in range(60):
+def test_a_context_replays_what_is_not_consolidated_and_at_least_the_newest_twenty_turns(room: Room) -> None:
+    for number in range(1, 61):
         room.change("append_turn", role="user", content=f"turn {number:02}")
-    replayed = room.ask("get_context")["system"].partition("## Recent Conversation")[2]
-    assert [number for number in range(60) if f"turn {number:02}" in replayed] == list(range(40, 60))
+
+    def replayed() -> list[int]:
+        shown = room.ask("get_context")["system"].partition("## Recent Conversation")[2]
+        return [number for number in range(1, 61) if f"turn {number:02}" in shown]
+
+    assert replayed() == list(range(1, 61))
+    mark = room.home / watermark_file("main", "main")
+    mark.parent.mkdir(parents=True)
+    for turn, first in ((30, 31), (50, 41), (60, 41), (61, 1)):  # the last one is of a log that was removed
+        mark.write_bytes(dump_watermark(Watermark(turn=turn)))
+        assert replayed() == list(range(first, 61))
     assert len(room.ask("get_history")["messages"]) == 50
 
 

@@ -29,6 +29,7 @@ from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions, deleted_file, session_file
 from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
@@ -89,6 +90,7 @@ class Room:
                 sessions=self.sessions,
                 index=index_of(self.home),
                 ledger=ledger_of(self.home),
+                watermarks=Watermarks(self.home),
                 journal=self.journal.path,
             ),
         )

@@ -19,6 +19,7 @@ from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, bring_up, row_offset
@@ -56,6 +57,7 @@ class Room:
             sessions=sessions,
             index=index_of(home),
             ledger=ledger_of(home),
+            watermarks=Watermarks(home),
             journal=home / "journal.db",
         )
         self.table = build_table(Settings.model_validate(settings), rooms)

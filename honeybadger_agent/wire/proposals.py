@@ -1,0 +1,68 @@
+"""What curation proposes, and what the operator decides about it."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from honeybadger_agent.wire.base import Request, Result
+
+ProposalId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+class ProposalRow(Result):
+    id: str
+    kind: str
+    made_at: str
+    by: str = Field(description="The model, or `rules`.")
+    session: str | None = None
+    waiting: int = Field(description="Operations that nobody has decided.")
+    applied: int
+    refused: int = Field(description="Operations that a gate refuses; accepting one by its number overrules that.")
+    file: str = Field(description="Below the home folder.")
+    problem: str | None = Field(default=None, description="Why the file cannot be read.")
+    operations: list[dict[str, Any]] = Field(description="As in the file; of one proposal only.")
+    before: dict[str, str] = Field(default_factory=dict, description="Id -> text of what an operation takes up.")
+
+
+class ProposalList(Result):
+    proposals: list[ProposalRow] = Field(description="The newest first.")
+    left_out: int = Field(description="Older ones.")
+
+
+class ListProposals(Request[ProposalList], audience="operator"):
+    """Show what waits for a decision in this group; only the operator may."""
+
+    proposal: ProposalId | None = Field(default=None, description="This one, with its operations.")
+    every: bool = Field(default=False, description="Those that are decided, too.")
+    limit: Annotated[int, Field(ge=1, le=1000)] = 50
+
+
+class DecidedProposal(Result):
+    proposal: str
+    applied: int = Field(description="Operations that are in memory now.")
+    waiting: int
+    refused: int
+    stale: int = Field(default=0, description="Operations whose sources have changed: they are not applied.")
+
+
+class DecideProposal(Request[DecidedProposal], changes=True, overwrites=True, audience="operator"):
+    """Accept, strike or take back operations of a proposal; only the operator may."""
+
+    proposal: ProposalId
+    decision: Literal["accept", "strike", "revert"] = Field(
+        description="revert takes back all that was applied, and moves the session's watermark back."
+    )
+    operations: list[Annotated[int, Field(ge=1, le=100_000)]] | None = Field(
+        default=None, description="Their numbers; null: all that wait."
+    )
+
+
+class ConsolidateResult(Result):
+    up_to: int = Field(description="Number of the last turn that is consolidated.")
+    told: str = Field(description="The same, for people.")
+
+
+class Consolidate(Request[ConsolidateResult], audience="operator"):
+    """Consolidate the session now, all but its newest turns; only the operator may."""

@@ -1,0 +1,191 @@
+"""Commands about curation: `review`, `consolidate`."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from honeybadger_agent.cli.terminal import here, print_lines
+from honeybadger_host.cli.memory import asked_of
+from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_json
+
+app = typer.Typer()
+
+_LONGEST_SECONDS: Final = 900.0
+"""A model may take its time."""
+_ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
+_COLOURS: Final = {"+": "green", "-": "red"}
+
+
+@app.command()
+def review(
+    call: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[GROUP] | ACTION GROUP [PROPOSAL] [OPERATION]...",
+            help="A group to go through what waits in it; or list, show, accept, strike or revert.",
+        ),
+    ] = None,
+    home: Home = None,
+    every: Annotated[bool, typer.Option("--all", help="List those that are decided, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Decide what curation proposes: operation by operation, or by `accept GROUP PROPOSAL [OPERATION]...`.
+
+    An operation that is named by its number is accepted even if a gate refuses it. `revert` takes back a proposal.
+    """
+    action, *rest = words or ["main"]
+    if action not in _ACTIONS:
+        if rest:
+            raise typer.BadParameter(f"{action} {' '.join(rest)}: write a group, or {', '.join(_ACTIONS)} and a group")
+        action, rest = "", [action]
+    if not rest or (action not in ("", "list") and len(rest) < 2):
+        needed = "a group" if action == "list" else "a group and a proposal"
+        raise typer.BadParameter(
+            f"{action} needs {needed}, as: review {action} main" + (" ID" if len(needed) > 7 else "")
+        )
+    group, *more = rest
+    host = _Host(call, home, group)
+    match action:
+        case "":
+            _go_through(host) if sys.stdin.isatty() and not as_json else _list(host, every, as_json)
+        case "list":
+            _list(host, every, as_json)
+        case "show":
+            proposal = host.proposal(more[0])
+            print_json(proposal) if as_json else print_lines(_shown(proposal))
+        case _:
+            numbers = [_number(word) for word in more[1:]] or None
+            result = host.decide(more[0], action, numbers)
+            print_json(result) if as_json else print(here(_told(action, result)))
+
+
+@app.command()
+def consolidate(
+    call: typer.Context,
+    group: str,
+    session: Annotated[str, typer.Argument(help="The conversation.")] = "main",
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Consolidate a session now: all but its newest turns go to HISTORY.md and summary.md; the log keeps everything."""
+    result = asked_of(call, home_of(home), group, "consolidate", {}, session=session, wait_seconds=_LONGEST_SECONDS)
+    if as_json:
+        print_json(result)
+    else:
+        print(here(result["told"]))
+
+
+class _Host:
+    """The proposals of one group, asked of the host."""
+
+    def __init__(self, call: typer.Context, home: Any, group: str) -> None:
+        self._call = call
+        self._home = home_of(home)
+        self.group = group
+
+    def rows(self, *, every: bool = False) -> Mapping[str, Any]:
+        return asked_of(self._call, self._home, self.group, "list_proposals", {"every": every})
+
+    def proposal(self, name: str) -> Mapping[str, Any]:
+        found = asked_of(self._call, self._home, self.group, "list_proposals", {"proposal": name})
+        row: Mapping[str, Any] = found["proposals"][0]
+        return row
+
+    def decide(self, name: str, decision: str, numbers: Sequence[int] | None = None) -> Mapping[str, Any]:
+        payload = {"proposal": name, "decision": decision, "operations": numbers}
+        return asked_of(self._call, self._home, self.group, "decide_proposal", payload)
+
+
+def _number(word: str) -> int:
+    if not word.isdigit():
+        raise typer.BadParameter(f"{word} is not the number of an operation: review show GROUP PROPOSAL shows them")
+    return int(word)
+
+
+def _list(host: _Host, every: bool, as_json: bool) -> None:
+    found = host.rows(every=every)
+    if as_json:
+        print_json(found)
+        return
+    for row in found["proposals"]:
+        if row.get("problem"):
+            print(here(f"{row['id']}  cannot be read: {row['problem']}"))
+            continue
+        counts = ", ".join(f"{row[state]} {state}" for state in ("waiting", "applied", "refused") if row[state])
+        about = f"  session {row['session']}" if row.get("session") else ""
+        print(here(f"{row['made_at']}  {row['id']}  {row['kind']} by {row['by']}{about}  {counts}"))
+    if found["left_out"]:
+        print(f"and {found['left_out']} older")
+    if not found["proposals"]:
+        print("nothing waits for a decision" if not every else "there are no proposals yet")
+
+
+def _told(action: str, result: Mapping[str, Any]) -> str:
+    counts = ", ".join(
+        f"{result[state]} {state}" for state in ("applied", "waiting", "refused", "stale") if result.get(state)
+    )
+    done = {"accept": "accepted", "strike": "struck", "revert": "taken back"}[action]
+    return f"{result['proposal']}: {done}" + (f"; {counts}" if counts else "")
+
+
+def _shown(proposal: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{proposal['id']}: {proposal['kind']} by {proposal['by']}, {proposal['made_at']}"
+    for operation in proposal["operations"]:
+        yield ""
+        yield from _operation(operation, proposal["before"])
+
+
+def _operation(operation: Mapping[str, Any], before: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of an operation: what it is, its difference, its evidence, its gates."""
+    why = f": {operation['why']}" if operation.get("why") else ""
+    yield f"{operation['n']}. {operation['op']} ({operation['state']}){why}"
+    old = [line for source in operation.get("sources", []) for line in before.get(source, f"({source})").splitlines()]
+    new = (operation.get("result") or "").splitlines()
+    for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[3:]:
+        yield "   " + paint(line, _COLOURS[line[0]]) if line[0] in _COLOURS else f"   {line}"
+    for each in operation.get("evidence", []):
+        yield f"   said in {each['session']}#{each['turn']}: {' '.join(each['quote'].split())[:200]}"
+    if operation.get("lost"):
+        yield f"   leaves out: {', '.join(operation['lost'])}"
+    for failed in operation.get("gates", {}).get("failed", []):
+        yield "   " + paint(f"{failed['gate']}: {failed['what']}", "yellow")
+
+
+def _go_through(host: _Host) -> None:
+    """Ask about each operation that waits, or that a gate refuses."""
+    rows = [row for row in host.rows()["proposals"] if not row.get("problem")]
+    for row in rows:
+        proposal = host.proposal(row["id"])
+        print(here(f"\n{proposal['id']}: {proposal['kind']} by {proposal['by']}, {proposal['made_at']}"))
+        for operation in proposal["operations"]:
+            if operation["state"] in ("waiting", "refused") and not _decided(host, proposal, operation):
+                return
+    print("nothing more waits for a decision" if rows else "nothing waits for a decision")
+
+
+def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, Any]) -> bool:
+    """Ask about one operation; return whether to go on."""
+    number = operation["n"]
+    while True:
+        print_lines(_operation(operation, proposal["before"]))
+        answer = typer.prompt("[a]ccept, [s]trike, [e]dit, [n]ext, [q]uit", default="n").strip().lower()[:1]
+        match answer:
+            case "a":
+                print(here(_told("accept", host.decide(proposal["id"], "accept", [number]))))
+                return True
+            case "s":
+                print(here(_told("strike", host.decide(proposal["id"], "strike", [number]))))
+                return True
+            case "e":
+                typer.prompt(f"edit `result` of operation {number} in {proposal['file']}, save it, press Enter", "")
+                operation = next(each for each in host.proposal(proposal["id"])["operations"] if each["n"] == number)
+            case "q":
+                return False
+            case _:
+                return True

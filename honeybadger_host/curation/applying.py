@@ -1,0 +1,351 @@
+"""Applies the operations of a proposal: one commit with what they change, the watermark and the proposal's file.
+
+What is taken up goes to the archive, never away. An operation whose sources changed since they were read becomes stale;
+the others are applied all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from honeybadger_agent.wire import GENERAL, Refusal
+from honeybadger_host.curation.asking import CURATOR
+from honeybadger_host.curation.consolidation import history_entry
+from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, dump_proposal
+from honeybadger_host.domain import (
+    MEMORY,
+    SUMMARY,
+    Asked,
+    Change,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    HistoryAdded,
+    NoteAdded,
+    Outcome,
+)
+from honeybadger_host.memory.archive import Retired, archive_notes
+from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, parse_entry
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.labels import each_once, folded
+from honeybadger_host.memory.notes import SIGNED, note_spans
+from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
+from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
+from honeybadger_host.search.sources import Source, pieces_of
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.files import Signature
+from honeybadger_host.text.neutralise import neutralise, render_note
+
+SECTION: Final = "Notes"
+NOTE_ID: Final = f"{MEMORY}#"
+_NO_SIGNATURE: Final = Signature(0, 0, 0, 0)
+_PLACES: Final = 4
+"""Files looked at for a new entry: the first of them that is free is its own."""
+
+Applies = Callable[[Operation], bool]
+"""Whether an operation is to be applied now."""
+
+
+def proposal_file(group: str, proposal_id: str) -> str:
+    """Return the file of a proposal, below the home folder."""
+    return f"groups/{group}/proposals/{proposal_id}.json"
+
+
+def archived_file(file: str) -> str:
+    """Return where an entry's file goes when the entry is taken up by another, or retired."""
+    group, rest = file.removeprefix("groups/").split("/", 1)
+    return f"groups/{group}/archive/{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotePlace:
+    """A note as it stands in MEMORY.md.
+
+    Args:
+        span: begin and end of what goes when it goes.
+        author: empty: nobody signed it.
+    """
+
+    span: tuple[int, int]
+    section: str
+    author: str
+    text: str
+
+
+def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
+    """Return the notes of a MEMORY.md by their ids. Raises Unsearchable, UnicodeDecodeError: it is not UTF-8."""
+    spans = note_spans(data)
+    pieces = pieces_of(Source(f"groups/{group}/{MEMORY}", "note", group), data, _NO_SIGNATURE)
+    found: dict[str, NotePlace] = {}
+    for piece, span in zip(pieces[len(pieces) - len(spans) :], spans, strict=True):
+        heading = data[slice(*span)].decode().strip().partition("\n")[0]
+        author = piece.author if SIGNED.fullmatch(heading) else ""
+        found[f"{NOTE_ID}{piece.key}"] = NotePlace(span, piece.names[0], author, piece.text.removeprefix("- "))
+    return found
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What is loaded for a proposal.
+
+    Args:
+        entries: id -> its file; none for an id that has no file, or several.
+        free: number of an operation -> files that its new entry may have.
+    """
+
+    entries: Mapping[str, str]
+    free: Mapping[int, Sequence[str]]
+
+
+@dataclass(slots=True)
+class _Made:
+    """What is decided so far."""
+
+    changes: list[Change] = field(default_factory=list)
+    retired: list[Retired] = field(default_factory=list)
+    notes: list[NoteAdded] = field(default_factory=list)
+    states: dict[int, OperationState] = field(default_factory=dict)
+    part: str | None = None
+    used: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Applying:
+    """One proposal on its way into the journal.
+
+    Args:
+        proposal: its gates are checked.
+        applies: which of its waiting operations are applied; the others wait, or are refused already.
+        until: when the newest of the consolidated turns was said.
+        kept: bytes of the proposal's file; None: it is new.
+    """
+
+    files: WholeFiles
+    entries: EntryFiles
+    proposal: Proposal
+    applies: Applies
+    until: datetime
+    kept: bytes | None = None
+
+    @property
+    def handler(self) -> ChangeHandler[Prepared]:
+        return ChangeHandler(self.decide, self.prepare)
+
+    def prepare(self, asked: Asked) -> Prepared:
+        """Load all that the operations are about. Raises WorldFailed."""
+        proposal, group, load = self.proposal, self.proposal.group, self.files.load
+        load(proposal_file(group, proposal.id))
+        if proposal.session is not None:
+            load(watermark_file(group, proposal.session))
+            load(f"groups/{group}/{SUMMARY}")
+        entries: dict[str, str] = {}
+        free: dict[int, Sequence[str]] = {}
+        for operation in proposal.operations:
+            if not self.applies(operation):
+                continue
+            if any(source.startswith(NOTE_ID) for source in operation.sources):
+                load(f"groups/{group}/{MEMORY}")
+            for source in operation.sources:
+                found = [] if source.startswith(NOTE_ID) else self.entries.find(group, source)
+                for file in found:
+                    load(file)
+                    load(archived_file(file))
+                if len(found) == 1:
+                    entries[source] = found[0]
+            if operation.result is not None and _makes_entry(operation):
+                category = self.entries.place(group, operation.category or GENERAL)
+                text = folded(operation.result)
+                places = [entry_file(group, category, entry_id(category, text, salt)) for salt in range(_PLACES)]
+                for file in places:
+                    load(file)
+                free[operation.n] = places
+        return Prepared(entries, free)
+
+    def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
+        """Decide what changes. Raises Refusal: somebody consolidated the session meanwhile."""
+        proposal, group = self.proposal, self.proposal.group
+        file = proposal_file(group, proposal.id)
+        if self.files.view(file) != self.kept:
+            raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
+        mark = self._mark() if proposal.session is not None else None
+        made = _Made()
+        for operation in proposal.operations:
+            if operation.state == "waiting" and self.applies(operation):
+                made.states[operation.n] = self._apply(operation, prepared, mark, now, made)
+        changes: list[Change] = []
+        if made.retired:
+            held = self.files.view(f"groups/{group}/{MEMORY}")
+            assert held is not None  # noqa: S101  the notes were found in it
+            changes += archive_notes(group, held, made.retired, CURATOR, now)
+        changes += [*made.notes, *made.changes]
+        operations = tuple(
+            each.model_copy(update={"state": made.states.get(each.n, each.state)}) for each in proposal.operations
+        )
+        if proposal.session is not None and any(state == "applied" for state in made.states.values()):
+            changes.append(self._moved_mark(mark, made.part, now))
+        data = dump_proposal(proposal.model_copy(update={"operations": operations}))
+        changes.append(FileWritten(group, "proposal", file, data, self.kept))
+        counts = {state: sum(each.state == state for each in operations) for state in ("applied", "waiting", "refused")}
+        return Outcome({"proposal": proposal.id, **counts}, tuple(changes))
+
+    # ----------------------------------------------------------------------------------------------------- operations
+
+    def _apply(
+        self, operation: Operation, prepared: Prepared, mark: Watermark | None, now: datetime, made: _Made
+    ) -> OperationState:
+        """Add to `made` what an operation changes; return what becomes of it."""
+        group = self.proposal.group
+        if made.used & {*operation.sources}:
+            return "stale"
+        match operation.op:
+            case "write_history":
+                assert operation.result is not None  # noqa: S101  the model has checked it
+                text = neutralise(history_entry(operation.result, self.until)).text
+                made.changes.append(HistoryAdded(group, f"{text}\n\n".encode()))
+                return "applied"
+            case "write_summary":
+                return self._write_summary(operation, mark, made)
+            case _:
+                return self._apply_to_entries(operation, prepared, now, made)
+
+    def _write_summary(self, operation: Operation, mark: Watermark | None, made: _Made) -> OperationState:
+        """Give the session another part of summary.md, unless a person edited it; then that waits for a person."""
+        group, session = self.proposal.group, self.proposal.session
+        assert session is not None  # noqa: S101  the model has checked it
+        assert operation.result is not None  # noqa: S101
+        file = f"groups/{group}/{SUMMARY}"
+        held = self.files.view(file)
+        try:
+            text = "" if held is None else held.decode()
+        except UnicodeDecodeError:
+            return "waiting"
+        standing = part_of(text, session)
+        if standing is not None and (mark is None or digest_of(standing) != mark.part) and self.kept is None:
+            return "waiting"
+        body = neutralise(operation.result).text
+        made.part = digest_of(body)
+        made.changes.append(FileWritten(group, "summary", file, with_part(text, session, body).encode(), held))
+        return "applied"
+
+    def _apply_to_entries(self, operation: Operation, prepared: Prepared, now: datetime, made: _Made) -> OperationState:
+        """Retire the sources of an operation, and write its result."""
+        group = self.proposal.group
+        notes = [source for source in operation.sources if source.startswith(NOTE_ID)]
+        standing: dict[str, NotePlace] = {}
+        if notes:
+            held = self.files.view(f"groups/{group}/{MEMORY}")
+            standing = {} if held is None else notes_of(group, held)
+            if any(note not in standing for note in notes):
+                return "stale"
+        sources: list[tuple[str, Entry, bytes]] = []
+        for source in operation.sources:
+            if source.startswith(NOTE_ID):
+                continue
+            found = self._entry(source, prepared)
+            if found is None:
+                return "stale"
+            sources.append(found)
+        goes = operation.op in ("merge", "supersede", "retire", "promote")
+        if operation.result is not None:
+            section = standing[notes[0]].section if notes else operation.title or SECTION
+            if _makes_entry(operation):
+                written = self._new_entry(operation, prepared, [entry for _, entry, _ in sources], now, made)
+                if written is None:
+                    return "stale"
+                made.changes.append(written)
+            else:
+                made.notes.append(NoteAdded(group, render_note(operation.result, section, CURATOR, now).data))
+        if goes:
+            why = f"{operation.op} by proposal {self.proposal.id}"
+            made.retired += [Retired(standing[note].span, why) for note in notes]
+            for file, _, data in sources:
+                archived = archived_file(file)
+                made.changes += [
+                    FileWritten(group, "archived", archived, data, self.files.view(archived)),
+                    FileRemoved(group, "entry", file, data),
+                ]
+        made.used |= {*operation.sources}
+        return "applied"
+
+    def _entry(self, source: str, prepared: Prepared) -> tuple[str, Entry, bytes] | None:
+        """Return an entry that is as it was read: its file, what it says, its bytes; None: it is not."""
+        file = prepared.entries.get(source)
+        data = None if file is None else self.files.view(file)
+        if file is None or data is None or hashlib.sha256(data).hexdigest() != self.proposal.base.get(source):
+            return None
+        try:
+            return file, parse_entry(data, file), data
+        except ValueError:
+            return None
+
+    def _new_entry(
+        self, operation: Operation, prepared: Prepared, sources: Collection[Entry], now: datetime, made: _Made
+    ) -> FileWritten | None:
+        """Return the entry that an operation makes; None: its places are taken. A merge has the earliest `created`."""
+        group = self.proposal.group
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        created = min((entry.created for entry in sources if entry.created is not None), default=now)
+        for file in prepared.free.get(operation.n, ()):
+            if self.files.view(file) is None and file not in made.taken:
+                break
+        else:
+            return None
+        made.taken.add(file)
+        inferred = {"source": "inferred"} if self.proposal.kind == "preferences" else {}
+        entry = Entry(
+            id=file.rpartition("/")[2].removesuffix(".json"),
+            category=file.split("/", 3)[3].rpartition("/")[0],
+            content=operation.result or "",
+            tags=each_once((*operation.tags, *(tag for entry in sources for tag in entry.tags))),
+            created=created,
+            updated=now,
+            metadata={
+                **{name: value for entry in sources for name, value in entry.metadata.items()},
+                **inferred,
+                "proposal": self.proposal.id,
+            },
+            by=CURATOR,
+            title=operation.title,
+            aliases=each_once([alias for entry in sources for alias in entry.aliases]),
+            reinforced=sum(entry.reinforced for entry in sources),
+        )
+        return FileWritten(group, "entry", file, dump_entry(entry), None)
+
+    # ------------------------------------------------------------------------------------------------------ watermark
+
+    def _mark(self) -> Watermark | None:
+        """Return the watermark as it is. Raises Refusal."""
+        proposal = self.proposal
+        assert proposal.session is not None  # noqa: S101
+        try:
+            mark = parse_watermark(self.files.view(watermark_file(proposal.group, proposal.session)))
+        except ValueError:
+            mark = None
+        if mark is not None and mark.turn >= (proposal.last_turn or 0) > 0 and mark.proposal != proposal.id:
+            raise Refusal(
+                "conflict", f"session {proposal.session} is consolidated up to turn {mark.turn} by {mark.proposal}"
+            )
+        return mark
+
+    def _moved_mark(self, mark: Watermark | None, part: str | None, now: datetime) -> FileWritten:
+        proposal = self.proposal
+        assert proposal.session is not None  # noqa: S101
+        file = watermark_file(proposal.group, proposal.session)
+        moved = Watermark(
+            turn=max(proposal.last_turn or 0, mark.turn if mark is not None else 0),
+            at=now,
+            proposal=proposal.id,
+            part=part or (None if mark is None else mark.part),
+            passes=(0 if mark is None else mark.passes) + 1,
+        )
+        return FileWritten(proposal.group, "watermark", file, dump_watermark(moved), self.files.view(file))
+
+
+def _makes_entry(operation: Operation) -> bool:
+    """Return whether the result of an operation is an entry; else it is a note."""
+    return operation.category is not None

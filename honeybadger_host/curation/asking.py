@@ -1,0 +1,208 @@
+"""One question to a model: booked before it is asked, its answer kept in the journal, settled after.
+
+So a kill never pays twice for an answer, and the budget of a day is never exceeded by a call that was not counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, TypeVar
+
+import anyio
+import anyio.to_thread
+import orjson
+
+from honeybadger_agent.models.model import Model, ModelFailed, UserSaid
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Spent, TurnKey
+from honeybadger_host.text.neutralise import estimate_tokens
+
+CURATOR: Final = "consolidator"
+"""Who signs what the host does with memory by itself."""
+_LONGEST_ANSWER_SECONDS: Final = 600.0
+_LONGEST_ANSWER: Final = 400_000
+"""Characters; a longer answer is not one."""
+ATTEMPTS: Final = 3
+"""How often a question is begun that an end of the host cuts short."""
+
+ResultT = TypeVar("ResultT")
+
+
+class OverBudget(Exception):
+    """`curation.tokens_per_day` does not allow a question today."""
+
+
+class TooOften(Exception):
+    """The host ended each time this was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model is asked.
+
+    Args:
+        name: unlike that of any other question of the group; of a request id's characters.
+        kind: what it is for: consolidation, dream, ...
+        system: the prompt; `text` is what it is about.
+    """
+
+    group: str
+    name: str
+    kind: str
+    system: str
+    text: str
+
+    @property
+    def key(self) -> TurnKey:
+        return TurnKey(self.group, CURATOR, self.name)
+
+    @property
+    def prompt_digest(self) -> str:
+        """SHA-256 of the prompt."""
+        return hashlib.sha256(self.system.encode()).hexdigest()
+
+
+class Answer(NamedTuple):
+    """What a model answered.
+
+    Args:
+        asked: the text it was asked; an earlier one, when a host was killed behind the answer.
+    """
+
+    text: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    asked: str
+
+
+class Asker:
+    """Asks the model that looks after memory. Event loop.
+
+    Args:
+        writer_slot: held by whoever writes to the journal.
+        open_model: raises ModelFailed.
+        tokens_per_day: over all groups; 0: no limit.
+        max_output_tokens: of one answer, for the estimate.
+        clean: takes out of an answer what must not become memory.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        writer_slot: Callable[[], anyio.CapacityLimiter],
+        open_model: Callable[[], Awaitable[Model]],
+        clean: Callable[[str], str],
+        *,
+        tokens_per_day: int,
+        max_output_tokens: int,
+    ) -> None:
+        self._journal = journal
+        self._writer_slot = writer_slot
+        self._open_model = open_model
+        self._clean = clean
+        self._tokens_per_day = tokens_per_day
+        self._max_output_tokens = max_output_tokens
+        self.calls = self.tokens = 0
+        """Since the start."""
+        self._today = _today()
+        self._spent_today = self._spent_on(self._today)
+
+    @property
+    def tokens_today(self) -> int:
+        """What the day has cost so far, with what is booked."""
+        return self._spent_today if self._today == _today() else 0
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the answer to a question, the one that is kept where there is one.
+
+        Raises:
+            OverBudget, ModelFailed, WorldFailed: ask again later.
+            TooOften: do without an answer.
+        """
+        key = question.key
+        digest = hashlib.sha256(question.name.encode()).digest()
+        begun = await self._write(lambda: self._journal.begin_turn(key, digest))
+        if (kept := _kept_answer(begun.steps)) is not None:
+            return kept
+        try:
+            if begun.attempts > ATTEMPTS:
+                raise TooOften
+            return await self._asked(question)
+        except (OverBudget, ModelFailed, TooOften):
+            await self._write(lambda: self._journal.give_up_turn(key))
+            raise
+
+    async def forget(self, question: Question) -> None:
+        """Forget an answer that is of no use: the next attempt asks anew."""
+        await self._write(lambda: self._journal.forget_turn(question.key))
+
+    async def _asked(self, question: Question) -> Answer:
+        model = await self._open_model()
+        estimate = estimate_tokens(question.system) + estimate_tokens(question.text) + self._max_output_tokens
+        booked = Spent(_today(), question.group, question.kind, estimate)
+        await self._write(lambda: self._book(question, booked))
+        self.calls += 1
+        said = None
+        with anyio.move_on_after(_LONGEST_ANSWER_SECONDS):
+            said = await model.answer(question.system, [UserSaid(question.text)], [], _nobody_looks_on)
+        if said is None:
+            raise ModelFailed(
+                f"{model.name} did not come to an end within {_LONGEST_ANSWER_SECONDS:g} s", is_passing=True
+            )
+        text = self._clean(said.text[:_LONGEST_ANSWER])
+        used_in = estimate - self._max_output_tokens if said.input_tokens is None else said.input_tokens
+        used_out = estimate_tokens(said.text) if said.output_tokens is None else said.output_tokens
+        answer = Answer(text, model.name, used_in, used_out, question.text)
+        settled = booked._replace(tokens=used_in + used_out - estimate)
+        await self._write(lambda: self._keep(question, _dump_answer(answer), settled))
+        self.tokens += used_in + used_out
+        return answer
+
+    def _book(self, question: Question, booked: Spent) -> None:
+        """Keep that a call is made. Raises OverBudget."""
+        spent = self._spent_on(booked.day)
+        if self._tokens_per_day and spent + booked.tokens > self._tokens_per_day:
+            raise OverBudget(
+                f"{spent} tokens were used today, this needs up to {booked.tokens}, and curation.tokens_per_day is "
+                f"{self._tokens_per_day}: it waits for tomorrow (UTC)"
+            )
+        self._keep(question, orjson.dumps({"asked": question.text, "booked": booked.tokens}), booked)
+
+    def _keep(self, question: Question, step: bytes, spent: Spent) -> None:
+        self._journal.keep_step(question.key, step, spent)
+        self._today, self._spent_today = spent.day, self._spent_on(spent.day)
+
+    def _spent_on(self, day: str) -> int:
+        return sum(each.tokens for each in self._journal.spent(day))
+
+    async def _write(self, what: Callable[[], ResultT]) -> ResultT:
+        return await anyio.to_thread.run_sync(what, limiter=self._writer_slot())
+
+
+def _dump_answer(answer: Answer) -> bytes:
+    kept: dict[str, Any] = {**answer._asdict()}
+    del kept["asked"]  # it stands in the step before
+    return orjson.dumps(kept)
+
+
+def _kept_answer(steps: Sequence[bytes]) -> Answer | None:
+    """Return the answer among what an attempt before has kept."""
+    asked = ""
+    for step in steps:
+        value = orjson.loads(step)
+        if "text" in value:
+            return Answer(**value, asked=asked)
+        asked = value["asked"]
+    return None
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+async def _nobody_looks_on(piece: str) -> None:
+    """A model is told that its text is shown as it comes; this one's is not."""

@@ -1,0 +1,248 @@
+"""Consolidation: what a model is asked, and what its answer becomes. Pure (AB2).
+
+A model gets the notes, the summary so far and the turns; it answers with JSON: `history_entry`, `memory_update`, which
+is the whole MEMORY.md as it should be, and `conversation_summary`. The last two may be missing. An update of MEMORY.md
+never replaces it: it is compared with the notes that were given, and becomes operations on single notes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from honeybadger_agent.turn.thinking import Visible
+from honeybadger_host.curation.proposal import Evidence, Operation
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.notes import SIGNED, parse_notes
+from honeybadger_host.search.language.analyzer import document_terms
+
+MOST_SUMMARY_WORDS: Final = 500
+_MOST_HISTORY_CHARACTERS: Final = 8_000
+_DATED: Final = re.compile(r"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d\]|\d{4}-\d\d-\d\d")
+_BULLET: Final = re.compile(r"[-*+] +")
+_LEAST_SHARED: Final = 0.6
+"""Of a new fact's content words, how many must stand in the turn that it is said to come from."""
+_ALIKE: Final = 0.5
+"""Of the content words of a note that is gone, how many a new line shares that replaces it."""
+
+
+class WrongAnswer(Exception):
+    """A model's answer that is not what was asked for; the message says why."""
+
+
+class GivenNote(NamedTuple):
+    """A note as the model was given it.
+
+    Args:
+        id: `MEMORY.md#4f0c21`.
+        text: without its heading and its bullet.
+    """
+
+    id: str
+    section: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidated:
+    """A model's answer.
+
+    Args:
+        memory: the whole MEMORY.md as it should be; None: as it is.
+        summary: None: as it is.
+    """
+
+    history: str
+    memory: str | None = None
+    summary: str | None = None
+    notes: Sequence[GivenNote] = field(default=())
+
+
+_EMPTY: Final = "(empty)"
+_MEMORY: Final = "## Current Long-term Memory\n"
+_SUMMARY: Final = "\n\n## Conversation Summary So Far\n"
+
+
+def request_text(memory: str, summary: str | None, turns: Sequence[Turn]) -> str:
+    """Return what a model is asked.
+
+    Args:
+        memory: MEMORY.md, or the part of it that fits.
+        summary: the session's part of summary.md.
+        turns: to be consolidated, oldest first.
+    """
+    return (
+        f"{_MEMORY}{memory.strip() or _EMPTY}{_SUMMARY}{(summary or '').strip() or '(none)'}\n\n"
+        f"## Conversation to Process\n{''.join(map(turn_line, turns))}"
+    )
+
+
+def memory_in(request: str) -> str:
+    """Return the MEMORY.md that a model was given."""
+    memory = request.removeprefix(_MEMORY).partition(_SUMMARY)[0]
+    return "" if memory == _EMPTY else f"{memory}\n"
+
+
+def turn_line(turn: Turn) -> str:
+    """Return a turn as a model reads it: `[2026-05-07 18:03] USER [tools: a, b]: text`. Source: AB2."""
+    tools = f" [tools: {', '.join(turn.tools_used)}]" if turn.tools_used else ""
+    speaker = "" if turn.sender in (turn.role, turn.by) else f"{turn.sender}: "
+    content = turn.content.strip().replace("\n", "\n  ")
+    return f"[{turn.at.astimezone(UTC):%Y-%m-%d %H:%M}] {turn.role.upper()}{tools}: {speaker}{content}\n"
+
+
+def parse_answer(text: str) -> Consolidated:
+    """Return a model's answer: JSON, perhaps behind thoughts, in a fence or among words. Raises WrongAnswer."""
+    value = _json_object(Visible.of(text).text)
+    history = value.get("history_entry")
+    if not isinstance(history, str) or not history.strip():
+        raise WrongAnswer(f"history_entry must be a text that is not blank, it is {history!r:.60}")
+    for member in ("memory_update", "conversation_summary"):
+        if not isinstance(value.get(member), str | None):
+            raise WrongAnswer(f"{member} must be a text, it is {value[member]!r:.60}")
+    summary = value.get("conversation_summary")
+    if summary is not None and len(summary.split()) > 2 * MOST_SUMMARY_WORDS:
+        raise WrongAnswer(f"conversation_summary has {len(summary.split())} words, {MOST_SUMMARY_WORDS} are asked for")
+    if len(history) > _MOST_HISTORY_CHARACTERS:
+        raise WrongAnswer(f"history_entry has {len(history)} characters, 2-5 sentences are asked for")
+    return Consolidated(history.strip(), value.get("memory_update"), (summary or "").strip() or None)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    """Return the first JSON object in a text. Raises WrongAnswer."""
+    decoder = json.JSONDecoder(strict=False)  # models write line ends into texts
+    begin = text.find("{")
+    if begin < 0:
+        raise WrongAnswer(f"the answer has no JSON object: {text.strip()!r:.60}")
+    try:
+        value, _ = decoder.raw_decode(text, begin)
+    except (ValueError, RecursionError) as error:
+        raise WrongAnswer(f"the answer is not JSON: {error}") from None
+    assert isinstance(value, dict)  # noqa: S101  it begins with a brace
+    return value
+
+
+def history_entry(text: str, until: datetime) -> str:
+    """Return an entry as it stands in HISTORY.md: one paragraph that begins with a time.
+
+    Args:
+        until: when the newest of the turns was said.
+    """
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    if not _DATED.match(lines[0]):
+        lines[0] = f"[{until.astimezone(UTC):%Y-%m-%d %H:%M}] {lines[0]}"
+    return "\n".join(lines)
+
+
+def given_notes(text: str, ids: Sequence[str]) -> list[GivenNote]:
+    """Return the notes of a MEMORY.md.
+
+    Args:
+        ids: one for each note, in order.
+    """
+    return [
+        GivenNote(note_id, section, body)
+        for note_id, (section, body) in zip(ids, map(_parts, parse_notes(text).notes), strict=True)
+    ]
+
+
+def memory_operations(answer: Consolidated, session: str, turns: Sequence[Turn], first: int) -> list[Operation]:
+    """Return what an update of MEMORY.md means for single notes.
+
+    Args:
+        answer: with the notes it was given.
+        turns: the consolidated ones, of `session`.
+        first: number of the first operation.
+    """
+    if answer.memory is None or not answer.memory.strip():
+        return []
+    wanted = list(_facts(answer.memory))
+    known = {_folded(note.text) for note in answer.notes}
+    kept = {_folded(text) for _, text in wanted}
+    added = [(section, text) for section, text in wanted if _folded(text) not in known and _folded(text)]
+    gone = [note for note in answer.notes if not _is_kept(note, kept)]
+    operations: list[Operation] = []
+    for section, text in added:
+        evidence = evidence_for(text, session, turns)
+        replaced = next((note for note in gone if _shares(note.text, text) >= _ALIKE), None)
+        if replaced is not None:
+            gone.remove(replaced)
+        operations.append(
+            Operation(
+                n=first + len(operations),
+                op="add" if replaced is None else "supersede",
+                sources=() if replaced is None else (replaced.id,),
+                result=text,
+                title=section[:80] or None,
+                evidence=evidence,
+                why="the model adds it" if replaced is None else "the model writes this instead",
+            )
+        )
+    for note in gone:
+        operations.append(
+            Operation(n=first + len(operations), op="retire", sources=(note.id,), why="the model leaves it out")
+        )
+    return operations
+
+
+def evidence_for(text: str, session: str, turns: Sequence[Turn]) -> tuple[Evidence, ...]:
+    """Return the turn of a person that says what a text says: most of its content words stand there."""
+    words = {*document_terms(text)}
+    if not words:
+        return ()
+    best: tuple[float, Turn] | None = None
+    for turn in turns:
+        if turn.role != "user":
+            continue
+        shared = len(words & {*document_terms(turn.content)}) / len(words)
+        if shared >= _LEAST_SHARED and (best is None or shared > best[0]):
+            best = (shared, turn)
+    if best is None:
+        return ()
+    return (Evidence(session=session, turn=best[1].number, quote=best[1].content[:2000]),)
+
+
+def _facts(memory: str) -> Iterator[tuple[str, str]]:
+    """Yield section and text of each fact in a MEMORY.md that a model wrote: a bullet, or a paragraph."""
+    section = ""
+    fact: list[str] = []
+    for line in [*memory.split("\n"), ""]:
+        bullet = _BULLET.match(line)
+        is_heading = line.startswith("#")
+        if fact and (bullet or is_heading or not line.strip()):
+            yield section, " ".join(fact)
+            fact = []
+        if is_heading:
+            signed = SIGNED.fullmatch(line)
+            section = signed["section"] if signed else line.lstrip("#").strip()
+        elif line.strip():
+            fact.append(line[bullet.end() if bullet else 0 :].strip())
+
+
+def _parts(note: str) -> tuple[str, str]:
+    """Return section and text of a note."""
+    heading, _, body = note.strip("\n").partition("\n")
+    signed = SIGNED.fullmatch(heading)
+    text = "\n".join(line.strip() for line in body.strip().split("\n"))
+    return signed["section"] if signed else heading.removeprefix("## ").strip(), text.removeprefix("- ")
+
+
+def _is_kept(note: GivenNote, kept: set[str]) -> bool:
+    """Return whether all that a note says is in an update; a person's note may have several bullets."""
+    if _folded(note.text) in kept:
+        return True
+    facts = [_folded(text) for _, text in _facts(note.text)]
+    return all(fact in kept for fact in facts)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold().rstrip(".")
+
+
+def _shares(old: str, new: str) -> float:
+    words = {*document_terms(old)}
+    return len(words & {*document_terms(new)}) / len(words) if words else 0.0

@@ -1,0 +1,153 @@
+"""Takes back what a proposal changed: memory, the summary, and the session's watermark.
+
+The journal knows what each file held. What somebody changed since stays as it is, and is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.curation.asking import CURATOR
+from honeybadger_host.curation.proposal import Proposal, dump_proposal
+from honeybadger_host.domain import (
+    ARCHIVE,
+    MEMORY,
+    NOTE_REMOVED,
+    REMOVED,
+    Asked,
+    Change,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    HistoryAdded,
+    NoteAdded,
+    Outcome,
+    WholeKind,
+)
+from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
+from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark
+from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles, fingerprint
+from honeybadger_host.storage.journal_reader import read_earlier, read_requests_of
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.revised import NotePlace, revision_of
+
+_KEPT: Final = ("history", "proposal", "archived", "note_archived")
+"""Kinds of changes that stay: HISTORY.md only grows, an archive loses nothing."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """The changes that a proposal made, newest first, and what the file of each held before it."""
+
+    rows: Sequence[Row] = ()
+    before: dict[int, bytes | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reverting:
+    """One proposal that is taken back.
+
+    Args:
+        file: of the proposal; `kept` is what that holds.
+    """
+
+    journal: Path
+    files: WholeFiles
+    proposal: Proposal
+    file: str
+    kept: bytes
+
+    @property
+    def handler(self) -> ChangeHandler[Prepared]:
+        return ChangeHandler(self.decide, self.prepare)
+
+    def prepare(self, asked: Asked) -> Prepared:
+        """Find what was changed. Raises Refusal: the journal does not know it any more."""
+        if not any(each.state == "applied" for each in self.proposal.operations):
+            raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field="payload.proposal")
+        prepared = Prepared([row for row in read_requests_of(self.journal, self.file)[::-1] if row.kind not in _KEPT])
+        if not prepared.rows:
+            raise _changed(f"the journal does not know any more what proposal {self.proposal.id} changed")
+        self.files.load(self.file)
+        for row in prepared.rows:
+            self.files.load(row.file)
+            if row.kind == NOTE_REMOVED:
+                self.files.load(f"groups/{self.proposal.group}/{ARCHIVE}")
+            if row.kind in WHOLE_KINDS and not row.kind.endswith(REMOVED) and row.offset != ABSENT:
+                found = prepared.before[row.seq] = read_earlier(self.journal, row, partial(_is, row.offset))
+                if found is None and row.kind != "summary":
+                    raise _changed(f"{row.file} held what a person had written, which the journal does not have")
+        return prepared
+
+    def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
+        """Decide the opposite of each change. Raises Refusal: a file was changed since; nothing is changed then."""
+        group = self.proposal.group
+        if self.files.view(self.file) != self.kept:
+            raise _changed(f"proposal {self.proposal.id} was changed meanwhile")
+        added = [row.data for row in prepared.rows if row.kind == "note"]
+        removed = [note for row in prepared.rows if row.kind == NOTE_REMOVED for note in revision_of(row.data).notes]
+        changes: list[Change] = [*self._notes(added, removed, now)]
+        changes += [self._whole(row, prepared) for row in prepared.rows if row.kind in WHOLE_KINDS]
+        if self.proposal.session is not None:
+            span = f"{self.proposal.first_turn}-{self.proposal.last_turn}"
+            said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {self.proposal.session})\n\n"
+            changes.append(HistoryAdded(group, said.encode()))
+        operations = tuple(each.model_copy(update={"state": "struck"}) for each in self.proposal.operations)
+        data = dump_proposal(self.proposal.model_copy(update={"operations": operations}))
+        changes.append(FileWritten(group, "proposal", self.file, data, self.kept))
+        states = [each.state for each in operations]
+        counts = {state: states.count(state) for state in ("applied", "waiting", "refused", "stale")}
+        return Outcome({"proposal": self.proposal.id, **counts}, tuple(changes))
+
+    def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace], now: datetime) -> Sequence[Change]:
+        """Return the changes that archive added notes and bring removed ones back."""
+        if not added and not removed:
+            return ()
+        group = self.proposal.group
+        held = self.files.view(f"groups/{group}/{MEMORY}")
+        spans = {standing_span(held or b"", note) for note in added} - {None}
+        retired = [Retired(span, f"proposal {self.proposal.id} was taken back") for span in spans if span is not None]
+        if retired:
+            notes = [NoteAdded(group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed]
+            return [*archive_notes(group, held or b"", retired, CURATOR, now), *notes]
+        return bring_back_notes(group, held, self.files.view(f"groups/{group}/{ARCHIVE}"), removed) if removed else ()
+
+    def _whole(self, row: Row, prepared: Prepared) -> Change:
+        """Return the change that gives a file back what it held before."""
+        held, group = self.files.view(row.file), self.proposal.group
+        kind: WholeKind = row.kind.removesuffix(REMOVED)  # type: ignore[assignment]
+        if row.kind.endswith(REMOVED):
+            if held is not None:
+                raise _changed(f"{row.file} is there again")
+            return FileWritten(group, kind, row.file, row.data, None)
+        if held != row.data:
+            raise _changed(f"{row.file} {'is gone' if held is None else 'was changed since'}")
+        if kind == "watermark":
+            return FileWritten(group, kind, row.file, _moved_back(row.data, prepared.before.get(row.seq)), row.data)
+        if row.offset == ABSENT:
+            return FileRemoved(group, kind, row.file, row.data)
+        before = prepared.before.get(row.seq)
+        if before is None:
+            raise _changed(f"{row.file} held what a person had written, which the journal does not have")
+        return FileWritten(group, kind, row.file, before, row.data)
+
+
+def _is(wanted: int, data: bytes) -> bool:
+    return fingerprint(data) == wanted
+
+
+def _moved_back(held: bytes, before: bytes | None) -> bytes:
+    """Return a watermark as it was, which still counts its passes: the next one is another."""
+    mark, then = parse_watermark(held), parse_watermark(before)
+    assert mark is not None  # noqa: S101
+    return dump_watermark((then or Watermark(turn=0)).model_copy(update={"passes": mark.passes + 1}))
+
+
+def _changed(why: str) -> Refusal:
+    return Refusal("conflict", f"{why}; nothing was changed", field="payload.proposal")

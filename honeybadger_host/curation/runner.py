@@ -1,0 +1,427 @@
+"""Consolidates sessions in the background, while the conversation goes on (AB1, AB4).
+
+Nothing here writes memory: what a job comes to goes through the pipeline like a request, in one commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+import orjson
+import structlog
+
+from honeybadger_agent.models.model import ModelFailed
+from honeybadger_agent.wire import Wire
+from honeybadger_host.curation import extraction
+from honeybadger_host.curation.account import account
+from honeybadger_host.curation.applying import Applying, NotePlace, notes_of, proposal_file
+from honeybadger_host.curation.asking import CURATOR, Answer, Asker, OverBudget, Question, TooOften
+from honeybadger_host.curation.consolidation import (
+    WrongAnswer,
+    given_notes,
+    memory_in,
+    memory_operations,
+    parse_answer,
+    request_text,
+)
+from honeybadger_host.curation.directives import Directives
+from honeybadger_host.curation.gates import Known, applies_itself, check
+from honeybadger_host.curation.jobs import Job, Jobs
+from honeybadger_host.curation.proposal import RULES, Gates, Operation, Proposal, Tokens
+from honeybadger_host.domain import SUMMARY, Asked, Change, ChangeHandler, Turn, TurnAdded
+from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.summary_parts import part_of
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, kept_turns
+from honeybadger_host.settings import CurationMode
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.text.neutralise import estimate_tokens
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 1.0
+_MOST_TURNS: Final = 2000
+_MOST_TOKENS: Final = 12_000
+"""Of turns that one pass takes, oldest first; what is left is the next one's."""
+_MOST_MEMORY_TOKENS: Final = 8_000
+"""Of MEMORY.md that a model is given; a longer one is given without notes to compare."""
+_FOUND_AT_START: Final = 1000
+"""Sessions looked at after a start, those that changed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the curator works with.
+
+    Args:
+        asker: None: there is no model, and rules do it.
+        change: see `Pipeline.change`.
+        busy_groups: whose turn of a person is under way.
+        is_agent: whether a name is that of an agent of this home.
+        memory_window: see `watermarks`; 0: nothing is consolidated.
+        history_budget_tokens: of what a context replays; 0: no limit.
+    """
+
+    home: Path
+    asker: Asker | None
+    directives: Directives
+    change: Callable[[Asked, str, ChangeHandler[Any], bytes], Awaitable[bytes]]
+    busy_groups: Callable[[], Collection[str]]
+    is_agent: Callable[[str], bool]
+    turn_logs: TurnLogs
+    watermarks: Watermarks
+    files: GroupFiles
+    whole_files: WholeFiles
+    entry_files: EntryFiles
+    memory_window: int
+    history_budget_tokens: int
+    mode: CurationMode
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """One consolidation.
+
+    Args:
+        turns: to be consolidated, oldest first; at least one.
+        mark: where the session stands now.
+        has_more: what is left is due, too.
+    """
+
+    group: str
+    session: str
+    turns: Sequence[Turn]
+    mark: Watermark | None
+    memory: str
+    part: str | None
+    has_more: bool
+
+    @property
+    def name(self) -> str:
+        """What it is called: its question, its change and its proposal; unlike any other of the group."""
+        passes = 0 if self.mark is None else self.mark.passes
+        last = self.turns[-1].number
+        told = hashlib.sha256(f"{self.session}\0{self.turns[0].number}\0{passes}".encode()).hexdigest()[:6]
+        return f"consolidation-{self.session[:24].replace('.', '-')}-{last}-{told}"
+
+
+class Curator:
+    """The jobs in the background. `end_batch` runs on the writer's thread, the rest on the event loop."""
+
+    def __init__(self, room: Room, clock: Callable[[], float] = time.monotonic) -> None:
+        self._room = room
+        self._clock = clock
+        self.jobs = Jobs()
+        self._lock = threading.Lock()
+        self._grown: set[Job] = set()
+        self._locks: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
+        """Group -> held while one of its sessions is consolidated."""
+        self.consolidations = self.failures = 0
+        """Since the start."""
+        self.waits_for = ""
+        """Why the newest job that failed waits; empty when none does."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether sessions are consolidated."""
+        return self._room.memory_window > 0
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """What models cost since the start, and today with what is booked."""
+        asker = self._room.asker
+        return (0, 0) if asker is None else (asker.tokens, asker.tokens_today)
+
+    def apply(self, change: Change) -> None:
+        """Nothing is kept of what is decided and not written."""
+
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Note the sessions that grew."""
+        grown = {Job(change.group, change.session) for change in written if isinstance(change, TurnAdded)}
+        if grown:
+            with self._lock:
+                self._grown |= grown
+
+    async def run(self) -> None:
+        """Consolidate what is due, until cancelled."""
+        for job in await anyio.to_thread.run_sync(self._found):
+            self.jobs.add(job)
+        async with anyio.create_task_group() as tasks:
+            while True:
+                with self._lock:
+                    grown, self._grown = self._grown, set()
+                for job in grown:
+                    self.jobs.add(job)
+                for job in self.jobs.take(self._clock(), self._room.busy_groups()):
+                    tasks.start_soon(self._do, job)
+                await anyio.sleep(LOOK_SECONDS)
+
+    def _found(self) -> list[Job]:
+        """Return the sessions that changed last."""
+        folder = self._room.home / "data" / "sessions"
+        found: list[tuple[float, Job]] = []
+        for path in folder.glob("*/*.jsonl"):
+            try:
+                found.append((path.stat().st_mtime, Job(path.parent.name, path.stem)))
+            except OSError:
+                continue
+        return [job for _, job in sorted(found, reverse=True)[:_FOUND_AT_START]]
+
+    async def _do(self, job: Job) -> None:
+        try:
+            has_more = await self.consolidate(job.group, job.session)
+        except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
+            pause = self.jobs.failed(job, self._clock())
+            self.failures += 1
+            self.waits_for = f"{job.group}/{job.session}: {error}"
+            log.warning(
+                "consolidation.failed",
+                group=job.group,
+                session=job.session,
+                why=str(error),
+                again_in_seconds=round(pause),
+                now_what="nothing is lost: the turns stay in the log and in the context",
+            )
+        except Exception as error:
+            self.jobs.failed(job, self._clock())
+            self.failures += 1
+            log.error("consolidation.failed", group=job.group, session=job.session, exc_info=error)
+        else:
+            self.jobs.done(job, has_more=has_more)
+            if not self.jobs.waiting:
+                self.waits_for = ""
+
+    # -------------------------------------------------------------------------------------------------- consolidation
+
+    async def consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
+        """Consolidate what of a session is due; return whether there is more.
+
+        Args:
+            at_once: all but the turns that stay, however few they are.
+        Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
+        """
+        async with self._locks[group]:
+            return await self._consolidate(group, session, at_once)
+
+    async def consolidate_now(self, group: str, session: str) -> int:
+        """Consolidate all but the turns that stay; return the number of the last turn that is consolidated.
+
+        Raises as `consolidate`.
+        """
+        while await self.consolidate(group, session, at_once=True):
+            pass
+        mark = await anyio.to_thread.run_sync(self._room.watermarks.read, group, session)
+        return 0 if mark is None else mark.turn
+
+    async def _consolidate(self, group: str, session: str, at_once: bool) -> bool:
+        plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
+        if plan is None:
+            return False
+        question = Question(
+            group,
+            plan.name,
+            "consolidation",
+            self._room.directives.read("consolidation").text,
+            _asked_text(plan, plan.memory),
+        )
+        answer = await self._answer(question)
+        try:
+            proposal = await anyio.to_thread.run_sync(self._propose, plan, question, answer)
+        except WrongAnswer:
+            if self._room.asker is not None:
+                await self._room.asker.forget(question)
+            raise
+        applying = Applying(
+            self._room.whole_files,
+            self._room.entry_files,
+            proposal,
+            lambda operation: applies_itself(operation, self._room.mode),
+            plan.turns[-1].at,
+        )
+        digest = hashlib.sha256(plan.name.encode()).digest()
+        asked = Asked(group, CURATOR, plan.name, session, Wire())
+        reply = orjson.loads(await self._room.change(asked, "consolidate", applying.handler, digest))
+        if not reply["ok"]:
+            raise WorldFailed(f"{reply['error']['message']}")
+        self.consolidations += 1
+        log.info(
+            "consolidation.finished",
+            group=group,
+            session=session,
+            turns=len(plan.turns),
+            up_to=plan.turns[-1].number,
+            by=proposal.by,
+            proposal=proposal_file(group, proposal.id),
+            **{name: reply["result"][name] for name in ("applied", "waiting", "refused")},
+            tokens=proposal.tokens.input + proposal.tokens.output,
+        )
+        return plan.has_more and reply["result"]["applied"] > 0
+
+    async def _answer(self, question: Question) -> Answer | None:
+        """Return a model's answer; None: rules do it."""
+        if self._room.asker is None:
+            return None
+        try:
+            return await self._room.asker.ask(question)
+        except TooOften:
+            log.error("consolidation.given_up", group=question.group, id=question.name, now_what="rules do it")
+            return None
+
+    def _plan(self, group: str, session: str, at_once: bool) -> _Plan | None:
+        """Return what is to be consolidated, None: nothing. Raises WorldFailed, FileProblem."""
+        room = self._room
+        mark = room.watermarks.read(group, session)
+        last = room.turn_logs.load(group, session).last_number
+        after = begins_after(last, mark, room.memory_window)
+        turns = room.turn_logs.since(group, session, after, _MOST_TURNS)
+        old = turns[: -kept_turns(room.memory_window)]
+        is_long = bool(room.history_budget_tokens) and (
+            sum(turn.line_tokens for turn in turns) > room.history_budget_tokens
+        )
+        if not old or not (at_once or is_long or len(turns) > room.memory_window):
+            return None
+        if self._waits(group, session):
+            return None
+        taken: list[Turn] = []
+        tokens = 0
+        for turn in old:
+            tokens += turn.line_tokens
+            if taken and tokens > _MOST_TOKENS:
+                break
+            taken.append(turn)
+        memory, summary = room.files.memory(group), room.files.summary(group)
+        return _Plan(
+            group,
+            session,
+            taken,
+            mark,
+            "" if memory is None else memory.text,
+            None if summary is None else part_of(summary.text, session),
+            len(taken) < len(old),
+        )
+
+    def _waits(self, group: str, session: str) -> bool:
+        """Return whether a person is to decide about a consolidation of this session."""
+        if self._room.mode != "review":
+            return False
+        folder = self._room.home / f"groups/{group}/proposals"
+        return any(_is_waiting(path, session) for path in folder.glob("consolidation-*.json"))
+
+    def _propose(self, plan: _Plan, question: Question, answer: Answer | None) -> Proposal:
+        """Return what a consolidation proposes, with its gates checked. Raises WrongAnswer."""
+        group, turns = plan.group, plan.turns
+        operations: list[Operation] = []
+        notes = notes_of(group, plan.memory.encode())
+        if answer is None:
+            history, summary = self._extracted("write_history", plan), self._extracted("write_summary", plan)
+        else:
+            said = parse_answer(answer.text)
+            history, summary = said.history, said.summary or self._extracted("write_summary", plan)
+            memory = memory_in(answer.asked)  # of before a kill, perhaps: then base tells what has changed since
+            given = notes_of(group, memory.encode())
+            said = replace(said, notes=given_notes(memory, list(given)))
+            notes = {**notes, **given}
+            operations = memory_operations(said, plan.session, turns, 3)
+        heads = [
+            Operation(n=1, op="write_history", result=history, why="what was said"),
+            Operation(n=2, op="write_summary", result=summary, why="what the conversation was about"),
+        ]
+        proposal = Proposal(
+            id=plan.name,
+            group=group,
+            kind="consolidation",
+            made_at=datetime.now(UTC),
+            by=RULES if answer is None else answer.model,
+            prompt=None if answer is None else question.prompt_digest,
+            tokens=Tokens() if answer is None else Tokens(input=answer.input_tokens, output=answer.output_tokens),
+            session=plan.session,
+            first_turn=turns[0].number,
+            last_turn=turns[-1].number,
+            base={note: digest for note, digest in _digests(notes).items() if note in _sources(operations)},
+            operations=(*heads, *operations),
+        )
+        known = self._known(plan, notes)
+        return self._kept_by_rules(check(proposal, known), plan, known)
+
+    def _kept_by_rules(self, proposal: Proposal, plan: _Plan, known: Known) -> Proposal:
+        """Return a proposal in which rules write a history or summary that a gate refuses: what was said is kept."""
+        refused = {
+            each.n: "; ".join(f"{failed.gate}: {failed.what}" for failed in each.gates.failed)
+            for each in proposal.operations
+            if each.gates.failed and each.op in ("write_history", "write_summary")
+        }
+        operations = tuple(
+            each.model_copy(update={"result": self._extracted(each.op, plan), "why": f"extracted: {refused[each.n]}"})
+            if each.n in refused
+            else each
+            for each in proposal.operations
+        )
+        checked = check(proposal.model_copy(update={"operations": operations}), known)
+        certain = tuple(
+            each.model_copy(update={"state": "waiting", "gates": Gates(passed=each.gates.passed)})
+            if each.op in ("write_history", "write_summary") and (each.n in refused or proposal.by == RULES)
+            else each
+            for each in checked.operations
+        )
+        proposal = checked.model_copy(update={"operations": certain})
+        return proposal.model_copy(update={"loss": account(proposal, known)})
+
+    def _extracted(self, op: str, plan: _Plan) -> str:
+        """Return what rules take from the turns, word for word."""
+        if op == "write_history":
+            return extraction.history_entry(plan.turns, plan.session, self._is_person, _recalled)
+        return extraction.conversation_summary(plan.turns, self._is_person, _recalled, earlier=plan.part or "")
+
+    def _known(self, plan: _Plan, notes: Mapping[str, NotePlace]) -> Known:
+        """Return what the gates look at. What nobody signed a person wrote."""
+        return Known(
+            texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
+            digests=_digests(notes_of(plan.group, plan.memory.encode())),
+            turns={(plan.session, turn.number): turn for turn in plan.turns},
+            is_person=self._is_person,
+            recalled=_recalled,
+            protected={note: "a person wrote it" for note, place in notes.items() if not place.author},
+            group_size=len(notes),
+            changed_lately=0,
+        )
+
+    def _is_person(self, turn: Turn) -> bool:
+        return turn.role == "user" and not self._room.is_agent(turn.by) and not self._room.is_agent(turn.sender)
+
+
+def _recalled(turn: Turn) -> str:
+    """Return the part of a turn that memory put there: what is recalled goes into a context, never into a turn."""
+    return ""
+
+
+def _digests(notes: Mapping[str, NotePlace]) -> dict[str, str]:
+    return {note: hashlib.sha256(place.text.encode()).hexdigest() for note, place in notes.items()}
+
+
+def _sources(operations: Sequence[Operation]) -> set[str]:
+    return {source for operation in operations for source in operation.sources}
+
+
+def _asked_text(plan: _Plan, memory: str) -> str:
+    given = memory if estimate_tokens(memory) <= _MOST_MEMORY_TOKENS else ""
+    return request_text(given, plan.part, plan.turns)
+
+
+def _is_waiting(path: Path, session: str) -> bool:
+    try:
+        value = orjson.loads(path.read_bytes())
+        return value["session"] == session and any(each["state"] == "waiting" for each in value["operations"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

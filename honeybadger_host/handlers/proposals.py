@@ -1,0 +1,221 @@
+"""`list_proposals` and `decide_proposal`: what curation proposes, and what the operator decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import anyio.from_thread
+import structlog
+
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.models.model import ModelFailed
+from honeybadger_agent.wire import ConsolidateResult, DecideProposal, ListProposals, Refusal
+from honeybadger_host.curation.applying import NOTE_ID, Applying, notes_of, proposal_file
+from honeybadger_host.curation.asking import OverBudget
+from honeybadger_host.curation.consolidation import WrongAnswer
+from honeybadger_host.curation.proposal import Proposal, dump_proposal, parse_proposal
+from honeybadger_host.curation.reverting import Reverting
+from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.entry import parse_entry
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.text.time_stamps import time_stamp
+
+log = structlog.get_logger()
+
+Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
+_UNDECIDED: Final = ("waiting", "refused")
+
+
+@dataclass(frozen=True, slots=True)
+class _Striking:
+    """Operations that a person does not want.
+
+    Args:
+        proposal: with their new states; `kept` is what its file holds.
+    """
+
+    files: WholeFiles
+    proposal: Proposal
+    kept: bytes
+
+    def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
+        struck = self.proposal
+        file = proposal_file(asked.group, struck.id)
+        if self.files.view(file) != self.kept:
+            raise Refusal("conflict", f"proposal {struck.id} was changed meanwhile: look at it again")
+        change = FileWritten(asked.group, "proposal", file, dump_proposal(struck), self.kept)
+        return Outcome({"proposal": struck.id, **_counts(struck)}, (change,))
+
+
+class _Decision(NamedTuple):
+    """What is to be done with a proposal, and what was loaded for it."""
+
+    work: Applying | Reverting | _Striking
+    loaded: Any
+
+
+def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
+    """Return the handler of `list_proposals`: the newest first, one that cannot be read with what is wrong with it."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, ListProposals)  # noqa: S101  the table pairs type and payload
+        _is_operator(asked)
+        if payload.proposal is not None:
+            file = proposal_file(asked.group, payload.proposal)
+            proposal = _parsed(file, read_whole(home / file), payload.proposal)
+            row = _row(proposal, file)
+            operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
+            before = _texts(home, entries, proposal)
+            return {"proposals": [{**row, "operations": operations, "before": before}], "left_out": 0}
+        rows: list[dict[str, Any]] = []
+        folder = home / f"groups/{asked.group}/proposals"
+        for path in folder.glob("*.json"):
+            file = proposal_file(asked.group, path.stem)
+            try:
+                row = _row(_parsed(file, read_whole(path), path.stem), file)
+            except (Refusal, WorldFailed) as error:
+                row = _unreadable(path.stem, file, str(error))
+            if payload.every or row["waiting"] or row["refused"] or "problem" in row:
+                rows.append(row)
+        rows.sort(key=lambda row: (row["made_at"], row["id"]), reverse=True)
+        return {"proposals": rows[: payload.limit], "left_out": max(0, len(rows) - payload.limit)}
+
+    return QueryHandler(answer)
+
+
+def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> ChangeHandler[_Decision]:
+    """Return the handler of `decide_proposal`. Accepting an operation by its number overrules its gates."""
+
+    def prepare(asked: Asked) -> _Decision:
+        payload = asked.payload
+        assert isinstance(payload, DecideProposal)  # noqa: S101  the table pairs type and payload
+        _is_operator(asked)
+        file = proposal_file(asked.group, payload.proposal)
+        data = files.load(file)
+        proposal = _parsed(file, data, payload.proposal)
+        assert data is not None  # noqa: S101  it was parsed
+        work: Applying | Reverting
+        if payload.decision == "revert":
+            work = Reverting(journal, files, proposal, file, data)
+            return _Decision(work, work.prepare(asked))
+        chosen = _chosen(proposal, payload)
+        if payload.decision == "strike":
+            return _Decision(_Striking(files, _with_states(proposal, chosen, "struck"), data), None)
+        proposal = _with_states(proposal, chosen, "waiting")
+        work = Applying(files, entries, proposal, lambda operation: operation.n in chosen, proposal.made_at, data)
+        return _Decision(work, work.prepare(asked))
+
+    def decide(asked: Asked, prepared: _Decision, now: datetime) -> Outcome:
+        return prepared.work.decide(asked, prepared.loaded, now)
+
+    return ChangeHandler(decide, prepare)
+
+
+def consolidate(now: Consolidates | None) -> QueryHandler:
+    """Return the handler of `consolidate`: it waits for the job, which writes through the pipeline.
+
+    Args:
+        now: (group, session) -> number of the last consolidated turn; None: no conversation is kept.
+    """
+
+    def answer(asked: Asked, at: datetime) -> Mapping[str, Any]:
+        _is_operator(asked)
+        if now is None:
+            raise Refusal("invalid", "nothing is consolidated here: consolidation.memory_window is 0")
+        try:
+            up_to = anyio.from_thread.run(now, asked.group, asked.session)
+        except (OverBudget, ModelFailed, WrongAnswer) as error:
+            raise Refusal("unavailable", f"{error}; nothing was changed") from None
+        told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"
+        return ConsolidateResult(up_to=up_to, told=told).model_dump(exclude_none=True)
+
+    return QueryHandler(answer)
+
+
+def _is_operator(asked: Asked) -> None:
+    if asked.sender != OPERATOR:
+        raise Refusal("forbidden", "proposals are the operator's: honeybadger-host review", field="type")
+
+
+def _parsed(file: str, data: bytes | None, name: str) -> Proposal:
+    """Return a proposal that lies where it says. Raises Refusal."""
+    if data is None:
+        why = f"there is no proposal {name}: `honeybadger-host review list` shows them"
+        raise Refusal("not_found", why, field="payload.proposal")
+    try:
+        proposal = parse_proposal(data)
+    except ValueError as error:
+        raise Refusal("conflict", f"{file}: {error}", field="payload.proposal") from None
+    if (proposal.id, proposal.group) != (name, file.split("/")[1]):
+        raise Refusal("conflict", f"{file} says it is {proposal.group}/{proposal.id}", field="payload.proposal")
+    return proposal
+
+
+def _chosen(proposal: Proposal, payload: DecideProposal) -> frozenset[int]:
+    """Return the numbers of the operations that are meant. Raises Refusal: none, or one that is decided."""
+    states = {each.n: each.state for each in proposal.operations}
+    if payload.operations is None:
+        chosen = frozenset(n for n, state in states.items() if state == "waiting")
+        if not chosen:
+            raise Refusal("conflict", f"nothing of proposal {proposal.id} waits", field="payload.proposal")
+        return chosen
+    for n in payload.operations:
+        if states.get(n) not in _UNDECIDED:
+            what = f"is {states[n]}" if n in states else "does not exist"
+            raise Refusal("conflict", f"operation {n} of {proposal.id} {what}", field="payload.operations")
+    return frozenset(payload.operations)
+
+
+def _with_states(proposal: Proposal, chosen: frozenset[int], state: str) -> Proposal:
+    operations = tuple(
+        each.model_copy(update={"state": state}) if each.n in chosen else each for each in proposal.operations
+    )
+    return proposal.model_copy(update={"operations": operations})
+
+
+def _counts(proposal: Proposal) -> dict[str, int]:
+    states = [each.state for each in proposal.operations]
+    return {"applied": states.count("applied"), "waiting": states.count("waiting"), "refused": states.count("refused")}
+
+
+def _row(proposal: Proposal, file: str) -> dict[str, Any]:
+    return {
+        "id": proposal.id,
+        "kind": proposal.kind,
+        "made_at": time_stamp(proposal.made_at),
+        "by": proposal.by,
+        "session": proposal.session,
+        **_counts(proposal),
+        "file": file,
+        "operations": [],
+    }
+
+
+def _unreadable(name: str, file: str, problem: str) -> dict[str, Any]:
+    nothing = {"kind": "?", "made_at": "", "by": "?", "waiting": 0, "applied": 0, "refused": 0, "operations": []}
+    return {"id": name, **nothing, "file": file, "problem": problem}
+
+
+def _texts(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, str]:
+    """Return what the sources of a proposal say now, as far as they are there."""
+    wanted = {source for each in proposal.operations for source in each.sources}
+    found: dict[str, str] = {}
+    if any(source.startswith(NOTE_ID) for source in wanted):
+        notes = notes_of(proposal.group, read_whole(home / f"groups/{proposal.group}/{MEMORY}") or b"")
+        found |= {name: place.text for name, place in notes.items() if name in wanted}
+    for source in wanted - found.keys():
+        for file in entries.find(proposal.group, source):
+            data = read_whole(home / file)
+            if data is not None:
+                try:
+                    found[source] = parse_entry(data, file).content
+                except ValueError as error:
+                    log.warning("entry.skipped", file=file, why=str(error))
+    return found

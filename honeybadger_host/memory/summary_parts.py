@@ -1,0 +1,72 @@
+"""summary.md as one part for each session, under a heading with the session's name. Pure.
+
+Everything else in the file is a person's: the text above the first such heading, and headings that are not names of
+consolidated sessions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from typing import Final
+
+_HEADING: Final = "## "
+
+
+def part_of(text: str, session: str) -> str | None:
+    """Return the text of a session's part without its heading; None: it has none."""
+    for section in _sections(text):
+        if _name(section) == session:
+            return section.partition("\n")[2].strip("\n")
+    return None
+
+
+def with_part(text: str, session: str, body: str | None) -> str:
+    """Return the file with another text in a session's part, at the end when it had none; None: without the part."""
+    sections = _sections(text)
+    wanted = None if body is None else f"{_HEADING}{session}\n\n{_kept_inside(body)}\n"
+    made: list[str] = []
+    for section in sections:
+        if _name(section) != session:
+            made.append(section)
+        elif wanted is not None:
+            is_last = section is sections[-1]
+            made.append(wanted if is_last else f"{wanted}\n")
+            wanted = None
+    if wanted is not None:
+        before = "".join(made).rstrip("\n")
+        return f"{before}\n\n{wanted}" if before else wanted
+    return "".join(made)
+
+
+def shown_in(text: str, session: str, consolidated: Collection[str]) -> str:
+    """Return the file as a context of `session` shows it: without the parts of other consolidated sessions."""
+    others = {name for name in consolidated if name != session}
+    return "".join(section for section in _sections(text) if _name(section) not in others)
+
+
+def digest_of(body: str) -> str:
+    """Return the SHA-256 of a part as it stands in the file."""
+    return hashlib.sha256(_kept_inside(body).encode()).hexdigest()
+
+
+def _kept_inside(body: str) -> str:
+    """Return a text that ends where its part ends: no line of it begins another one."""
+    lines = body.strip("\n").split("\n")
+    return "\n".join(f"\\{line}" if line.startswith("#") else line for line in lines)
+
+
+def _sections(text: str) -> list[str]:
+    """Return the text above the first heading, and each heading with what follows it; joined they are the text."""
+    sections = [""]
+    for line in text.splitlines(keepends=True):
+        if line.startswith(_HEADING):
+            sections.append("")
+        sections[-1] += line
+    return [section for section in sections if section]
+
+
+def _name(section: str) -> str | None:
+    """Return the heading of a section; None: it is the text above the first one."""
+    first = section.partition("\n")[0]
+    return first.removeprefix(_HEADING).strip() if first.startswith(_HEADING) else None

@@ -1,0 +1,125 @@
+"""How far each session is consolidated, and which turns contexts replay (AB1, AB5).
+
+`data/consolidated/<group>/<session>.json` is the watermark: the turns up to it are in HISTORY.md and summary.md; they
+stay in the log. What comes after it is replayed, so there is no gap between a summary and the turns below it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import orjson
+import structlog
+from pydantic import Field, ValidationError
+
+from honeybadger_host.domain import Turn
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.edited import Count, Edited, Time, problem_of, read_json
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.text.time_stamps import time_stamp
+
+log = structlog.get_logger()
+
+LEAST_KEPT: Final = 2
+MOST_KEPT: Final = 10
+"""Turns that stay when older ones are consolidated, and all that is replayed when nothing ever is (AB1)."""
+
+
+class Watermark(Edited):
+    """How far a session is consolidated.
+
+    Args:
+        turn: number of the last consolidated turn; 0: none.
+        at: when that was done.
+        proposal: what did it.
+        part: SHA-256 of the session's part of summary.md as it was written; another one was edited by a person.
+        passes: how often it was consolidated, passes that were taken back included.
+    """
+
+    v: Literal[1] = 1
+    turn: Count
+    at: Time | None = None
+    proposal: str = ""
+    part: str | None = None
+    passes: Annotated[Count, Field(default=0)] = 0
+
+
+def watermark_file(group: str, session: str) -> str:
+    """Return the file of a watermark, below the home folder."""
+    return f"data/consolidated/{group}/{session}.json"
+
+
+def parse_watermark(data: bytes | None) -> Watermark | None:
+    """Return what a file says; None: there is no file. Raises ValueError: what is wrong with it."""
+    if data is None:
+        return None
+    try:
+        return Watermark.model_validate(read_json(data))
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+
+
+def dump_watermark(mark: Watermark) -> bytes:
+    """Return the bytes of a watermark's file."""
+    value = {**mark.model_dump(exclude_none=True), "at": None if mark.at is None else time_stamp(mark.at)}
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class Watermarks:
+    """Reads watermarks. Any thread."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def read(self, group: str, session: str) -> Watermark | None:
+        """Return a session's watermark; None: it has none, or one that cannot be read, which is said."""
+        file = watermark_file(group, session)
+        try:
+            return parse_watermark(read_whole(self._home / file))
+        except (ValueError, WorldFailed) as error:
+            log.warning("watermark.refused", file=file, why=str(error), now_what="remove the file: it is made again")
+            return None
+
+    def sessions(self, group: str) -> frozenset[str]:
+        """Return the sessions of a group that have one."""
+        try:
+            names = os.listdir(self._home / "data" / "consolidated" / group)
+        except OSError:
+            return frozenset()
+        return frozenset(name.removesuffix(".json") for name in names)
+
+
+def begins_after(last_number: int, mark: Watermark | None, memory_window: int) -> int:
+    """Return the number of the turn behind which a session's active window begins.
+
+    A log that was there before consolidation was begins with its newest turns: nobody pays for the past.
+
+    Args:
+        last_number: of the newest turn.
+    """
+    if mark is not None and mark.turn <= last_number:  # else the log was removed and began again
+        return mark.turn
+    return last_number - memory_window if last_number > 2 * max(memory_window, MOST_KEPT) else 0
+
+
+def kept_turns(memory_window: int) -> int:
+    """Return how many of the newest turns stay when the older ones are consolidated. Source: AB1."""
+    return min(MOST_KEPT, max(LEAST_KEPT, memory_window // 2))
+
+
+def replayed(turns: Sequence[Turn], after: int, least: int, memory_window: int) -> Sequence[Turn]:
+    """Return the turns that a context replays: all that are not consolidated, and at least the newest ones.
+
+    Args:
+        turns: oldest first.
+        after: see `begins_after`.
+        least: so many are replayed, consolidated or not.
+        memory_window: 0: nothing is ever consolidated, and the newest ten are all.
+    """
+    if not memory_window:
+        return turns[-min(least, MOST_KEPT) :]
+    open_turns = sum(turn.number > after for turn in turns)
+    return turns[-max(least, open_turns) :]

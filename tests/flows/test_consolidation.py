@@ -1,0 +1,323 @@
+"""Consolidation: what becomes of a conversation beyond its window, by a model and by rules (AB1-AB5)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_agent import SyncClient
+from tests.conftest import HostFactory
+from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+
+SOON: dict[str, object] = {
+    "curation.runner.LOOK_SECONDS": 0.02,
+    "curation.jobs.FIRST_PAUSE_SECONDS": 0.2,
+    "consolidation.memory_window": 10,
+}
+ANSWER = {
+    "history_entry": "Ann plans her move to Lisbon on 12 March and hires the firm Silva.",
+    "conversation_summary": "Ann moves to Lisbon on 12 March with the firm Silva.",
+}
+
+
+def scripted(home: Path, answer: object, name: str = "curation.json", **more: Any) -> dict[str, object]:
+    """Write a script for the model that curates; return the settings of a host that plays it."""
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    turn = {"answers": [{"text": text, "input_tokens": 700, "output_tokens": 80}]}
+    (home / name).write_text(json.dumps({"turns": [turn], **more}))
+    return {**SOON, "model.curation": f"scripted:{name}"}
+
+
+class Talk:
+    """Turns of a person and an assistant in one session."""
+
+    def __init__(self, home: Path, session: str = "main") -> None:
+        self.home = home
+        self.session = session
+        self.ann = RawSender(home, sender="ann").make()
+        self.said = 0
+
+    def say(self, *texts: str) -> None:
+        for text in texts:
+            self.said += 1
+            role = "user" if self.said % 2 else "assistant"
+            stem = f"{self.session}-{self.said:03}"
+            data = request(stem, "append_turn", session=self.session, payload={"role": role, "content": text})
+            assert self.ann.ask(stem, data)["ok"] is True
+
+    def fill(self, until: int) -> None:
+        """Say something until there are so many turns; what `ANSWER` tells comes first."""
+        if not self.said:
+            self.say("I am Ann, and I move to Lisbon on 12 March.", "Good luck.", "The firm Silva does the move.")
+        self.say(*(f"This is message number {number}." for number in range(self.said + 1, until + 1)))
+
+    def file(self, name: str) -> str:
+        try:
+            return (self.home / "groups/main" / name).read_text()
+        except FileNotFoundError:
+            return ""
+
+    @property
+    def history(self) -> list[str]:
+        """The entries of HISTORY.md, without their times."""
+        return [entry[len("[2026-11-22 09:00] ") :] for entry in self.file("HISTORY.md").split("\n\n") if entry]
+
+    @property
+    def mark(self) -> Mapping[str, Any]:
+        try:
+            data = (self.home / f"data/consolidated/main/{self.session}.json").read_text()
+        except FileNotFoundError:
+            return {"turn": 0}
+        value: Mapping[str, Any] = json.loads(data)
+        return value
+
+    def proposal(self) -> Mapping[str, Any]:
+        value: Mapping[str, Any] = json.loads(self.file(f"proposals/{self.mark['proposal']}.json"))
+        return value
+
+    def is_consolidated(self, up_to: int) -> None:
+        wait_for(lambda: self.mark["turn"] == up_to, what=f"consolidated up to {up_to}")
+        wait_for(lambda: self.file(f"proposals/{self.mark['proposal']}.json"))  # written last
+
+
+@pytest.fixture
+def talk(home: Path) -> Talk:
+    return Talk(home)
+
+
+def system(home: Path, session: str = "main") -> str:
+    return SyncClient(home, "main", "bee", session=session, timeout_seconds=PATIENCE).get_context().system
+
+
+def test_what_a_model_makes_of_a_conversation_goes_to_history_summary_and_notes(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    answer = {**ANSWER, "memory_update": "## Notes\n- Ann moves to Lisbon on 12 March.\n"}
+    host = make_host(scripted(home, answer)).start()
+    talk.fill(11)
+    talk.is_consolidated(6)  # the newest five stay: half of the window
+    assert talk.history == [ANSWER["history_entry"]]
+    assert re.fullmatch(r"\[\d{4}-\d\d-\d\d \d\d:\d\d\] Ann plans [^\n]*\n\n", talk.file("HISTORY.md"))
+    assert talk.file("summary.md") == f"## main\n\n{ANSWER['conversation_summary']}\n"
+    assert talk.file("MEMORY.md").count("- Ann moves to Lisbon on 12 March.\n") == 1
+    assert "## Notes (consolidator, " in talk.file("MEMORY.md")
+    assert len((home / "data/sessions/main/main.jsonl").read_text().splitlines()) == 11
+    proposal = talk.proposal()
+    assert {each["state"] for each in proposal["operations"]} == {"applied"}
+    assert proposal["tokens"] == {"input": 700, "output": 80}
+    assert proposal["by"] == "scripted:curation.json"
+    shown = system(home)
+    assert ANSWER["conversation_summary"] in shown
+    assert "message number 7." in shown
+    (done,) = host.events("consolidation.finished")
+    assert (done["turns"], done["up_to"], done["applied"], done["tokens"]) == (6, 6, 3, 780)
+
+
+def test_without_a_model_rules_write_history_and_summary_and_say_so(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    make_host(SOON).start()
+    talk.say("I decided to move to Lisbon on 12 March 2027.", "Noted.", "The rent is 950 EUR.")
+    talk.fill(11)
+    talk.is_consolidated(6)
+    for text in (talk.file("HISTORY.md"), talk.file("summary.md")):
+        assert "(extracted)" in text
+        assert "12 March 2027" in text
+        assert "950 EUR" in text
+    assert talk.file("MEMORY.md") == ""
+    assert talk.proposal()["by"] == "rules"
+
+
+def test_two_consolidations_leave_two_paragraphs_and_one_part(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    make_host(scripted(home, ANSWER)).start()
+    talk.fill(11)
+    talk.is_consolidated(6)
+    talk.fill(17)
+    talk.is_consolidated(12)
+    assert talk.file("HISTORY.md").count("\n\n") == len(talk.history) == 2
+    assert talk.file("summary.md").count("## main") == 1
+    assert system(home).count(ANSWER["conversation_summary"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("window", "kept"), [(1, 2), (2, 2), (4, 2), (6, 3), (8, 4), (20, 10), (50, 10)], ids=lambda number: str(number)
+)
+def test_the_newest_turns_stay(make_host: HostFactory, talk: Talk, window: int, kept: int) -> None:
+    make_host({**SOON, "consolidation.memory_window": window}).start()
+    talk.fill(max(window, kept) + 1)
+    talk.is_consolidated(max(window, kept) + 1 - kept)
+
+
+def test_a_window_of_zero_shows_ten_turns_and_touches_no_file(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    make_host(scripted(home, ANSWER) | {"consolidation.memory_window": 0}).start()
+    talk.fill(70)
+    shown = system(home).partition("## Recent Conversation")[2]
+    assert [number for number in range(1, 71) if f"number {number}." in shown] == list(range(61, 71))
+    assert len(SyncClient(home, "main", "bee", timeout_seconds=PATIENCE).get_history().messages) == 10
+    assert not {"HISTORY.md", "summary.md", "MEMORY.md", "proposals"} & {
+        path.name for path in (home / "groups/main").iterdir()
+    }
+
+
+def test_ten_messages_at_a_window_of_ten_ask_no_model(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    host = make_host(scripted(home, ANSWER)).start()
+    talk.fill(10)
+    other = Talk(home, "other")
+    other.fill(11)
+    other.is_consolidated(6)  # by now the first would have been
+    assert talk.mark == {"turn": 0}
+    assert [line["session"] for line in host.events("consolidation.finished")] == ["other"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("null", '""', "{}", "[]", "", "I cannot do that.", '{"history_entry": "cut of', '{"history_entry": 7}'),
+        *('{"history_entry": "  "}', '{"history_entry": "x", "memory_update": ["a"]}', "[" * 50_000, "x" * 1_000_000),
+    ],
+    ids=lambda text: text[:30] or "empty",
+)
+def test_a_wrong_answer_changes_nothing_and_is_asked_for_again(
+    make_host: HostFactory, home: Path, talk: Talk, answer: str
+) -> None:
+    host = make_host(scripted(home, answer, piece_characters=100_000)).start()
+    talk.fill(11)
+    wait_for(lambda: len(host.events("consolidation.failed")) >= 2)
+    assert talk.mark == {"turn": 0}
+    assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
+    assert "I am Ann" in system(home)
+    pauses = [line["again_in_seconds"] for line in host.events("consolidation.failed")]
+    assert pauses == sorted(pauses)
+    host.stop()
+    scripted(home, f"<think>Hm, {{}}.</think>\n```json\n{json.dumps(ANSWER)}\n```")
+    host.start()
+    talk.is_consolidated(6)
+
+
+def test_a_person_may_edit_the_summary_and_the_edit_stays(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    make_host(scripted(home, ANSWER)).start()
+    talk.fill(11)
+    talk.is_consolidated(6)
+    edited = "# About us\n\nA person's own.\n\n## main\n\nAnn moves, says her mother.\n"
+    (home / "groups/main/summary.md").write_text(edited)
+    talk.fill(17)
+    talk.is_consolidated(12)
+    assert talk.file("summary.md") == edited
+    assert [each["state"] for each in talk.proposal()["operations"]] == ["applied", "waiting"]
+
+
+def test_sessions_have_a_part_each_and_a_context_shows_its_own(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    make_host(SOON).start()
+    (home / "groups/main/summary.md").write_text("We are a family.\n")
+    kitchen = Talk(home, "kitchen")
+    for each, fact in ((talk, "The car is a Fiat 500."), (kitchen, "The oven is a Neff 70.")):
+        each.say(fact)
+        each.fill(11)
+        each.is_consolidated(6)
+    main, other = system(home), system(home, "kitchen")
+    assert "We are a family." in main
+    assert "We are a family." in other
+    assert "Fiat 500" in main
+    assert "Neff 70" not in main.partition("## Recent Conversation")[0]
+    assert "Neff 70" in other
+
+
+def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    answer = {**ANSWER, "memory_update": "## Notes\n- Ann moves to Lisbon on 12 March.\n"}
+    host = make_host(scripted(home, answer, delay_seconds=0.2)).start()  # some seconds for its answer
+    talk.fill(11)
+    status = home / "data/status.json"
+    wait_for(lambda: status.exists() and json.loads(status.read_text())["curation"]["running"] == ["main/main"])
+    talk.ann.note("meanwhile", "The cat is called Mog.")
+    memory = home / "groups/main/MEMORY.md"
+    wait_for(lambda: "Mog" in talk.file("MEMORY.md"))
+    memory.write_text(memory.read_text() + "\nA person's own line.\n")
+    talk.fill(14)  # the conversation goes on
+    assert talk.mark == {"turn": 0}
+    talk.is_consolidated(6)
+    for text in ("Mog", "A person's own line.", "- Ann moves to Lisbon on 12 March.\n"):
+        assert talk.file("MEMORY.md").count(text) == 1
+    assert host.events("consolidation.failed") == []
+
+
+def test_a_kill_behind_the_answer_never_pays_twice(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    settings = scripted(home, ANSWER)
+    host: HostProcess = make_host(settings).start()
+    for until in range(11, 60, 6):
+        talk.fill(until)
+        host.kill()
+        host.start()
+    talk.is_consolidated(talk.said - 5)
+    entries = len(talk.history)
+    proposals = [json.loads(path.read_text()) for path in (home / "groups/main/proposals").glob("*.json")]
+    assert entries == len(proposals)
+    spans = sorted((each["first_turn"], each["last_turn"]) for each in proposals)
+    assert spans[0][0] == 1
+    assert all(last + 1 == first for (_, last), (first, _) in pairwise(spans))
+
+
+def review(home: Path, *words: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(run_cli("review", *words, "--home", str(home), "--json").stdout)
+    return value
+
+
+@pytest.mark.parametrize("is_served", [True, False], ids=["a running host", "no host"])
+def test_what_a_consolidation_changed_is_taken_back_with_its_watermark(
+    make_host: HostFactory, home: Path, talk: Talk, is_served: bool
+) -> None:
+    answer = {**ANSWER, "memory_update": "- Ann moves to Lisbon on 12 March.\n"}
+    host = make_host(scripted(home, answer)).start()
+    talk.fill(11)
+    talk.is_consolidated(6)
+    name = talk.mark["proposal"]
+    (row,) = review(home, "list", "main", "--all")["proposals"]
+    assert (row["id"], row["applied"], row["waiting"]) == (name, 3, 0)
+    if not is_served:
+        host.stop()
+    assert review(home, "revert", "main", name)["applied"] == 0
+    assert talk.mark["turn"] == 0
+    assert talk.file("summary.md") == ""
+    assert "Lisbon" not in talk.file("MEMORY.md")
+    assert "- Ann moves to Lisbon on 12 March.\n" in talk.file("archive/MEMORY.md")
+    assert "taken back" in talk.file("HISTORY.md")
+    again = run_cli("review", "revert", "main", name, "--home", str(home))
+    assert "nothing of proposal" in again.stderr
+    assert again.returncode == 1
+
+
+def test_everything_waits_for_a_person_who_wants_to_review(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    host = make_host(scripted(home, ANSWER) | {"curation.apply": "review"}).start()
+    talk.fill(11)
+    wait_for(lambda: host.events("consolidation.finished"))
+    assert talk.mark == {"turn": 0}
+    assert "I am Ann" in system(home)
+    talk.fill(14)  # one that waits is not made a second time
+    (row,) = review(home, "list", "main")["proposals"]
+    assert row["waiting"] == 2
+    shown = run_cli("review", "show", "main", row["id"], "--home", str(home)).stdout
+    assert f"+{ANSWER['history_entry']}" in shown
+    assert review(home, "strike", "main", row["id"], "2")["waiting"] == 1
+    assert review(home, "accept", "main", row["id"])["applied"] == 1
+    talk.is_consolidated(6)
+    assert talk.history == [ANSWER["history_entry"]]
+    assert talk.file("summary.md") == ""
+
+
+def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    host = make_host(SOON).start()
+    talk.fill(8)
+    done = run_cli("consolidate", "main", "--home", str(home))
+    assert done.stdout == "session main is consolidated up to turn 3\n", done.stderr
+    talk.is_consolidated(3)
+    host.stop()
+    assert "nothing to do" not in run_cli("consolidate", "main", "--home", str(home)).stdout
+    refused = RawSender(home, sender="bee").make()
+    make_host(SOON).start()
+    for name in ("consolidate", "list_proposals"):
+        assert_refused(refused.ask(name, request(name, name)), "forbidden", says="operator")

@@ -1,0 +1,99 @@
+"""`list_proposals`, `decide_proposal`, `consolidate`: who may ask, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.curation.applying import proposal_file
+from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, dump_proposal
+from honeybadger_host.domain import QueryHandler
+from tests.host.handlers.test_handlers import Room
+
+NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def room(home: Path) -> Room:
+    return Room(home)
+
+
+def propose(home: Path, *operations: Operation, name: str = "dream-1", **members: Any) -> Path:
+    """Write a proposal as a person would; return its file."""
+    proposal = Proposal(id=name, group="main", kind="dream", made_at=NOW, operations=operations, **members)
+    path = home / proposal_file("main", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(dump_proposal(proposal))
+    return path
+
+
+def listed(room: Room, **payload: Any) -> list[dict[str, Any]]:
+    handler = room.table["list_proposals"]
+    assert isinstance(handler, QueryHandler)
+    rows: list[dict[str, Any]] = handler.ask(room._asked("list_proposals", "operator", payload), NOW).result[
+        "proposals"
+    ]
+    return rows
+
+
+def note(n: int, text: str, **members: Any) -> Operation:
+    said = Evidence(session="main", turn=1, quote=text)
+    return Operation(n=n, op="add", result=text, evidence=(said,), **members)
+
+
+def test_only_the_operator_sees_and_decides(room: Room) -> None:
+    for name, members in (
+        ("list_proposals", {}),
+        ("decide_proposal", {"proposal": "x", "decision": "accept"}),
+        ("consolidate", {}),
+    ):
+        with pytest.raises(Refusal, match="operator") as refused:
+            (room.decide if name == "decide_proposal" else room.ask)(name, **members)
+        assert refused.value.code == "forbidden"
+
+
+def test_what_is_accepted_is_applied_and_what_is_struck_is_not(room: Room) -> None:
+    propose(room.home, note(1, "The key is below the mat."), note(2, "The cat is grey."))
+    (row,) = listed(room)
+    assert (row["id"], row["waiting"], row["operations"]) == ("dream-1", 2, [])
+    (shown,) = listed(room, proposal="dream-1")
+    assert [each["result"] for each in shown["operations"]] == ["The key is below the mat.", "The cat is grey."]
+    struck = room.change("decide_proposal", "operator", proposal="dream-1", decision="strike", operations=[2])
+    assert struck["waiting"] == 1
+    done = room.change("decide_proposal", "operator", proposal="dream-1", decision="accept")
+    assert (done["applied"], done["waiting"]) == (1, 0)
+    memory = (room.home / "groups/main/MEMORY.md").read_text()
+    assert "(consolidator, " in memory
+    assert "below the mat" in memory
+    assert "grey" not in memory
+    assert listed(room) == []
+    assert len(listed(room, every=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "says"),
+    [
+        ({"proposal": "nobody"}, "not_found", "there is no proposal nobody"),
+        ({"proposal": "broken"}, "conflict", "it is not JSON"),
+        ({"proposal": "dream-1", "operations": [7]}, "conflict", "operation 7 of dream-1 does not exist"),
+        ({"proposal": "dream-1", "operations": [2]}, "conflict", "operation 2 of dream-1 is struck"),
+        ({"proposal": "dream-1", "decision": "revert"}, "conflict", "nothing of proposal dream-1 is applied"),
+    ],
+)
+def test_what_cannot_be_decided_is_refused_and_changes_nothing(
+    room: Room, members: dict[str, Any], code: str, says: str
+) -> None:
+    path = propose(room.home, note(1, "The key is below the mat."), note(2, "The cat is grey.", state="struck"))
+    (path.parent / "broken.json").write_text("{")
+    before = path.read_bytes()
+    with pytest.raises(Refusal, match=says) as refused:
+        room.change("decide_proposal", "operator", **{"decision": "accept", **members})
+    assert refused.value.code == code
+    assert path.read_bytes() == before
+    assert not (room.home / "groups/main/MEMORY.md").exists()
+    (broken,) = [row for row in listed(room) if row["id"] == "broken"]
+    assert "it is not JSON" in broken["problem"]
