@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
@@ -20,7 +19,7 @@ from mcp import Client, MCPError, StdioServerParameters, types
 from honeybadger_agent import Client as AgentClient
 from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.mcp_server import FILES, made_server, offered
-from honeybadger_agent.tools import ALIASES, description_of, schema_of, tool_names
+from honeybadger_agent.tools import ALIASES, Choice, description_of, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory
 from honeybadger_host.storage.home import make_home
@@ -28,7 +27,7 @@ from honeybadger_host.text.neutralise import estimate_tokens
 from tests.agent.conftest import Answering
 from tests.agent.mcp_story import COMMAND, arguments, story
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, frozen_environment
+from tests.hosting import HostProcess, RawSender, frozen_environment, run_agent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,6 +43,11 @@ async def served(home: Path, *more: str, sender: str = "claude", mode: Any = "au
     )
     async with Client(parameters, mode=mode, read_timeout_seconds=60) as client:
         yield client
+
+
+def beside(home: Path, *, tools: Choice = "default", sender: str = "claude", mode: Any = "auto") -> Client:
+    """Connect the library's client to a server in this process."""
+    return Client(made_server(Memory(AgentClient(home, "main", sender)), tools), mode=mode)
 
 
 def text(result: types.CallToolResult) -> str:
@@ -94,7 +98,7 @@ async def test_every_tool_answers_over_a_real_pipe_with_text_and_its_result(host
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_schemas_are_those_of_the_wire_models_in_every_version_of_the_protocol(home: Path, mode: str) -> None:
     """Nobody serves this home: a client that only lists needs no host."""
-    async with served(home, mode=mode) as client:
+    async with beside(home, mode=mode) as client:
         for tool in (await client.list_tools()).tools:
             kind = wire.REQUEST_TYPES[ALIASES.get(tool.name, tool.name)]
             assert tool.input_schema == schema_of(kind)
@@ -102,7 +106,7 @@ async def test_schemas_are_those_of_the_wire_models_in_every_version_of_the_prot
 
 
 async def test_what_the_host_refuses_comes_back_with_its_code(host: HostProcess, home: Path) -> None:
-    async with served(home) as client:
+    async with beside(home) as client:
         gone = await client.call_tool("memory_get", {"id": "k3v9x2m4q7p1"})
         assert code(gone) == "not_found"
         assert gone.meta is not None
@@ -126,7 +130,7 @@ async def test_the_files_of_the_group_are_resources_and_one_that_is_missing_says
     host: HostProcess, home: Path
 ) -> None:
     group = home / "groups" / "main"
-    async with served(home) as client:
+    async with beside(home) as client:
         assert (await client.list_tools()).tools
         listed = {each.uri for each in (await client.list_resources()).resources}
         assert listed == {"honeybadger://context", *FILES}
@@ -149,7 +153,7 @@ async def test_the_files_of_the_group_are_resources_and_one_that_is_missing_says
 
 
 async def test_prompts_carry_what_the_user_says(home: Path) -> None:
-    async with served(home) as client:
+    async with beside(home) as client:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["remember", "recall"]
         [message] = (await client.get_prompt("recall", {"question": "Where is {Ann}?"})).messages
         assert isinstance(message.content, types.TextContent)
@@ -219,7 +223,7 @@ async def test_a_change_whose_reply_was_late_is_not_applied_again_by_the_same_ca
 
 
 async def test_two_servers_sign_as_their_senders_and_read_one_memory(host: HostProcess, home: Path) -> None:
-    async with served(home, sender="claude") as claude, served(home, sender="codex") as codex:
+    async with beside(home, sender="claude") as claude, beside(home, sender="codex") as codex:
         saved = await claude.call_tool("save_memory", {"content": "Releases are on Tuesday"})
         found = await codex.call_tool("search_memory", {"query": "When are releases?"})
         assert saved.structured_content is not None
@@ -380,27 +384,14 @@ async def test_a_change_that_the_client_gave_up_is_asked_again_with_its_id(home:
     assert RawSender(home).memory_text().count("Ann likes chess") == 1
 
 
-def run(*more: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    source = f"import sys\n{before}\nfrom honeybadger_agent.cli import main\nmain()"
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", source, "mcp", *more],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env=frozen_environment(),
-        check=False,
-    )
-
-
 def test_without_the_extra_the_command_says_what_to_install(home: Path) -> None:
-    ran = run("--home", str(home), before="sys.modules['mcp'] = None")
+    ran = run_agent("--source", "import sys; sys.modules['mcp'] = None", "mcp", home=home)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
     assert "pip install 'honeybadger-agent[mcp]'" in ran.stderr
 
 
 def test_a_mailbox_that_cannot_be_is_said_before_anything_is_served(home: Path) -> None:
-    ran = run("--home", str(home), "--sender", "../x")
+    ran = run_agent("mcp", "--sender", "../x", home=home)
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (3, "", 1)
 
 
@@ -442,13 +433,13 @@ async def test_the_list_follows_the_tools_of_the_senders_file(host: HostProcess,
     (home / "config/agents").mkdir()
     (home / "config/agents/claude.json").write_text('{"tools": ["search_memory", "list_sessions"]}')
     host.wait_for_event("agents.loaded")
-    for more in ((), ("--tools", "all")):
-        async with served(home, *more) as client:
+    for tools in ("default", "all"):
+        async with beside(home, tools=tools) as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == ["search_memory", "list_sessions"]
             assert code(await client.call_tool("update_memory", {"content": "x"})) == "forbidden"
-    async with served(home, sender="codex") as client:
+    async with beside(home, sender="codex") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == tool_names("default")
-    async with served(home, "--tools", "all", sender="codex") as client:
+    async with beside(home, tools="all", sender="codex") as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == tool_names("all")
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from honeybadger_agent import Client, SyncClient
 from honeybadger_agent.errors import CommandFailed, ReplyTimeout
+from honeybadger_agent.integrations import memory_commands
 from honeybadger_agent.integrations.memory_tool import AsyncMemoryTool, MemoryTool
 from tests.agent.conftest import Answering
 from tests.conftest import HostFactory
@@ -175,17 +176,20 @@ def test_the_largest_file_is_read_and_changed_and_a_larger_one_says_what_to_do(a
     assert many == ("invalid", "No replacement was performed, `old_str` is empty.")
 
 
-def test_a_full_folder_shows_its_first_files_and_says_how_many_there_are(agent: Agent, asker: RawSender) -> None:
+def test_a_full_folder_shows_its_first_files_and_says_how_many_there_are(
+    agent: Agent, asker: RawSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_commands, "MOST_SHOWN", 20)
     folder = asker.memory.parent / "memory" / "many"
     folder.mkdir(parents=True)
-    for number in range(510):
+    for number in range(30):
         (folder / f"e{number}.json").write_bytes(orjson.dumps({"content": "x", "name": f"{number:03}.md"}))
     wait_for(lambda: "(10 more" in agent("view", "/memories/many"))
     shown = agent("view", "/memories/many").split("\n")
     assert shown[-1] == "(10 more files are not shown: view one of the folders.)"
-    assert shown[1] == "510B\t/memories/many"
-    assert len(shown) == 503
-    assert agent("view", "/memories").split("\n")[1:3] == ["510B\t/memories", "510B\t/memories/many/"]
+    assert shown[1] == "30B\t/memories/many"
+    assert len(shown) == 23
+    assert agent("view", "/memories").split("\n")[1:3] == ["30B\t/memories", "30B\t/memories/many/"]
     agent("delete", "/memories/many")
     assert agent.listed() == []
 

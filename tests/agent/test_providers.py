@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -429,9 +429,9 @@ async def until(is_so: Callable[[], bool]) -> None:
 # ---------------------------------------------------------------------------------------------- what leaves the machine
 
 
-def test_nothing_is_contacted_but_base_url(protocol: Protocol) -> None:
+def test_nothing_is_contacted_but_base_url() -> None:
     """In a process whose every connection and every name looked up is written down, with a hostile environment."""
-    program = f"""
+    program = """
 import asyncio, sys
 contacted = []
 def watch(event, arguments):
@@ -444,23 +444,29 @@ from honeybadger_agent.models.model import UserSaid
 from honeybadger_agent.models import ModelSettings, open_model
 async def hear(_): pass
 async def main():
-    model = open_model("{protocol.provider}:gpt-5", ModelSettings(base_url=sys.argv[1], api_key="sk-ours"))
-    said = await model.answer("", (UserSaid("Hi"),), (), hear)
-    await model.aclose()
-    print(said.text, sorted({{(str(address[0]), int(address[1])) for address in contacted}}))
+    for provider, url in zip(sys.argv[1::2], sys.argv[2::2]):
+        contacted.clear()
+        model = open_model(f"{provider}:gpt-5", ModelSettings(base_url=url, api_key="sk-ours"))
+        said = await model.answer("", (UserSaid("Hi"),), (), hear)
+        await model.aclose()
+        print(said.text, sorted({(str(address[0]), int(address[1])) for address in contacted}))
 asyncio.run(main())
 """
-    with served(in_turn(protocol.write(HELLO))) as endpoint:
+    with ExitStack() as endpoints:
+        arguments, expected = [], ""
+        for protocol in PROTOCOLS:
+            endpoint = endpoints.enter_context(served(in_turn(protocol.write(HELLO))))
+            arguments += [protocol.provider, endpoint.url + protocol.path]
+            expected += f"{HELLO.text} [('127.0.0.1', {int(endpoint.url.rpartition(':')[2])})]\n"
         run = subprocess.run(
-            [sys.executable, "-W", "error", "-c", program, endpoint.url + protocol.path],
+            [sys.executable, "-W", "error", "-c", program, *arguments],
             env={"PATH": "", **POISON},
             capture_output=True,
             text=True,
             timeout=100,
             check=False,
         )
-    port = int(endpoint.url.rpartition(":")[2])
-    assert (run.stdout, run.stderr) == (f"{HELLO.text} [('127.0.0.1', {port})]\n", "")
+    assert (run.stdout, run.stderr) == (expected, "")
 
 
 async def test_a_server_that_floods_is_given_up(protocol: Protocol) -> None:

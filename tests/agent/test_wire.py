@@ -318,8 +318,8 @@ def nest(depth: int) -> list[Any]:
     return value
 
 
-def test_300_000_members_are_answered_for_the_first_that_is_unknown() -> None:
-    many = {f"k{number}": number for number in range(300_000)}
+def test_100_000_members_are_answered_for_the_first_that_is_unknown() -> None:
+    many = {f"k{number}": number for number in range(100_000)}
     assert refused(envelope(payload={"content": "x"} | many)).field == "payload.k0"
     assert parse(envelope() | many) == wire.UpdateMemory(content="dark mode")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,8 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid, NotFound
-from tests.agent.mcp_story import COMMAND
 from tests.agent.test_mcp import served, text
-from tests.hosting import HostProcess, frozen_environment, wait_for
+from tests.hosting import HostProcess, run_agent, wait_for
 
 Clients = Callable[..., SyncClient]
 NOTES = {"MEMORY.md": "\n\n## Habits (ann, 2026-11-20 06:00)\n- Ann drinks oolong\n", "HISTORY.md": "Oolong came up.\n"}
@@ -42,8 +42,8 @@ async def test_every_hit_of_a_search_can_be_opened(home: Path, client: Clients, 
     assert {"main#1", "main#2", "oolong"} < found.keys()
     for id_, says in found.items():
         assert agent.get_memory(id_).content == says, id_
-        shell = [*COMMAND[:-1], "call", "get_memory", orjson.dumps({"id": id_}).decode(), "--home", str(home)]
-        done = await anyio.run_process(shell, env=frozen_environment(), check=False)
+        shell = ("call", "get_memory", orjson.dumps({"id": id_}).decode())
+        done = await anyio.to_thread.run_sync(functools.partial(run_agent, *shell, home=home))
         assert orjson.loads(done.stdout)["result"]["content"] == says, (id_, done.stderr)
     async with served(home) as mcp:
         for id_, says in found.items():
