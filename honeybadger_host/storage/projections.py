@@ -585,14 +585,19 @@ class Projections:
     def _to_append(self, fd: int, file: str, text: bytes, missing: Sequence[Row]) -> tuple[int, bytes]:
         """Return how much of a file to keep, and what to append so that it has `missing`, too.
 
-        Where an earlier try was torn it goes on from there. Zeros that a power cut left at the end go.
+        Where an earlier try was torn it goes on from there. Zeros that a power cut left at the end go. A save in place
+        may pause just before or behind a line end: what is put back stands where the rest of the save puts it, too.
         """
         data = b"".join(row.data for row in missing)
         kept = text.rstrip(b"\0")
         torn = next((size for size in range(len(missing[0].data) - 1, 1, -1) if kept.endswith(data[:size])), 0)
         if torn and self._count_projected(file, [data[:torn].rstrip(b"\n") + b"\n"], missing[0].seq + 1):
             torn = 0  # an entry that this one begins with
-        return len(kept), data[torn:] if torn else _lead(file, kept[-1:]) + data
+        if torn:
+            return len(kept), data[torn:]
+        if kept.endswith(b"\n\n"):
+            return len(kept), data.removeprefix(b"\n")
+        return len(kept), data if kept.endswith(b"\n") or not kept else b"\n" + data
 
     def _not_anywhere(self, text: bytes, file: str, unsettled: _Unsettled, missing: Sequence[Row]) -> list[Row]:
         """Return those of `missing` that stand nowhere in the file; identical ones are counted.

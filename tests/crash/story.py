@@ -338,24 +338,21 @@ def is_reply(data: bytes) -> bool:
 def parse_memory(
     text: bytes, kept_lines: Sequence[bytes], torn: list[str]
 ) -> tuple[list[tuple[str, str]], list[bytes]]:
-    """Return the notes as (author, body) and the editor's lines; what is neither goes to `torn`.
-
-    A save in place whose last byte comes after a note was appended leaves the two with one line end together: nothing
-    but the blank line between them is missing.
-    """
+    """Return the notes as (author, body) and the editor's lines; what is neither goes to `torn`."""
     notes: list[tuple[str, str]] = []
     lines: list[bytes] = []
     at = 0
     while at < len(text):
         if match := _ENTRY.match(text, at):
             notes.append((match["by"].decode(), match["body"].decode()))
-            at = match.end() - text.startswith(b"## ", match.end())
+            at = match.end()
             continue
         end = text.find(b"\n", at) + 1 or len(text)
         line = text[at:end]
         if line.strip() in kept_lines:
             lines.append(line.strip())
-            end -= text.startswith(b"## ", end)
+            if text.startswith(b"## ", end):
+                end -= 1  # an older text ended within the note's own line end: nothing but the blank line is missing
         else:
             end = text.find(b"\n## ", at + 1)
             end = len(text) if end < 0 else end

@@ -182,6 +182,23 @@ def test_an_older_text_that_ends_a_byte_behind_where_a_note_stood_does_not_pass_
     assert world.read() == older + note("one")
 
 
+@pytest.mark.parametrize("missing", range(1, len(note("two")) + 2))
+def test_a_save_in_place_that_pauses_for_long_anywhere_leaves_the_blank_line_before_a_later_note(
+    world: World, missing: int
+) -> None:
+    """What is put back in the pause stands where the rest of the save puts it, too."""
+    world.add(MEMORY, note("one"), note("two"))
+    text = b"A line above.\n" + world.read()
+    world.add(MEMORY, note("three"))
+    with save_in_place(world) as editor:
+        editor.write(text[:-missing])
+        os.utime(world.home / MEMORY, (0, 0))
+        look_for(world, 3)
+        editor.write(text[-missing:])
+    world.settle()
+    assert world.read() == text + note("three")
+
+
 @pytest.mark.parametrize("is_killed", [False, True], ids=["stop", "kill"])
 def test_a_save_in_place_over_a_restart_doubles_nothing(world: World, is_killed: bool) -> None:
     world.add(MEMORY, *(note(f"number {number}") for number in range(30)))
