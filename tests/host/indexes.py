@@ -1,4 +1,4 @@
-"""Indexes in memory, and ledgers, for the rooms of tests; all of them are closed when the test ends (`conftest.py`)."""
+"""Indexes in memory, ledgers and journals of tests; all of them are closed when the test ends (`conftest.py`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from pathlib import Path
 
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.search.index import Index
+from honeybadger_host.storage.journal import Journal
 
-made: list[Index | InjectionLedger] = []
+made: list[Index | InjectionLedger | Journal] = []
 
 
 def index_of(home: Path) -> Index:

@@ -11,10 +11,10 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import EditMemory, is_name
-from honeybadger_host.domain import ChangeHandler, FileRemoved, FileWritten
+from honeybadger_host.domain import FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
+from tests.host.handlers.room import NOW, Room
 from tests.host.handlers.test_entry_handlers import files, memory, put
-from tests.host.handlers.test_handlers import NOW, Room
 
 
 @pytest.fixture
@@ -183,9 +183,8 @@ def test_nothing_is_moved_onto_something_else(room: Room) -> None:
 
 def test_what_moved_since_the_places_were_looked_at_is_a_conflict(room: Room) -> None:
     saved = save(room, "a.md")
-    handler = room.table["edit_memory"]
-    asked = room._asked("edit_memory", "researcher", {"id": saved["id"], "name": "b.md"})
-    assert isinstance(handler, ChangeHandler)
+    handler = room.handler("edit_memory")
+    asked = room.asking("edit_memory", {"id": saved["id"], "name": "b.md"})
     prepared = handler.prepare(asked)
     for change in room.decide("edit_memory", id=saved["id"], name="c.md").changes:
         assert isinstance(change, FileWritten | FileRemoved)

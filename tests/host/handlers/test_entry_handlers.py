@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,13 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.domain import FileRemoved, FileWritten, Outcome
+from honeybadger_host.domain import FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.entries import save_memory
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.storage.atomic_files import row_offset
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
-from tests.host.handlers.test_handlers import NOW, Room
+from tests.host.handlers.room import NOW, Room
 
 
 @pytest.fixture
@@ -383,85 +380,60 @@ def test_a_person_pins_in_the_file_and_a_member_of_their_own_stays_theirs(room: 
 # ----------------------------------------------------------------------------------------------------------------- undo
 
 
-class PastRoom(Room):
-    """A room whose decisions are in a journal."""
-
-    def __init__(self, home: Path) -> None:
-        super().__init__(home)
-        self.journal = Journal.open(home / "journal.db")
-
-    def decide(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Outcome:
-        outcome = super().decide(type_, folder, **payload)
-        for change in outcome.changes:
-            assert isinstance(change, FileWritten | FileRemoved)
-            seq, self.journal.next_seq = self.journal.next_seq, self.journal.next_seq + 1
-            offset = row_offset(change)
-            row = Row(seq, 1, "main", folder, f"r{seq}", change.row_kind, change.file, offset, change.data)
-            self.journal.commit([row], [])
-        return outcome
-
-
-@pytest.fixture
-def past(tmp_path: Path) -> Iterator[PastRoom]:
-    room = PastRoom(tmp_path)
-    yield room
-    room.journal.close()
-
-
 def undo(room: Room, seq: int) -> Any:
     return room.change("undo", "operator", seq=seq)
 
 
-def test_undo_brings_back_what_was_deleted_reinforced_or_new(past: PastRoom) -> None:
-    saved = past.change("save_memory", content="x", tags=["a"])
-    path = past.home / "groups/main" / saved["file"]
+def test_undo_brings_back_what_was_deleted_reinforced_or_new(room: Room) -> None:
+    saved = room.change("save_memory", content="x", tags=["a"])
+    path = room.home / "groups/main" / saved["file"]
     first = path.read_bytes()
-    past.change("save_memory", content="x", tags=["b"])
+    room.change("save_memory", content="x", tags=["b"])
     second = path.read_bytes()
-    past.change("delete_memory", id=saved["id"])
-    assert undo(past, 3) == {"file": saved["file"], "did": "restored"}
+    room.change("delete_memory", id=saved["id"])
+    assert undo(room, 3) == {"file": saved["file"], "did": "restored"}
     assert path.read_bytes() == second
-    assert undo(past, 2) == {"file": saved["file"], "did": "put_back"}
+    assert undo(room, 2) == {"file": saved["file"], "did": "put_back"}
     assert path.read_bytes() == first
-    assert undo(past, 1) == {"file": saved["file"], "did": "removed"}
+    assert undo(room, 1) == {"file": saved["file"], "did": "removed"}
     assert not path.exists()
-    assert undo(past, 6)["did"] == "restored"  # an undo is a change as any other
+    assert undo(room, 6)["did"] == "restored"  # an undo is a change as any other
     assert path.read_bytes() == first
 
 
-def test_undo_writes_over_nothing_and_says_what_is_in_the_way(past: PastRoom) -> None:
-    saved = past.change("save_memory", content="x")
-    path = past.home / "groups/main" / saved["file"]
-    past.change("delete_memory", id=saved["id"])
-    put(past, f"general/{saved['id']}.json", content="by hand")
+def test_undo_writes_over_nothing_and_says_what_is_in_the_way(room: Room) -> None:
+    saved = room.change("save_memory", content="x")
+    path = room.home / "groups/main" / saved["file"]
+    room.change("delete_memory", id=saved["id"])
+    put(room, f"general/{saved['id']}.json", content="by hand")
     for seq, says in ((2, "is there again, and nothing is written over it"), (1, "was changed since change 1")):
-        refusal = past.refused("undo", "operator", seq=seq)
+        refusal = room.refused("undo", "operator", seq=seq)
         assert (refusal.code, refusal.field) == ("conflict", "payload.seq")
         assert says in refusal.message
     assert b"by hand" in path.read_bytes()
     path.unlink()
-    past.unit.end_batch(())
-    assert "is gone since change 1" in past.refused("undo", "operator", seq=1).message
+    room.unit.end_batch(())
+    assert "is gone since change 1" in room.refused("undo", "operator", seq=1).message
 
 
-def test_undo_says_when_the_journal_never_had_what_was_replaced(past: PastRoom) -> None:
-    saved = past.change("save_memory", content="x")
-    put(past, f"general/{saved['id']}.json", content="x", mood="good")
-    past.change("save_memory", content="x")
-    refusal = past.refused("undo", "operator", seq=2)
+def test_undo_says_when_the_journal_never_had_what_was_replaced(room: Room) -> None:
+    saved = room.change("save_memory", content="x")
+    put(room, f"general/{saved['id']}.json", content="x", mood="good")
+    room.change("save_memory", content="x")
+    refusal = room.refused("undo", "operator", seq=2)
     assert refusal.code == "conflict"
     assert "held what a person had written" in refusal.message
 
 
-def test_only_the_operator_undoes_and_only_changes_of_the_group(past: PastRoom) -> None:
-    past.change("save_memory", content="x")
-    assert past.refused("undo", "researcher", seq=1).code == "forbidden"
-    assert past.refused("undo", "operator", seq=2).code == "not_found"
+def test_only_the_operator_undoes_and_only_changes_of_the_group(room: Room) -> None:
+    room.change("save_memory", content="x")
+    assert room.refused("undo", "researcher", seq=1).code == "forbidden"
+    assert room.refused("undo", "operator", seq=2).code == "not_found"
     note = Row(2, 1, "main", "bee", "n", "note", "groups/main/MEMORY.md", 0, b"\n## Notes\n- x\n")
     other = Row(3, 1, "kitchen", "bee", "o", "entry", "groups/kitchen/memory/general/x.json", -1, b"{}")
-    past.journal.commit([note, other], [])
-    (past.home / note.file).write_bytes(note.data)
-    refusal = past.refused("undo", "operator", seq=2)
+    room.journal.commit([note, other], [])
+    (room.home / note.file).write_bytes(note.data)
+    refusal = room.refused("undo", "operator", seq=2)
     assert refusal.code == "conflict"
     assert "too new" in refusal.message
-    assert past.refused("undo", "operator", seq=3).code == "not_found"
+    assert room.refused("undo", "operator", seq=3).code == "not_found"

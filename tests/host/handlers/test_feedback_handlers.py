@@ -10,7 +10,7 @@ import pytest
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.memory.feedback import FEEDBACK_SESSION, Feedback, as_turn, dump_feedback, read_feedback
 from honeybadger_host.settings import Settings
-from tests.host.handlers.test_handlers import NOW, Room
+from tests.host.handlers.room import NOW, Room
 
 MOMENT = NOW.replace(microsecond=NOW.microsecond // 1000 * 1000)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -17,100 +15,12 @@ from honeybadger_agent.wire import REQUEST_TYPES, GetContext, PreviewContext, Re
 from honeybadger_host.domain import (
     Asked,
     ChangeHandler,
-    FileRemoved,
-    FileWritten,
     NoteAdded,
-    Outcome,
     QueryHandler,
 )
-from honeybadger_host.handlers import Dependencies, build_table
-from honeybadger_host.memory.compaction import CompactionLimits
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import TurnLogs
-from honeybadger_host.memory.watermarks import Watermark, Watermarks, dump_watermark, watermark_file
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
+from honeybadger_host.memory.watermarks import Watermark, dump_watermark, watermark_file
 from honeybadger_host.settings import Conversation, Settings
-from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.unit_of_work import UnitOfWork
-from tests.host.indexes import index_of, ledger_of
-
-NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
-
-
-class Room:
-    """The handlers over a home, and as much of the road as they need: write what was decided, then settle it."""
-
-    def __init__(self, home: Path, settings: Settings | None = None) -> None:
-        settings = settings or Settings()
-        self.home = home
-        self.files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576)
-        self.turn_logs = TurnLogs(home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: 0.0)
-        self.working_memory = WorkingMemoryStore(home)
-        self.whole_files = WholeFiles(home)
-        self.sessions = Sessions(
-            home, self.whole_files, self.turn_logs, CompactionLimits(), last_written=lambda file: None
-        )
-        self.unit = UnitOfWork([self.turn_logs, self.whole_files, self.working_memory, self.sessions])
-        self.index = index_of(home)
-        self.ledger = ledger_of(home)
-        rooms = Dependencies(
-            files=self.files,
-            turn_logs=self.turn_logs,
-            whole_files=self.whole_files,
-            entry_files=EntryFiles(home),
-            working_memory=self.working_memory,
-            sessions=self.sessions,
-            index=self.index,
-            ledger=self.ledger,
-            watermarks=Watermarks(home),
-            journal=home / "journal.db",
-        )
-        self.table = build_table(settings, rooms)
-        self.now = NOW
-        self.asked = 0
-
-    def decide(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Outcome:
-        handler = self.table[type_]
-        assert isinstance(handler, ChangeHandler)
-        asked = self._asked(type_, folder, payload)
-        return handler.decide(asked, handler.prepare(asked), self.now)
-
-    def change(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Mapping[str, Any]:
-        outcome = self.decide(type_, folder, **payload)
-        self.unit.apply(outcome.changes)
-        for change in outcome.changes:
-            path = self.home / change.file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(change, FileRemoved):
-                path.unlink()
-            elif isinstance(change, FileWritten):
-                path.write_bytes(change.data)
-            else:
-                with path.open("ab") as file:
-                    file.write(change.data)
-        self.unit.end_batch(outcome.changes)
-        REQUEST_TYPES[type_].result_type.model_validate(dict(outcome.result))
-        return outcome.result
-
-    def ask(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
-        handler = self.table[type_]
-        assert isinstance(handler, QueryHandler)
-        answer = handler.ask(self._asked(type_, "researcher", payload, session), self.now)
-        REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(answer.result))
-        if answer.injection is not None:
-            self.ledger.note(answer.injection)
-        return answer.result
-
-    def refused(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Refusal:
-        with pytest.raises(Refusal) as caught:
-            self.decide(type_, folder, **payload)
-        return caught.value
-
-    def _asked(self, type_: str, folder: str, payload: dict[str, Any], session: str = "main") -> Asked:
-        self.asked += 1
-        return Asked("main", folder, f"r{self.asked}", session, REQUEST_TYPES[type_].model_validate(payload))
+from tests.host.handlers.room import NOW, Room
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.applying import proposal_file
 from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, dump_proposal
 from honeybadger_host.domain import QueryHandler
-from tests.host.handlers.test_handlers import Room
+from tests.host.handlers.room import Room
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ def propose(home: Path, *operations: Operation, name: str = "dream-1", **members
 def listed(room: Room, **payload: Any) -> list[dict[str, Any]]:
     handler = room.table["list_proposals"]
     assert isinstance(handler, QueryHandler)
-    rows: list[dict[str, Any]] = handler.ask(room._asked("list_proposals", "operator", payload), NOW).result[
+    rows: list[dict[str, Any]] = handler.ask(room.asking("list_proposals", payload, "operator"), NOW).result[
         "proposals"
     ]
     return rows

@@ -14,7 +14,7 @@ import pytest
 from honeybadger_agent.wire import PreviewContext, Refusal
 from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.handlers.search import moment
-from tests.host.handlers.test_handlers import NOW, Room
+from tests.host.handlers.room import NOW, Room
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -13,30 +13,13 @@ from structlog.testing import capture_logs
 
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.domain import (
-    Asked,
     Change,
-    ChangeHandler,
-    FileRemoved,
-    FileWritten,
-    Handler,
     NoteAdded,
-    QueryHandler,
 )
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers import Dependencies, build_table
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.session_document_store import Sessions, deleted_file, session_file
-from honeybadger_host.memory.turn_log import TurnLogs
-from honeybadger_host.memory.watermarks import Watermarks
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
-from honeybadger_host.settings import Settings
-from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
-from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.unit_of_work import UnitOfWork
-from tests.host.indexes import index_of, ledger_of
+from honeybadger_host.memory.session_document_store import deleted_file, session_file
+from tests.host.handlers import room as rooms
 from tests.host.memory.test_session_document import SEED
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, tzinfo=UTC)
@@ -46,54 +29,12 @@ LATER: Final = 10.0
 Ask = tuple[str, dict[str, Any]]
 
 
-class Room:
-    """The handlers over a home, and of the road what they need: a slice is prepared, decided, written, settled."""
+class Room(rooms.Room):
+    """Requests of a batch are prepared together, as in the pipeline, then decided one after another."""
 
     def __init__(self, home: Path, limits: CompactionLimits | None = None) -> None:
-        self.home = home
-        self.limits = limits or CompactionLimits()
-        self.journal = Journal.open(home / "journal.db")
+        super().__init__(home, limits=limits)
         self.now = NOW
-        self.wall_ahead = 0.0
-        self.monotonic = 0.0
-        self.asked = 0
-        self.behind: set[str] = set()
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget everything that is only in memory."""
-        self.turn_logs = TurnLogs(
-            self.home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: self.monotonic
-        )
-        self.whole_files = WholeFiles(self.home)
-        self.sessions = Sessions(
-            self.home,
-            self.whole_files,
-            self.turn_logs,
-            self.limits,
-            last_written=self.journal.last_written,
-            is_behind=lambda file: file in self.behind,
-            wall_seconds=lambda: datetime.now(UTC).timestamp() + self.wall_ahead,
-            clock=lambda: self.monotonic,
-        )
-        files = GroupFiles(self.home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576)
-        working_memory = WorkingMemoryStore(self.home)
-        self.unit = UnitOfWork([self.turn_logs, self.whole_files, working_memory, self.sessions])
-        self.table = build_table(
-            Settings(),
-            Dependencies(
-                files=files,
-                turn_logs=self.turn_logs,
-                whole_files=self.whole_files,
-                entry_files=EntryFiles(self.home),
-                working_memory=working_memory,
-                sessions=self.sessions,
-                index=index_of(self.home),
-                ledger=ledger_of(self.home),
-                watermarks=Watermarks(self.home),
-                journal=self.journal.path,
-            ),
-        )
 
     @property
     def file(self) -> Path:
@@ -105,29 +46,23 @@ class Room:
         return value
 
     def slice(self, *asks: Ask, session: str = "main") -> list[Mapping[str, Any] | Refusal]:
-        """Return what requests of one slice are answered."""
-        letters = [self._asked(type_, payload, session) for type_, payload in asks]
-        prepared = []
-        for handler, asked in letters:
-            assert isinstance(handler, ChangeHandler)
-            prepared.append(handler.prepare(asked))
+        """Return what requests of one batch are answered."""
+        given = [(type_, self.asking(type_, payload, session=session)) for type_, payload in asks]
+        prepared = [self.handler(type_).prepare(asked) for type_, asked in given]
         results: list[Mapping[str, Any] | Refusal] = []
         changes: list[Change] = []
-        for (handler, asked), loaded in zip(letters, prepared, strict=True):
-            assert isinstance(handler, ChangeHandler)
+        for (type_, asked), loaded in zip(given, prepared, strict=True):
             try:
-                outcome = handler.decide(asked, loaded, self.now)
+                outcome = self.handler(type_).decide(asked, loaded, self.now)
             except Refusal as refusal:
                 results.append(refusal)
                 continue
-            for change in outcome.changes:
-                assert not isinstance(change, NoteAdded)
+            assert not any(isinstance(change, NoteAdded) for change in outcome.changes)
             self.unit.apply(outcome.changes)
             changes += outcome.changes
             results.append(outcome.result)
-            REQUEST_TYPES[asks[len(results) - 1][0]].result_type.model_validate_json(orjson.dumps(outcome.result))
-        self._write(changes)
-        self.unit.end_batch(changes)
+            REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(outcome.result))
+        self.write(changes)
         return results
 
     def change(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
@@ -135,9 +70,9 @@ class Room:
         assert not isinstance(result, Refusal), result.message
         return result
 
-    def refused(self, type_: str, /, **payload: Any) -> Refusal:
+    def refused(self, type_: str, session: str = "main", /, **payload: Any) -> Refusal:
         before = self.file.read_bytes() if self.file.exists() else None
-        [result] = self.slice((type_, payload))
+        [result] = self.slice((type_, payload), session=session)
         assert isinstance(result, Refusal)
         assert (self.file.read_bytes() if self.file.exists() else None) == before
         return result
@@ -148,54 +83,16 @@ class Room:
             *(("append_turn", {"role": "user", "content": content, **more}) for content in contents), session=session
         )
 
-    def ask(self, type_: str, session: str = "main", /, **payload: Any) -> Mapping[str, Any]:
-        handler, asked = self._asked(type_, payload, session)
-        assert isinstance(handler, QueryHandler)
-        result = handler.ask(asked, self.now).result
-        REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(result))
-        value = orjson.loads(orjson.dumps(result))
-        assert isinstance(value, dict)
-        return value
-
     def load(self, session: str = "main") -> Mapping[str, Any]:
         return self.ask("load_session", session)
 
     def contents(self, session: str = "main") -> list[str]:
         return [entry["content"] for entry in self.load(session)["recent_history"]]
 
-    def _asked(self, type_: str, payload: dict[str, Any], session: str) -> tuple[Handler, Asked]:
-        self.asked += 1
-        model = REQUEST_TYPES[type_].model_validate(payload)
-        return self.table[type_], Asked("main", "researcher", f"r{self.asked}", session, model)
-
-    def _write(self, changes: list[Change]) -> None:
-        rows = []
-        for change in changes:
-            offset = row_offset(change) if isinstance(change, FileWritten | FileRemoved) else -1
-            seq = self.journal.next_seq
-            self.journal.next_seq += 1
-            rows.append(Row(seq, 0, "main", "researcher", f"q{seq}", change.row_kind, change.file, offset, change.data))
-            path = self.home / change.file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            match change:
-                case FileWritten():
-                    assert change.replaces == (path.read_bytes() if path.exists() else None)
-                    path.write_bytes(change.data)
-                case FileRemoved():
-                    assert change.data == path.read_bytes()
-                    path.unlink()
-                case _:
-                    with path.open("ab") as file:
-                        file.write(change.data)
-        if rows:
-            self.journal.commit(rows, [])
-
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    room = Room(tmp_path)
-    yield room
-    room.journal.close()
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
 
 
 # ---------------------------------------------------------------------------------------------------------------- load

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,13 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
-from honeybadger_host.domain import Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
+from honeybadger_host.domain import Change, Outcome
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers import Dependencies, build_table, working_memory
-from honeybadger_host.memory.compaction import CompactionLimits
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import TurnLogs
-from honeybadger_host.memory.watermarks import Watermarks
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
+from honeybadger_host.handlers import working_memory
 from honeybadger_host.settings import Settings
-from honeybadger_host.storage.atomic_files import WholeFiles, bring_up, row_offset
-from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.unit_of_work import UnitOfWork
-from tests.host.indexes import index_of, ledger_of
+from tests.host.handlers import room as rooms
+from tests.host.handlers.room import NOW
 
-NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
 SAVE, GET, SEARCH, LIST = (
     "save_to_working_memory",
     "get_from_working_memory",
@@ -36,73 +26,37 @@ SAVE, GET, SEARCH, LIST = (
 )
 
 
-class Room:
-    """The handlers over a home, and the road as far as they need it: several requests may share a slice."""
+class Room(rooms.Room):
+    """Several saves may share a batch: each is decided upon those before it, and `write` writes them."""
 
     def __init__(self, home: Path, **settings: Any) -> None:
-        self.home = home
-        self.now = NOW
-        self.working_memory = WorkingMemoryStore(home)
-        self.whole_files = WholeFiles(home)
-        self.unit = UnitOfWork([self.whole_files, self.working_memory])
-        files = GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=0)
-        turn_logs = TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=1024, clock=lambda: 0.0)
-        sessions = Sessions(home, self.whole_files, turn_logs, CompactionLimits(), last_written=lambda file: None)
-        rooms = Dependencies(
-            files=files,
-            turn_logs=turn_logs,
-            whole_files=self.whole_files,
-            entry_files=EntryFiles(home),
-            working_memory=self.working_memory,
-            sessions=sessions,
-            index=index_of(home),
-            ledger=ledger_of(home),
-            watermarks=Watermarks(home),
-            journal=home / "journal.db",
-        )
-        self.table = build_table(Settings.model_validate(settings), rooms)
-        self.asked = 0
-        self.decided: list[FileWritten] = []
+        super().__init__(home, Settings.model_validate(settings))
+        self.decided: list[Change] = []
 
     def decide(self, session: str = "main", group: str = "main", /, **payload: Any) -> Outcome:
-        """Decide one save of a slice that is not written yet."""
-        handler = self.table[SAVE]
-        assert isinstance(handler, ChangeHandler)
-        asked = self._asked(SAVE, session, group, payload)
-        outcome = handler.decide(asked, handler.prepare(asked), self.now)
+        """Decide one save of a batch that is not written yet."""
+        asked = self.asking(SAVE, payload, session=session, group=group)
+        outcome = self.handler(SAVE).decide(asked, self.handler(SAVE).prepare(asked), self.now)
         self.unit.apply(outcome.changes)
-        for change in outcome.changes:
-            assert isinstance(change, FileWritten)
-            self.decided.append(change)
+        self.decided += outcome.changes
         REQUEST_TYPES[SAVE].result_type.model_validate(dict(outcome.result))
         return outcome
 
-    def write(self) -> None:
-        """Write the slice."""
-        for change in self.decided:
-            (self.home / change.file).parent.mkdir(parents=True, exist_ok=True)
-            row = Row(1, 1, change.group, "bee", "r", change.row_kind, change.file, row_offset(change), change.data)
-            assert bring_up(self.home / change.file, change.file, [row])
+    def write_all(self) -> None:
+        """Write the batch."""
+        self.write(self.decided)
         self.decided.clear()
-        self.unit.end_batch(())
 
     def save(self, session: str = "main", group: str = "main", /, **payload: Any) -> Mapping[str, Any]:
         outcome = self.decide(session, group, **payload)
-        self.write()
+        self.write_all()
         return outcome.result
 
-    def refused(self, session: str = "main", /, **payload: Any) -> Refusal:
+    def refused(self, session: str = "main", group: str = "main", /, **payload: Any) -> Refusal:
         with pytest.raises(Refusal) as caught:
-            self.decide(session, **payload)
+            self.decide(session, group, **payload)
         self.unit.end_batch(())
         return caught.value
-
-    def ask(self, type_: str, session: str = "main", group: str = "main", /, **payload: Any) -> dict[str, Any]:
-        handler = self.table[type_]
-        assert isinstance(handler, QueryHandler)
-        result = handler.ask(self._asked(type_, session, group, payload), self.now).result
-        REQUEST_TYPES[type_].result_type.model_validate_json(orjson.dumps(result))
-        return dict(result)
 
     def get(self, key: str, session: str = "main", group: str = "main") -> str | None:
         """Return the data of a key, None when it is answered with not_found."""
@@ -115,11 +69,6 @@ class Room:
 
     def listed(self, session: str = "main", group: str = "main") -> list[str]:
         return [entry["key"] for entry in self.ask(LIST, session, group)["entries"]]
-
-    def _asked(self, type_: str, session: str, group: str, payload: dict[str, Any]) -> Asked:
-        self.asked += 1
-        parsed = REQUEST_TYPES[type_].model_validate(payload)
-        return Asked(group, "researcher", f"r{self.asked}", session, parsed)
 
 
 @pytest.fixture
@@ -297,7 +246,7 @@ def test_requests_of_one_slice_count_each_other(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(Refusal, match="the limit is 2"):
         room.decide(key="c", data="1")
     room.decide("other", key="c", data="1")
-    room.write()
+    room.write_all()
     assert (room.listed(), room.get("a"), room.listed("other")) == (["a", "b"], "2", ["c"])
 
 

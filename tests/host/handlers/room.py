@@ -1,0 +1,149 @@
+"""The handlers over a home, and of the pipeline what they need: a batch is prepared, decided, journaled, written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent.wire import REQUEST_TYPES, Refusal
+from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
+from honeybadger_host.handlers import Dependencies, build_table
+from honeybadger_host.memory.compaction import CompactionLimits
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
+from honeybadger_host.settings import Settings
+from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.unit_of_work import UnitOfWork
+from tests.host.indexes import index_of, ledger_of, made
+
+NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
+
+
+class Room:
+    """Everything on real files; closed when the test ends (`indexes.py`)."""
+
+    def __init__(self, home: Path, settings: Settings | None = None, limits: CompactionLimits | None = None) -> None:
+        self.home = home
+        self.settings = settings or Settings()
+        self.limits = limits or CompactionLimits()
+        self.journal = Journal.open(home / "journal.db")
+        made.append(self.journal)
+        self.index = index_of(home)
+        self.ledger = ledger_of(home)
+        self.now = NOW
+        self.wall_ahead = 0.0
+        self.monotonic = 0.0
+        self.asked = 0
+        self.behind: set[str] = set()
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything that is only in memory."""
+        home = self.home
+        self.turn_logs = TurnLogs(
+            home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: self.monotonic
+        )
+        self.working_memory = WorkingMemoryStore(home)
+        self.whole_files = WholeFiles(home)
+        self.sessions = Sessions(
+            home,
+            self.whole_files,
+            self.turn_logs,
+            self.limits,
+            last_written=self.journal.last_written,
+            is_behind=lambda file: file in self.behind,
+            wall_seconds=lambda: datetime.now(UTC).timestamp() + self.wall_ahead,
+            clock=lambda: self.monotonic,
+        )
+        self.unit = UnitOfWork([self.turn_logs, self.whole_files, self.working_memory, self.sessions])
+        dependencies = Dependencies(
+            files=GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576),
+            turn_logs=self.turn_logs,
+            whole_files=self.whole_files,
+            entry_files=EntryFiles(home),
+            working_memory=self.working_memory,
+            sessions=self.sessions,
+            index=self.index,
+            ledger=self.ledger,
+            watermarks=Watermarks(home),
+            journal=self.journal.path,
+        )
+        self.table = build_table(self.settings, dependencies)
+
+    def asking(
+        self,
+        type_: str,
+        payload: Mapping[str, Any],
+        folder: str = "researcher",
+        session: str = "main",
+        group: str = "main",
+    ) -> Asked:
+        self.asked += 1
+        return Asked(group, folder, f"r{self.asked}", session, REQUEST_TYPES[type_].model_validate(payload))
+
+    def handler(self, type_: str) -> ChangeHandler[Any]:
+        handler = self.table[type_]
+        assert isinstance(handler, ChangeHandler)
+        return handler
+
+    def decide(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Outcome:
+        """Decide one request, and forget it."""
+        handler, asked = self.handler(type_), self.asking(type_, payload, folder)
+        return handler.decide(asked, handler.prepare(asked), self.now)
+
+    def change(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Mapping[str, Any]:
+        """Decide one request and write it; return its result."""
+        outcome = self.decide(type_, folder, **payload)
+        self.unit.apply(outcome.changes)
+        self.write(outcome.changes)
+        REQUEST_TYPES[type_].result_type.model_validate(dict(outcome.result))
+        return outcome.result
+
+    def refused(self, type_: str, folder: str = "researcher", /, **payload: Any) -> Refusal:
+        with pytest.raises(Refusal) as caught:
+            self.decide(type_, folder, **payload)
+        return caught.value
+
+    def ask(self, type_: str, session: str = "main", group: str = "main", /, **payload: Any) -> dict[str, Any]:
+        handler = self.table[type_]
+        assert isinstance(handler, QueryHandler)
+        answer = handler.ask(self.asking(type_, payload, session=session, group=group), self.now)
+        if answer.injection is not None:
+            self.ledger.note(answer.injection)
+        result = orjson.dumps(answer.result)
+        REQUEST_TYPES[type_].result_type.model_validate_json(result)
+        return dict(orjson.loads(result))
+
+    def write(self, changes: Sequence[Change]) -> None:
+        """Journal and write what was applied, and end the batch."""
+        rows = []
+        for change in changes:
+            offset = row_offset(change) if isinstance(change, FileWritten | FileRemoved) else -1
+            seq, self.journal.next_seq = self.journal.next_seq, self.journal.next_seq + 1
+            rows.append(Row(seq, 1, "main", "researcher", f"q{seq}", change.row_kind, change.file, offset, change.data))
+            path = self.home / change.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            match change:
+                case FileWritten():
+                    assert change.replaces == (path.read_bytes() if path.exists() else None)
+                    path.write_bytes(change.data)
+                case FileRemoved():
+                    assert change.data == path.read_bytes()
+                    path.unlink()
+                case _:
+                    with path.open("ab") as file:
+                        file.write(change.data)
+        if rows:
+            self.journal.commit(rows, [])
+        self.unit.end_batch(changes)
