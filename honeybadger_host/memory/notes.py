@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from honeybadger_agent.quoting import quoted
@@ -58,16 +58,7 @@ class NoteBook:
 
     def signed(self, place: int) -> Note | None:
         """Return a signed note in its parts; None for what nobody signed."""
-        try:
-            return self._signed[place]
-        except KeyError:
-            found = self._signed[place] = None if place == PREFACE else signed(self.notes[place])
-            return found
-
-    @cached_property
-    def _signed(self) -> dict[int, Note | None]:
-        """Notes that were looked at."""
-        return {}
+        return None if place == PREFACE else signed(self.notes[place])
 
     @cached_property
     def by_author(self) -> Mapping[str, Sequence[int]]:
@@ -131,24 +122,20 @@ def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:
 
 def author_of(note: str) -> str:
     """Return who signed a note, `NOBODY` when nobody did."""
-    end = note.find("\n")
-    end = len(note) if end < 0 else end
-    begin = note.rfind(" (", 0, end)
-    signature = _signer(note[begin:end]) if begin >= 0 else None
-    return signature[0] if signature else NOBODY
+    signature = _signature(note)
+    return signature[1] if signature else NOBODY
 
 
 def signed(note: str) -> Note | None:
     """Return a signed note in its parts; None when nobody signed it."""
-    end = note.find("\n")
-    end = len(note) if end < 0 else end
-    begin = note.rfind(" (", 0, end)
-    signature = _signer(note[begin:end]) if begin >= 0 else None
+    signature = _signature(note)
     if signature is None:
         return None
-    start = end + 3 if note.startswith("- ", end + 1) else end + 1
-    content = note[start:].rstrip("\n").replace("\n  ", "\n")
-    return Note(note[len(_HEADING) : begin], *signature, content, quoted(content))
+    begin = signature.end() + 1
+    content = note[begin + 2 if note.startswith("- ", begin) else begin :].rstrip("\n")
+    if "\n" in content:
+        content = content.replace("\n  ", "\n")
+    return Note(note[len(_HEADING) : signature.start()], signature[1], signature[2], content, quoted(content))
 
 
 def is_pinned(note: str) -> bool:
@@ -156,8 +143,8 @@ def is_pinned(note: str) -> bool:
     return PINNED in note
 
 
-@lru_cache(maxsize=4096)
-def _signer(signature: str) -> tuple[str, str] | None:
-    """Cached: a note is looked at for its author first, and then for the rest."""
-    found = _SIGNATURE.fullmatch(signature)
-    return (found["author"], found["at"]) if found else None
+def _signature(note: str) -> re.Match[str] | None:
+    end = note.find("\n")
+    end = len(note) if end < 0 else end
+    begin = note.rfind(" (", 0, end)
+    return _SIGNATURE.fullmatch(note, begin, end) if begin >= 0 else None

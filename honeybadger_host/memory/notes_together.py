@@ -68,15 +68,20 @@ def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] =
         note = None if place in instead else book.signed(place)
         if note is None:
             blocks[place] = instead.get(place) or _as_written(book, place)
-        elif (sayings := said.get((note.section, note.content))) is not None:
+            continue
+        what = note.section, note.content
+        if (sayings := said.get(what)) is not None:
             sayings.append(note)
             repeated += 1
             of_others += note.author != sayings[0].author
+            continue
+        said[what] = sayings = [note]
+        group = note.section, note.author
+        if group in groups:
+            groups[group].append(sayings)
         else:
-            said[note.section, note.content] = sayings = [note]
-            group = note.section, note.author
-            groups.setdefault(group, []).append(sayings)
-            begins[group] = place
+            groups[group] = [sayings]
+        begins[group] = place
     for group, notes in groups.items():
         blocks[begins[group]] = _block(notes[::-1])
     text = "\n\n".join(block for place in sorted(blocks) if (block := blocks[place].strip("\n")).strip())
