@@ -2,13 +2,16 @@
 
 Two agents, one in POSIX shell and one in Python, drop notes side by side; an editor replaces MEMORY.md meanwhile; the
 daemon is killed with SIGKILL and started again. Then every acknowledged note is looked for, and the context an agent
-would get is shown and explained, with what long-term memory adds to it. In the end a person talks with the group's own
-agent, on the offline model: it remembers, and recalls in a new session. Exit code 0 only when everything held.
+would get is shown and explained, with what long-term memory adds to it. A person talks with the group's own agent, on
+the offline model: it remembers, and recalls in a new session. In the end a conversation of 60 turns is consolidated by
+a scripted model that also lies: gates refuse the lies by name, a person accepts an operation and takes all of it back.
+Exit code 0 only when everything held.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -20,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from honeybadger_agent import Client, ReplyTimeout, SyncClient, new_id, wire
 from honeybadger_agent.tools import made
@@ -36,6 +40,21 @@ ENTRIES = [
 QUESTION = "Which TimeZone is the user in?"
 WISH = "Remember that I prefer dark mode for all UIs"
 RECALL = "Which mode do I prefer for UIs?"
+FACTS = (
+    "We move to Lisbon on 12 March.",
+    "The movers are Silva & Filhos, they want 1,850 EUR.",
+    "Our new address is Rua das Flores 7.",
+    "I am allergic to cats, so no flat with one.",
+)
+MOVING = "Which movers do we have, and what do they want?"
+CONSOLIDATED = {
+    "history_entry": "The family plans its move to Lisbon on 12 March with Silva & Filhos for 1,850 EUR.",
+    "conversation_summary": "The move to Lisbon is on 12 March. The movers are Silva & Filhos, they want 1,850 EUR.",
+    "memory_update": "## Moving\n- We move to Lisbon on 12 March.\n"
+    "- The movers are Silva & Filhos, they want 1,850 EUR.\n- I am allergic to dogs.\n"
+    "- The family has won 2,000,000 EUR.\n",
+}
+"""The last two are what a model made up."""
 HERE = Path(__file__).parent
 
 
@@ -44,14 +63,20 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="honeybadger-demo-") as folder:
         home = Path(folder)
         make_home(home)
+        script = {
+            "turns": [{"answers": [{"text": json.dumps(CONSOLIDATED), "input_tokens": 2100, "output_tokens": 160}]}]
+        }
+        (home / "curation.json").write_text(json.dumps(script))
         say("1", f"a new home in {home}, and a daemon on it")
         daemon = Daemon(home)
         try:
-            checks = story(home, daemon)
+            checks = story(home, daemon) | moving(home)
+            daemon.stop()
+            checks["the daemon stopped in order"] = daemon.exit_code == 0
         finally:
             daemon.end()
     failed = [name for name, held in checks.items() if not held]
-    say("10", "what had to hold")
+    say("12", "what had to hold")
     for name, held in checks.items():
         print(f"   {'held  ' if held else 'FAILED'}  {name}")
     print(f"\n{'FAILED' if failed else 'Everything held'}, {time.monotonic() - began:.0f} seconds.")
@@ -132,7 +157,6 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
     python_found = [len(re.findall(rf"(?m)^- Python note {n}$", text)) for n in range(1, PYTHON_NOTES + 1)]
     signed = len(re.findall(r"(?m)^## Shell \(sheila, ", text)), len(re.findall(r"(?m)^## Python \(python, ", text))
     history = next(row for row in context.sections if row.title == "## Recent Conversation")
-    daemon.stop()
     return {
         "the shell agent got a good reply to each of its requests": shell_ended_well,
         "the Python agent did, too": python.acknowledged == PYTHON_NOTES and not python.failed,
@@ -148,8 +172,61 @@ def story(home: Path, daemon: Daemon) -> dict[str, bool]:
         "the agent saved what the person wished": any("I prefer dark mode for all UIs" in line for line in new_lines),
         "and said so": "I prefer dark mode for all UIs" in answered,
         "in a new session it recalled it": "I prefer dark mode for all UIs" in recalled,
-        "the daemon stopped in order": daemon.exit_code == 0,
     }
+
+
+def moving(home: Path) -> dict[str, bool]:
+    """Consolidate a long conversation, and decide about what a model made of it."""
+    say("10", "60 turns about moving house; the older ones are consolidated, by a model that lies twice")
+    make_home(home, "family")
+    client = SyncClient(home, "family", "ann", timeout_seconds=20)
+    for number in range(60):
+        said = (
+            FACTS[number // 2] if number % 2 == 0 and number // 2 < len(FACTS) else f"And point {number} of our list."
+        )
+        client.append_turn("user" if number % 2 == 0 else "assistant", said)
+    folder = home / "groups" / "family"
+    wait_until(lambda: any((folder / "proposals").glob("*.json")))
+    (proposal,) = host_command(home, "review", "list", "family", "--all")["proposals"]
+    (whole,) = [host_command(home, "review", "show", "family", proposal["id"])]
+    for operation in whole["operations"]:
+        failed = "; ".join(f"{gate['gate']}: {gate['what']}" for gate in operation["gates"].get("failed", []))
+        print(f"   {operation['op']:14} {operation['state']:8} {' '.join(operation['result'].split())[:58]}")
+        if failed:
+            print(f"   {'':14} {'':8} {failed[:100]}")
+    lies = [each for each in whole["operations"] if "dogs" in each["result"] or "2,000,000" in each["result"]]
+    print("\n   HISTORY.md:")
+    show((folder / "HISTORY.md").read_text().strip().splitlines())
+    context = client.get_context(MOVING)
+    print(f"\n   {MOVING}")
+    show([line for line in context.system.splitlines() if "Silva" in line])
+
+    say("11", "a person accepts one operation although a gate refuses it, then takes everything back")
+    accepted = host_command(home, "review", "accept", "family", proposal["id"], str(lies[0]["n"]))
+    notes = (folder / "MEMORY.md").read_text()
+    show([line for line in notes.splitlines() if line.startswith("- ")])
+    time.sleep(2.5)  # notes settle
+    host_command(home, "review", "revert", "family", proposal["id"])
+    after = (folder / "MEMORY.md").read_text()
+    archive = (folder / "archive" / "MEMORY.md").read_text()
+    print(f"   taken back: {archive.count('was taken back')} notes went from MEMORY.md to archive/MEMORY.md")
+    return {
+        "the conversation was consolidated, and its log is whole": proposal["applied"] >= 3
+        and len((home / "data/sessions/family/main.jsonl").read_text().splitlines()) == 60,
+        "the question is answered from summary and history": "1,850 EUR"
+        in context.system.partition("## Conversation Summary")[2],
+        "both lies were refused by name": len(lies) == 2 and all(each["state"] == "refused" for each in lies),
+        "what a person accepted was applied": accepted["applied"] == proposal["applied"] + 1 and "dogs" in notes,
+        "and all of it was taken back, into the archive": "Lisbon" not in after and "- We move to Lisbon" in archive,
+    }
+
+
+def host_command(home: Path, *words: str) -> dict[str, Any]:
+    """Run a command of the operator's and return what it prints."""
+    print(f"   $ honeybadger-host {' '.join(words)}")
+    command = [sys.executable, "-m", "honeybadger_host", *words, "--home", str(home), "--json"]
+    value: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+    return value
 
 
 def talk(home: Path, session: str, message: str) -> str:
@@ -205,6 +282,7 @@ class Daemon:
         began = time.monotonic()
         with (self._home / "daemon.log").open("ab") as log:
             command = [sys.executable, "-m", "honeybadger_host", "run", "--home", str(self._home)]
+            command += ["--set", "model.curation=scripted:curation.json"]
             self._process = subprocess.Popen(command, stderr=log)
         SyncClient(self._home, "main", "probe", timeout_seconds=20).ping()
         self.start_seconds = time.monotonic() - began

@@ -187,7 +187,7 @@ class Applying:
             each.model_copy(update={"state": made.states.get(each.n, each.state)}) for each in proposal.operations
         )
         if proposal.session is not None and any(state == "applied" for state in made.states.values()):
-            changes.append(self._moved_mark(mark, made.part, now))
+            changes += self._moved_mark(mark, made.part, now)
         data = dump_proposal(proposal.model_copy(update={"operations": operations}))
         changes.append(FileWritten(group, "proposal", file, data, self.kept))
         counts = {state: sum(each.state == state for each in operations) for state in ("applied", "waiting", "refused")}
@@ -332,8 +332,11 @@ class Applying:
             )
         return mark
 
-    def _moved_mark(self, mark: Watermark | None, part: str | None, now: datetime) -> FileWritten:
+    def _moved_mark(self, mark: Watermark | None, part: str | None, now: datetime) -> Sequence[FileWritten]:
+        """Return the change of the watermark; none when a part of the proposal was applied before and moved it."""
         proposal = self.proposal
+        if mark is not None and mark.proposal == proposal.id and part is None:
+            return ()
         assert proposal.session is not None  # noqa: S101
         file = watermark_file(proposal.group, proposal.session)
         moved = Watermark(
@@ -343,7 +346,7 @@ class Applying:
             part=part or (None if mark is None else mark.part),
             passes=(0 if mark is None else mark.passes) + 1,
         )
-        return FileWritten(proposal.group, "watermark", file, dump_watermark(moved), self.files.view(file))
+        return (FileWritten(proposal.group, "watermark", file, dump_watermark(moved), self.files.view(file)),)
 
 
 def _makes_entry(operation: Operation) -> bool:

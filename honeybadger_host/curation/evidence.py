@@ -18,6 +18,10 @@ _DAYS_OFF: Final = {
     **dict.fromkeys(("yesterday", "gestern", "hier", "ayer"), -1),
 }
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_TELLING: Final = frozenset().union(
+    *map(content_words, ("user users person people", "says said tells told", "instead"))
+)
+"""Words by which a fact says whose it is."""
 _LETTERS: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
@@ -50,6 +54,15 @@ def _dates(text: str, at: datetime) -> Iterator[str]:
             yield from (f"{at + timedelta(days=ahead + week):%Y-%m-%d}" for week in (-7, 0, 7))
         elif re.fullmatch(r"--\d\d(-\d\d)?", form):
             yield from (f"{year}{form[1:]}" for year in (at.year - 1, at.year, at.year + 1))
+
+
+def unsaid(text: str, sources: Iterable[str]) -> list[str]:
+    """Return the content words of a text that stand in none of its sources, as stems, in order: `allergic to dogs`.
+
+    One word makes another fact of a sentence, so a share of them is not enough.
+    """
+    known = _TELLING.union(*map(content_words, sources))
+    return sorted(word for word in content_words(text) - known if len(word) > 1)
 
 
 def share_said(text: str, sources: Iterable[str]) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from honeybadger_host.curation.evidence import as_told, sentences_with, share_said
+from honeybadger_host.curation.evidence import as_told, sentences_with, share_said, unsaid
 from honeybadger_host.curation.meaning import clauses_of, content_words, contradicted, flips
 from honeybadger_host.curation.proposal import FailedGate, GateName, Gates, Operation, Proposal
 from honeybadger_host.curation.specifics import invented, lost
@@ -29,7 +29,7 @@ SHARE_OF_A_MONTH: Final = 0.20
 ALWAYS_ALLOWED: Final = 3
 MAX_MERGE_DEPTH: Final = 2
 _LEAST_SAID: Final = 0.5
-"""Share of the content words that a fact has in common with the turns it is quoted from, a merge with each part."""
+"""Share of the content words of each part of its sources that a merge keeps."""
 _SHOWN: Final = 5
 _TAKES: Final = ("merge", "supersede", "retire", "promote", "annotate")
 """Operations that change or put away their sources; `add` is only linked to them."""
@@ -160,9 +160,9 @@ def unquoted(operation: Operation, known: Known) -> str | None:
     if operation.op in ("add", "supersede"):
         if not content_words(operation.result or ""):
             return "it says nothing that could be quoted"
-        share = share_said(operation.result or "", _told(operation, known) + _taken_up(operation, known))
-        if share < _LEAST_SAID:
-            return f"what it quotes has {share:.0%} of its words, a fact needs {_LEAST_SAID:.0%}"
+        made_up = unsaid(operation.result or "", _told(operation, known) + _taken_up(operation, known))
+        if made_up:
+            return f"what it quotes does not say {_some(made_up)}"
     return None
 
 

@@ -5,12 +5,14 @@ The journal knows what each file held. What somebody changed since stays as it i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.asking import CURATOR
@@ -93,7 +95,11 @@ class Reverting:
         added = [row.data for row in prepared.rows if row.kind == "note"]
         removed = [note for row in prepared.rows if row.kind == NOTE_REMOVED for note in revision_of(row.data).notes]
         changes: list[Change] = [*self._notes(added, removed, now)]
-        changes += [self._whole(row, prepared) for row in prepared.rows if row.kind in WHOLE_KINDS]
+        by_file: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in prepared.rows:
+            if row.kind in WHOLE_KINDS:
+                by_file[row.file].append(row)
+        changes += [self._whole(rows, prepared) for rows in by_file.values()]
         if self.proposal.session is not None:
             span = f"{self.proposal.first_turn}-{self.proposal.last_turn}"
             said = f"[{now:%Y-%m-%d %H:%M}] (taken back: what was told of turns {span} of {self.proposal.session})\n\n"
@@ -118,24 +124,27 @@ class Reverting:
             return [*archive_notes(group, held or b"", retired, CURATOR, now), *notes]
         return bring_back_notes(group, held, self.files.view(f"groups/{group}/{ARCHIVE}"), removed) if removed else ()
 
-    def _whole(self, row: Row, prepared: Prepared) -> Change:
-        """Return the change that gives a file back what it held before."""
-        held, group = self.files.view(row.file), self.proposal.group
-        kind: WholeKind = row.kind.removesuffix(REMOVED)  # type: ignore[assignment]
-        if row.kind.endswith(REMOVED):
-            if held is not None:
-                raise _changed(f"{row.file} is there again")
-            return FileWritten(group, kind, row.file, row.data, None)
-        if held != row.data:
-            raise _changed(f"{row.file} {'is gone' if held is None else 'was changed since'}")
-        if kind == "watermark":
-            return FileWritten(group, kind, row.file, _moved_back(row.data, prepared.before.get(row.seq)), row.data)
-        if row.offset == ABSENT:
-            return FileRemoved(group, kind, row.file, row.data)
-        before = prepared.before.get(row.seq)
-        if before is None:
-            raise _changed(f"{row.file} held what a person had written, which the journal does not have")
-        return FileWritten(group, kind, row.file, before, row.data)
+    def _whole(self, rows: Sequence[Row], prepared: Prepared) -> Change:
+        """Return the change that gives a file back what it held before.
+
+        Args:
+            rows: its changes by this proposal, newest first.
+        """
+        newest, oldest, file, group = rows[0], rows[-1], rows[0].file, self.proposal.group
+        held, kind = self.files.view(file), cast(WholeKind, newest.kind.removesuffix(REMOVED))
+        if held != (None if newest.kind.endswith(REMOVED) else newest.data):
+            was = "is there again" if newest.kind.endswith(REMOVED) else "is gone" if held is None else "was changed"
+            raise _changed(f"{file} {was} since")
+        if any(later.offset != fingerprint(earlier.data) for later, earlier in pairwise(rows)):
+            raise _changed(f"{file} was changed by somebody between two operations of this proposal")
+        if kind == "watermark" and held is not None:
+            return FileWritten(group, kind, file, _moved_back(held, prepared.before.get(oldest.seq)), held)
+        before = oldest.data if oldest.kind.endswith(REMOVED) else prepared.before.get(oldest.seq)
+        if before is not None:
+            return FileWritten(group, kind, file, before, held)
+        if oldest.offset != ABSENT or held is None:
+            raise _changed(f"{file} held what a person had written, which the journal does not have")
+        return FileRemoved(group, kind, file, held)
 
 
 def _is(wanted: int, data: bytes) -> bool:

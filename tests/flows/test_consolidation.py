@@ -291,6 +291,26 @@ def test_what_a_consolidation_changed_is_taken_back_with_its_watermark(
     assert again.returncode == 1
 
 
+def test_a_proposal_that_was_applied_in_parts_is_taken_back_whole(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    answer = {**ANSWER, "memory_update": "- Ann moves to Lisbon on 12 March.\n- Ann hates Lisbon.\n"}
+    make_host(scripted(home, answer)).start()
+    talk.fill(11)
+    talk.is_consolidated(6)
+    name = talk.mark["proposal"]
+    assert [each["state"] for each in talk.proposal()["operations"]] == [*["applied"] * 3, "refused"]
+    assert review(home, "accept", "main", name, "4")["applied"] == 4
+    assert "hates" in talk.file("MEMORY.md")
+
+    def is_taken_back() -> bool:  # not before the notes have settled
+        return run_cli("review", "revert", "main", name, "--home", str(home)).returncode == 0
+
+    wait_for(is_taken_back)
+    assert "Lisbon" not in talk.file("MEMORY.md")
+    assert talk.mark["turn"] == 0
+
+
 def test_everything_waits_for_a_person_who_wants_to_review(make_host: HostFactory, home: Path, talk: Talk) -> None:
     host = make_host(scripted(home, ANSWER) | {"curation.apply": "review"}).start()
     talk.fill(11)

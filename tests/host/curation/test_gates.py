@@ -132,9 +132,10 @@ REFUSED: list[tuple[str, str, Operation]] = [
     ("unquoted", "quotes nobody", op("add", result="The dentist is Dr. Weber.")),
     (
         "unquoted",
-        "a fact needs",
+        "does not say",
         op("add", result="Hates loud restaurants and long queues.", evidence=quoting(1, "and my")),
     ),
+    ("unquoted", "does not say hat", op("add", result="My dentist has a hat.", evidence=quoting(1, "my dentist"))),
     # not_a_person
     (
         "not_a_person",
