@@ -18,10 +18,10 @@ _DAYS_OFF: Final = {
     **dict.fromkeys(("yesterday", "gestern", "hier", "ayer"), -1),
 }
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_TELLING: Final = frozenset().union(
+_TELLING: Final = frozenset("s").union(
     *map(content_words, ("user users person people", "says said tells told", "instead"))
 )
-"""Words by which a fact says whose it is."""
+"""Words by which a fact says whose it is: `the user's`."""
 _LETTERS: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
@@ -62,7 +62,7 @@ def unsaid(text: str, sources: Iterable[str]) -> list[str]:
     One word makes another fact of a sentence, so a share of them is not enough.
     """
     known = _TELLING.union(*map(content_words, sources))
-    return sorted(word for word in content_words(text) - known if len(word) > 1)
+    return sorted(content_words(text) - known)
 
 
 def share_said(text: str, sources: Iterable[str]) -> float:
