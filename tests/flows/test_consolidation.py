@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from honeybadger_agent import SyncClient
+from honeybadger_agent.models.model import ModelSaid
 from tests.conftest import HostFactory
+from tests.endpoint import Answer, Asked, anthropic, openai, refusal, served
 from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 SOON: dict[str, object] = {
@@ -341,3 +343,77 @@ def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: P
     make_host(SOON).start()
     for name in ("consolidate", "list_proposals"):
         assert_refused(refused.ask(name, request(name, name)), "forbidden", says="operator")
+
+
+WHOLE = json.dumps({**ANSWER, "memory_update": "## Notes\n- Ann moves to Lisbon on 12 March.\n"})
+BROKEN: dict[str, Callable[[], Answer]] = {
+    "cut off": lambda: openai(ModelSaid(WHOLE[: len(WHOLE) // 2]), finish="length"),
+    "empty": lambda: openai(ModelSaid("")),
+    "of the wrong type": lambda: openai(ModelSaid('{"history_entry": ["Ann"]}')),
+    "a refusal": lambda: openai(ModelSaid("I cannot help with that.")),
+    "overloaded": lambda: refusal(503, "try later"),
+    "a wrong key": lambda: refusal(401, "who are you?"),
+    "a broken connection": lambda: openai(ModelSaid(WHOLE), then="cut"),
+    "10 MB": lambda: openai(ModelSaid("x" * 10_000_000), pieces_of_text=["x" * 100_000] * 100),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_model_over_http_that_fails_costs_nothing_but_its_tokens(
+    make_host: HostFactory, home: Path, talk: Talk, broken: str
+) -> None:
+    answers: list[Answer] = []
+
+    def answering(_: Asked) -> Answer:
+        answers.append(BROKEN[broken]() if is_broken else openai(ModelSaid(f"```json\n{WHOLE}\n```")))
+        return answers[-1]
+
+    is_broken = True
+    with served(answering) as endpoint:
+        url = f"{endpoint.url}/v1"
+        host = make_host({**SOON, "model.name": "openai:test", "model.base_url": url}).start()
+        talk.fill(11)
+        wait_for(lambda: host.events("consolidation.failed"), what=f"{broken} noticed")
+        assert talk.mark == {"turn": 0}
+        assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
+        is_broken = False
+        talk.is_consolidated(6)
+        assert talk.history == [ANSWER["history_entry"]]
+        assert talk.file("MEMORY.md").count("- Ann moves to Lisbon on 12 March.\n") == 1
+        asked = endpoint.asked[-1]
+        assert "You look after the long-term memory" in asked.system
+        assert "USER: I am Ann, and I move to Lisbon on 12 March." in json.dumps(asked.body)
+
+
+def test_a_model_of_anthropics_consolidates_too(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    with served(lambda _: anthropic(ModelSaid(WHOLE))) as endpoint:
+        make_host({**SOON, "model.name": "anthropic:test", "model.base_url": endpoint.url}).start()
+        talk.fill(11)
+        talk.is_consolidated(6)
+        assert talk.history == [ANSWER["history_entry"]]
+
+
+def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    with served(lambda _: openai(ModelSaid(WHOLE, input_tokens=900, output_tokens=100))) as endpoint:
+        settings = {**SOON, "model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}
+        host = make_host({**settings, "curation.tokens_per_day": 2600, "model.max_output_tokens": 1000}).start()
+        talk.fill(11)
+        talk.is_consolidated(6)
+        talk.fill(17)  # what a call may cost is more than what is left
+        (failed, *_) = wait_for(lambda: host.events("consolidation.failed"))
+        assert "curation.tokens_per_day is 2600" in failed["why"]
+        assert len(endpoint.asked) == 1
+        status = wait_for(
+            lambda: (found := json.loads((home / "data/status.json").read_text())["curation"])["waits_for"] and found
+        )
+        assert (status["tokens_today"], status["tokens_per_day"]) == (1000, 2600)
+        assert (
+            "tried again later: main/main: 1000 tokens were used today" in run_cli("status", "--home", str(home)).stdout
+        )
+        host.restart()
+        talk.fill(18)
+        wait_for(lambda: host.events("consolidation.failed"))
+        assert len(endpoint.asked) == 1
+        assert "message number 7." in system(home)

@@ -1,0 +1,102 @@
+"""SIGKILL at the n-th call that changes the disk, while a session is consolidated by a model of changing words."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.turn_log import dump_turn, turns_file
+from honeybadger_host.memory.watermarks import watermark_file
+from honeybadger_host.storage.home import make_home
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Kill, Nursery, is_up
+from tests.hosting import Child
+
+STRIDE: Final = 1 if IS_LONG else 13
+RUNS: Final = ("calmly", "gladly", "slowly")
+FACT: Final = "Ann moves to Lisbon on 12 March."
+SETTINGS: Final = {
+    "model.curation": "scripted:script.json",
+    "consolidation.memory_window": 10,
+    "curation.runner.LOOK_SECONDS": 0.02,
+    "curation.jobs.FIRST_PAUSE_SECONDS": 0.1,
+}
+
+
+def write_script(home: Path, how: str) -> None:
+    """Give the model other words than it had before."""
+    answer = {
+        "history_entry": f"Ann plans {how} to move to Lisbon on 12 March.",
+        "conversation_summary": f"Ann goes {how} to Lisbon on 12 March.",
+        "memory_update": f"- {FACT}\n",
+    }
+    (home / "script.json").write_text(json.dumps({"turns": [{"answers": [{"text": json.dumps(answer)}]}]}))
+
+
+def write_log(home: Path) -> None:
+    """Leave a conversation over its window, as a host that was killed does."""
+    path = home / turns_file("main", "main")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    at = datetime.now(UTC).replace(microsecond=0)
+    said = ["I am Ann, and I move to Lisbon on 12 March.", *(f"This is message number {n}." for n in range(2, 12))]
+    turns = [Turn(n, at, "user" if n % 2 else "assistant", "user", "ann", text, 9) for n, text in enumerate(said, 1)]
+    path.write_bytes(b"".join(dump_turn(turn, f"r{turn.number}") for turn in turns))
+
+
+def attend(home: Path, host: Child) -> bool:
+    """Wait until a host dies, or has consolidated and stopped when asked to; return whether it was killed."""
+    deadline = time.monotonic() + 90
+    mark = home / watermark_file("main", "main")
+    is_stopping = False
+    while (code := host.poll()) is None:
+        if not is_stopping and mark.exists() and is_up(host, home):
+            is_stopping = True
+            host.send_signal(signal.SIGTERM)
+        assert time.monotonic() < deadline, host.tail()
+        time.sleep(0.001)
+    assert code in (0, -signal.SIGKILL), host.tail()
+    return code != 0
+
+
+def test_killed_at_a_call_and_again_a_session_is_consolidated_once(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    kills = 0
+    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
+        home = tmp_path / f"at-{at}"
+        make_home(home)
+        write_log(home)
+        begun = 0
+        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 60), "after"), None):
+            write_script(home, RUNS[begun])
+            begun += 1
+            if not attend(home, nursery.start(home, SETTINGS, kill=kill)):
+                break
+            kills += 1
+        check(home, f"killed at {at}")
+        if begun == 1:
+            break
+    assert kills >= 3
+
+
+def check(home: Path, where: str) -> None:
+    """See that all of it is there once, and of one answer: the first that was kept."""
+    group = home / "groups" / "main"
+    history, summary = (group / "HISTORY.md").read_text(), (group / "summary.md").read_text()
+    told = re.findall(r"^\[[^\]]+\] Ann plans (\w+) to move", history, re.MULTILINE)
+    assert len(told) == 1, f"{where}: {history}"
+    assert f"Ann goes {told[0]} to Lisbon" in summary, f"{where}: {told} {summary}"
+    assert summary.count("## main") == 1, f"{where}: {summary}"
+    assert (group / "MEMORY.md").read_text().count(f"- {FACT}\n") == 1, where
+    (proposal,) = [json.loads(path.read_text()) for path in (group / "proposals").glob("*.json")]
+    assert {each["state"] for each in proposal["operations"]} == {"applied"}, where
+    mark = json.loads((home / watermark_file("main", "main")).read_text())
+    assert (mark["turn"], mark["proposal"], mark["passes"]) == (6, proposal["id"], 1), where
