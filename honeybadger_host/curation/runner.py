@@ -57,7 +57,7 @@ _MOST_TOKENS: Final = 12_000
 """Of turns that one pass takes, oldest first; what is left is the next one's."""
 _MOST_MEMORY_TOKENS: Final = 8_000
 """Of MEMORY.md that a model is given; a longer one is given without notes to compare."""
-_FOUND_AT_START: Final = 1000
+_FOUND_AT_START: Final = 100
 """Sessions looked at after a start, those that changed last."""
 
 
