@@ -18,6 +18,7 @@ app = typer.Typer()
 _LONGEST_SECONDS: Final = 900.0
 """A model may take its time."""
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
+_UNDECIDED: Final = ("waiting", "refused")
 _COLOURS: Final = {"+": "green", "-": "red"}
 
 
@@ -161,10 +162,15 @@ def _go_through(host: _Host) -> None:
     """Ask about each operation that waits, or that a gate refuses."""
     rows = [row for row in host.rows()["proposals"] if not row.get("problem")]
     for row in rows:
-        proposal = host.proposal(row["id"])
-        print(here(f"\n{proposal['id']}: {proposal['kind']} by {proposal['by']}, {proposal['made_at']}"))
-        for operation in proposal["operations"]:
-            if operation["state"] in ("waiting", "refused") and not _decided(host, proposal, operation):
+        print(here(f"\n{row['id']}: {row['kind']} by {row['by']}, {row['made_at']}"))
+        asked: set[int] = set()
+        while True:
+            proposal = host.proposal(row["id"])
+            left = [each for each in proposal["operations"] if each["n"] not in asked and each["state"] in _UNDECIDED]
+            if not left:
+                break
+            asked.add(left[0]["n"])
+            if not _decided(host, proposal, left[0]):
                 return
     print("nothing more waits for a decision" if rows else "nothing waits for a decision")
 
@@ -174,7 +180,8 @@ def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, A
     number = operation["n"]
     while True:
         print_lines(_operation(operation, proposal["before"]))
-        answer = typer.prompt("[a]ccept, [s]trike, [e]dit, [n]ext, [q]uit", default="n").strip().lower()[:1]
+        asked = "[a]ccept, [s]trike, [e]dit, [n]ext, accept all [l]ossless, [q]uit"
+        answer = typer.prompt(asked, default="n").strip().lower()[:1]
         match answer:
             case "a":
                 print(here(_told("accept", host.decide(proposal["id"], "accept", [number]))))
@@ -185,7 +192,18 @@ def _decided(host: _Host, proposal: Mapping[str, Any], operation: Mapping[str, A
             case "e":
                 typer.prompt(f"edit `result` of operation {number} in {proposal['file']}, save it, press Enter", "")
                 operation = next(each for each in host.proposal(proposal["id"])["operations"] if each["n"] == number)
+            case "l":
+                lossless = [each["n"] for each in proposal["operations"] if _is_lossless(each)]
+                if lossless:
+                    print(here(_told("accept", host.decide(proposal["id"], "accept", lossless))))
+                return True
             case "q":
                 return False
             case _:
                 return True
+
+
+def _is_lossless(operation: Mapping[str, Any]) -> bool:
+    """Return whether an operation waits that passes every gate and loses nothing."""
+    is_free = not operation.get("lost") and operation["op"] != "retire"
+    return is_free and operation["state"] == "waiting" and not operation.get("gates", {}).get("failed")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +20,16 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, anthropic, openai, refusal, served
-from tests.hosting import PATIENCE, HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import (
+    PATIENCE,
+    HostProcess,
+    RawSender,
+    assert_refused,
+    frozen_environment,
+    request,
+    run_cli,
+    wait_for,
+)
 
 SOON: dict[str, object] = {
     "curation.runner.LOOK_SECONDS": 0.02,
@@ -329,6 +343,38 @@ def test_everything_waits_for_a_person_who_wants_to_review(make_host: HostFactor
     talk.is_consolidated(6)
     assert talk.history == [ANSWER["history_entry"]]
     assert talk.file("summary.md") == ""
+
+
+def test_a_person_goes_through_what_waits_at_a_terminal(make_host: HostFactory, home: Path, talk: Talk) -> None:
+    answer = {**ANSWER, "memory_update": "- Ann moves to Lisbon on 12 March.\n- Ann hates Lisbon.\n"}
+    make_host(scripted(home, answer) | {"curation.apply": "review"}).start()
+    talk.fill(11)
+    wait_for(lambda: list((home / "groups/main/proposals").glob("*.json")))
+    (row,) = review(home, "list", "main")["proposals"]
+    assert (row["waiting"], row["refused"]) == (3, 1)
+    shown = at_a_terminal(["review", "main", "--home", str(home)], ["n", "l", "s", "q"])
+    assert "+Ann plans her move to Lisbon" in shown
+    assert "meaning_flipped: " in shown
+    assert "said in main#1: I am Ann, and I move to Lisbon on 12 March." in shown
+    talk.is_consolidated(6)
+    assert [each["state"] for each in talk.proposal()["operations"]] == [*["applied"] * 3, "struck"]
+    assert "nothing waits" in at_a_terminal(["review", "main", "--home", str(home)], [])
+
+
+def at_a_terminal(words: list[str], answers: list[str]) -> str:
+    """Run a command of the operator's on a terminal, and type an answer at each prompt; return all it shows."""
+    command, (keyboard, terminal) = [sys.executable, "-m", "honeybadger_host", *words], pty.openpty()
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=frozen_environment())
+    os.close(terminal)
+    shown = b""
+    with contextlib.suppress(OSError):  # its end of the terminal is closed
+        while piece := os.read(keyboard, 4096):
+            shown += piece
+            if answers and shown.endswith(b"[n]: "):
+                os.write(keyboard, f"{answers.pop(0)}\n".encode())
+    os.close(keyboard)
+    assert process.wait(PATIENCE) == 0, shown
+    return re.sub(r"\x1b\[[\d;]*m", "", shown.decode())
 
 
 def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: Path, talk: Talk) -> None:
