@@ -184,7 +184,13 @@ def memory_operations(answer: Consolidated, session: str, turns: Sequence[Turn],
         )
     for note in gone:
         operations.append(
-            Operation(n=first + len(operations), op="retire", sources=(note.id,), why="the model leaves it out")
+            Operation(
+                n=first + len(operations),
+                op="retire",
+                sources=(note.id,),
+                lost=(note.text,),  # so that it waits for a person
+                why="the model leaves it out",
+            )
         )
     return operations
 

@@ -8,7 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.specifics import said
+from honeybadger_host.curation.ordinary import word_set
+from honeybadger_host.curation.quantities import UNITS
+from honeybadger_host.curation.quantities import WORDS as QUANTITY_WORDS
+from honeybadger_host.curation.specifics import said, specifics
 from honeybadger_host.domain import Turn
 
 _SENTENCE: Final = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？](?!\s|$)[^.!?。！？\n]*)*[.!?。！？]*")
@@ -22,6 +25,13 @@ _TELLING: Final = frozenset("s").union(
     *map(content_words, ("user users person people", "says said tells told", "instead"))
 )
 """Words by which a fact says whose it is: `the user's`."""
+_SAYS_LITTLE: Final = word_set("""
+    user users nutzer nutzerin like likes liked love loves enjoy enjoys prefer prefers preferred want wants mag
+    möchte will
+    bevorzugt also too very really quite currently please note remember auch sehr bitte derzeit aktuell uhr
+    """)
+_SAYS_MUCH: Final = word_set("with without mit ohne before after vor only nur always never until bis must may all some")
+"""Words that sentences are made of, and that change what one says."""
 _LETTERS: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
@@ -65,8 +75,17 @@ def unsaid(text: str, sources: Iterable[str]) -> list[str]:
     return sorted(content_words(text) - known)
 
 
-def share_said(text: str, sources: Iterable[str]) -> float:
-    """Return which share of the content words of a text stands in one of its sources; 1 when it has none."""
-    words = content_words(text)
-    known = frozenset().union(*map(content_words, sources))
-    return len(words & known) / len(words) if words else 1.0
+def words_lost(source: str, result: str) -> list[str]:
+    """Return the words of a text that another one says in no form; numbers, dates and what says little aside."""
+    told, known = said(result), content_words(result)
+    missing: dict[str, None] = {}
+    for word in _LETTERS.findall(source.casefold()):
+        bare = word.removesuffix("'s")
+        if bare in _SAYS_LITTLE or bare in QUANTITY_WORDS or bare in UNITS:
+            continue
+        if bare in _SAYS_MUCH and bare not in told.words:
+            missing[bare] = None
+        about = content_words(bare)
+        if about and not about <= known and not told.has_word(bare) and not specifics(bare):
+            missing[bare] = None
+    return list(missing)

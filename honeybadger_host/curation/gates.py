@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from honeybadger_host.curation.evidence import as_told, sentences_with, share_said, unsaid
+from honeybadger_host.curation.evidence import as_told, sentences_with, unsaid, words_lost
 from honeybadger_host.curation.meaning import clauses_of, content_words, contradicted, flips
 from honeybadger_host.curation.proposal import FailedGate, GateName, Gates, Operation, Proposal
 from honeybadger_host.curation.specifics import invented, lost
-from honeybadger_host.curation.staleness import is_about, why_not_stale
+from honeybadger_host.curation.staleness import is_about, is_unsure, why_not_stale
 from honeybadger_host.domain import SUMMARY, Turn
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import SIGNED
@@ -28,8 +28,6 @@ SHARE_OF_A_MONTH: Final = 0.20
 """Of a group's entries and notes; what each pass may change would add up otherwise: 0.9 ** 30 leaves 4 %."""
 ALWAYS_ALLOWED: Final = 3
 MAX_MERGE_DEPTH: Final = 2
-_LEAST_SAID: Final = 0.5
-"""Share of the content words of each part of its sources that a merge keeps."""
 _SHOWN: Final = 5
 _TAKES: Final = ("merge", "supersede", "retire", "promote", "annotate")
 """Operations that change or put away their sources; `add` is only linked to them."""
@@ -196,11 +194,10 @@ def specifics_lost(operation: Operation, known: Known) -> str | None:
     if missing:
         return f"{_some(missing)} is lost: keep it in `result`, or list it in `lost`"
     if operation.op == "retire":
-        return None
-    for source in sources:
-        for clause in clauses_of(source):
-            if share_said(clause, [result, listed]) < _LEAST_SAID:
-                return f"of {_short(clause)!r} nearly nothing is left: keep it in `result`, or list it in `lost`"
+        return None if operation.lost else "nothing takes its place: list in `lost` what it says"
+    gone = [word for source in sources for word in words_lost(source, f"{result}\n{listed}")]
+    if gone:
+        return f"{_some(gone)} is not said any more: keep it in `result`, or list it in `lost`"
     return None
 
 
@@ -223,7 +220,10 @@ def meaning_flipped(operation: Operation, proposal: Proposal, known: Known) -> s
     if operation.op in ("merge", "promote"):
         found = flips(_taken_up(operation, known), operation.result)
     else:
-        said_there = _sentences(operation, known) or _told(operation, known)
+        quoted = _sentences(operation, known)
+        if quoted and all(map(is_unsure, quoted)) and not is_unsure(operation.result):
+            return "what it quotes was asked or supposed, not said"
+        said_there = quoted or _told(operation, known)
         found = flips([*said_there, *_taken_up(operation, known)], operation.result, is_whole=False)
         if operation.op == "supersede":  # what is no longer so may be denied by what replaces it
             found = found and flips(said_there, operation.result, is_whole=False)

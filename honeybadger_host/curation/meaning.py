@@ -68,7 +68,7 @@ def _opposites(text: str) -> dict[str, tuple[str, str]]:
 _OPPOSITES: Final = _opposites("""
     like,love,enjoy,prefer,want,mag,liebt:dislike,hate,avoid,hasst start,begin,began,beginnt:stop,end,finish,endet
     increase,raise,grow,more,mehr:decrease,lower,reduce,shrink,less,fewer,weniger
-    open,opened,offen:closed,shut,geschlossen with,mit:without,ohne enabled,on,an,active:disabled,off,inactive
+    open,opened,offen:closed,shut,geschlossen with,mit:without,ohne enabled,on,active:disabled,off,inactive
     always,immer:never,sometimes,rarely,nie,manchmal all,every,alle:some,none,few,einige
     must,muss,required:may,might,optional,darf allow,allowed,erlaubt:forbid,forbidden,verboten
     least,minimum,mindestens:most,maximum,höchstens early,earlier,früher:late,later,später left,links:right,rechts

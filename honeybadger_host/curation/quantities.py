@@ -45,7 +45,7 @@ _WEEKDAYS: Final = _table("""
     daily=daily,täglich,quotidien,diario hourly=hourly,stündlich weekly=weekly,wöchentlich
     monthly=monthly,monatlich yearly=yearly,annually,jährlich nightly=nightly
     """)
-_UNITS: Final = _table("""
+UNITS: Final = _table("""
     kg=kg,kilo,kilos,kilogram,kilograms,kilogramm g=g,gram,grams,gramm mg=mg,milligram,milligrams,milligramm
     µg=µg,μg,mcg,microgram,micrograms,mikrogramm t=tonne,tonnes,tonnen l=l,litre,litres,liter,liters
     ml=ml,millilitre,millilitres,milliliter,milliliters cl=cl dl=dl km=km,kilometre,kilometres,kilometer,kilometers
@@ -127,7 +127,7 @@ PATTERN: Final = rf"""
         |[+0]\d{{2,}}(?:[ \u00a0/()-]{{1,2}}\d{{2,}})+)(?:-\d)?(?![{_L}])|\+\d{{7,}})
     |(?P<paid>(?P<currency>[$€£¥₹]|\b(?:usd|eur|gbp|chf)\s)\s?(?P<sum>{_PLAIN})(?P<scale>\s?(?:k|million|mio|m|bn)\b)?)
     |(?P<amount>(?<![{_L}.,])(?P<sign>[-−+])?(?:(?P<many>{_PLAIN})[ \u00a0\u202f-]?|(?P<said>\b{_WORD_NUMBER})[ -])
-        (?P<unit>{_either(_UNITS)})(?![{_L}²³]))
+        (?P<unit>{_either(UNITS)})(?![{_L}²³]))
     |(?P<han>\d*[{_HAN}]+(?=[{_COUNTERS}]))
     |(?P<times>\b(?:{_either(_TIMES)})\b)
     |(?P<number>(?<![{_L}.,])(?P<minus>[-−])?(?P<plain>{_PLAIN})(?:/(?P<of>\d+)(?![{_L}/]))?(?![{_L}])(?![.,]\d)
@@ -218,11 +218,11 @@ def _time(hour: int, minute: str) -> Read:
 
 
 def _amount(number: str, unit: str, scale: str = "") -> Read:
-    if _UNITS[unit] in _CURRENCIES and re.fullmatch(r"-?\d{1,3}\.\d{3}", number):
+    if UNITS[unit] in _CURRENCIES and re.fullmatch(r"-?\d{1,3}\.\d{3}", number):
         number = number.replace(".", "")  # nobody writes money with three decimals
     if scale:
-        number = f"{number} {_UNITS.get(scale, scale)}"
-    return (f"{number} {_UNITS[unit]}",), (number,)
+        number = f"{number} {UNITS.get(scale, scale)}"
+    return (f"{number} {UNITS[unit]}",), (number,)
 
 
 def _plain(number: str) -> str:

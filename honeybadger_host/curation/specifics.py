@@ -84,13 +84,17 @@ class Said:
     Args:
         certain: normal form -> as written, in order.
         forms: all that counts as said, beside the words.
-        words: casefolded, with their stems.
-        text: casefolded, white space as one blank.
+        words: casefolded, with the stems of ordinary ones.
+        prose: casefolded, white space as one blank, without numbers, paths and the like.
+        compounds: the same of a German text, whose words may be parts of longer ones.
+        text: all of it, casefolded.
     """
 
     certain: Mapping[str, str]
     forms: frozenset[str]
     words: frozenset[str]
+    prose: str
+    compounds: str
     text: str
 
     def says(self, specific: str) -> bool:
@@ -101,13 +105,17 @@ class Said:
             return specific[1:-1] in self.text
         return specific.islower() and specific[0].isalpha() and self._names(specific)
 
+    def has_word(self, word: str) -> bool:
+        """Return whether a word, or a form of it, is said."""
+        return self._names(word)
+
     def _names(self, name: str) -> bool:
         if " " in name:
             first, _, last = name.partition(" ")
-            return name in self.text or f"{last}, {first}" in self.text
+            return name in self.prose or f"{last}, {first}" in self.prose
         if name in self.words or stem(name) in self.words or stem(name, is_german=True) in self.words:
             return True
-        return len(name) >= 5 and stem(name, is_german=True) in self.text
+        return len(name) >= 5 and stem(name, is_german=True) in self.compounds
 
 
 def specifics(text: str) -> frozenset[str]:
@@ -135,10 +143,12 @@ def said(text: str) -> Said:
     certain: dict[str, str] = {}
     forms: set[str] = set()
     words: list[_Word] = []
+    told = list(text)
     for start, end, written, read in _tokens(text):
         if read is None:
             words.append(_Word(start, end, written, _bare(written)))
             continue
+        told[start:end] = " " * (end - start)  # a name in a path does not say the name
         for form in read[0]:
             certain.setdefault(form, written)
         forms.update(*read)
@@ -147,10 +157,14 @@ def said(text: str) -> Said:
         quoted = next(each for each in match.groups() if each is not None)
         certain.setdefault(f'"{_folded(quoted)}"', match[0])
     forms.update(certain)
-    folded = _folded(text)
-    plain = {*_LETTERS.findall(folded), *(word.bare for word in words)}
-    stems = {stem(word) for word in plain} | {stem(word, is_german=True) for word in plain}
-    return Said(certain, frozenset(forms), frozenset(plain | stems), folded)
+    folded = _folded("".join(told))
+    is_german = language_of([word.bare for word in words]) == "german"
+    known = {*_LETTERS.findall(folded), *(word.bare for word in words)}
+    for word in words:
+        known |= {f"{word.bare}s", word.bare.removesuffix("s")}
+        if is_german or word.written.islower():  # the stem of a name is another name: Daniele, Daniel
+            known |= {stem(word.bare), stem(word.bare, is_german=True)}
+    return Said(certain, frozenset(forms), frozenset(known), folded, folded if is_german else "", _folded(text))
 
 
 def _tokens(text: str) -> Iterator[tuple[int, int, str, Read | None]]:

@@ -57,6 +57,12 @@ _OPEN: Final = re.compile(
       |peut-être|si\ |quizás)\b|\?""",
     re.VERBOSE | re.IGNORECASE,
 )
+_UNSURE: Final = re.compile(
+    r"\b(?:if|might|maybe|perhaps|could|would|wish|imagine|suppose|almost|nearly|dreamt|dreamed|joking|kidding"
+    r"|should i|shall i|wenn|falls|vielleicht|könnten?|würden?|hätten?|beinahe|geträumt|angenommen|soll ich"
+    r"|peut-être|quizás)\b|[?？]",
+    re.IGNORECASE,
+)
 _FIRST_PERSON: Final = word_set(
     "i we my our me us mine ich wir mein meine meinen meinem unser unsere mich uns je nous mon"
 )
@@ -87,6 +93,11 @@ _SAME_THING: Final = tuple(
 )
 _CLAUSES: Final = re.compile(r"[.!?;:,\n]+\s*|\b(?:and|und)\b\s*")
 _WORDS: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+
+
+def is_unsure(text: str) -> bool:
+    """Return whether a text asks, supposes or imagines something rather than saying it."""
+    return _UNSURE.search(text) is not None
 
 
 def why_not_stale(old: str, sentences: Sequence[str], sender: str) -> str | None:
@@ -123,7 +134,7 @@ def _is_of(old: str, sentence: str, sender: str) -> bool:
     """Return whether a sentence is about the person, or the subject, that a text is about."""
     mine = _USER | {sender.casefold()}
     of_old, of_new = _subjects(old) - mine, _subjects(sentence) - mine
-    there, here = (set(_WORDS.findall(text.casefold())) for text in (old, sentence))
+    there, here = (set(re.split(r"[\W_]+", text.casefold())) for text in (old, sentence))
     if any(
         re.search(rf"\b{owner}(?:['’]s\s|(?<=s)\s(?-i:[A-ZÄÖÜ]))", sentence, re.IGNORECASE) for owner in of_new - there
     ):

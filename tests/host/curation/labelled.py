@@ -136,6 +136,8 @@ CHANGED: Final[list[tuple[str, str]]] = [
     ("Anton pays the rent.", "Antonia pays the rent."),
     ("Antonia pays the rent.", "Anton pays the rent."),
     ("Maria Silva called.", "Maria called."),
+    ("Daniele pays the rent.", "Daniel pays the rent."),
+    ("She lives in Trieste.", "She lives in Triest."),
     ("Anna Schmidt and Ben Meyer.", "Anna Meyer and Ben Schmidt."),
     ("Moved to Lisbon.", "Moved to Porto."),
     ("Moved to Lisbon.", "Moved away."),

@@ -159,7 +159,7 @@ REFUSED: list[tuple[str, str, Operation]] = [
     ("specifics_lost", "Mia", op("promote", ["MEMORY.md#4f0c21"], "There is a cat.", category="pets")),
     ("specifics_lost", "Glanz", op("supersede", ["rent"], "The rent is now $1,600.")),
     ("specifics_lost", "Lisbon", op("retire", ["lisbon"])),
-    ("specifics_lost", "nearly nothing is left", op("merge", ["tea", "nuts"], "User is allergic to peanuts.")),
+    ("specifics_lost", "is not said any more", op("merge", ["tea", "nuts"], "User is allergic to peanuts.")),
     # specifics_invented
     (
         "specifics_invented",
@@ -194,6 +194,11 @@ REFUSED: list[tuple[str, str, Operation]] = [
         "meaning_flipped",
         "stands behind",
         op("merge", ["dose", "dose2"], "Takes 8 mg of Ramipril twice daily, after breakfast."),
+    ),
+    (
+        "meaning_flipped",
+        "asked or supposed",
+        op("add", result="The dose was changed to 16 mg of Ramipril.", evidence=quoting(6, "the dose was changed")),
     ),
     # not_stale
     ("not_stale", "quotes nobody", op("supersede", ["lisbon"], "User lives in Porto.")),
