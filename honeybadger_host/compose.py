@@ -15,9 +15,12 @@ from anyio import CapacityLimiter
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.directives import Directives
-from honeybadger_host.curation.runner import Curator, Room
+from honeybadger_host.curation.dreaming import Dreams
+from honeybadger_host.curation.passes import Room
+from honeybadger_host.curation.runner import Curator
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, build_table
+from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.turns import AgentRuntime
 from honeybadger_host.memory import group_files, session_document_store, turn_log
 from honeybadger_host.memory.compaction import CompactionLimits
@@ -136,24 +139,25 @@ def _put_together(
     senders = SenderList(home) if settings.ipc.closed else None
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
     watermarks, entry_files = Watermarks(home), EntryFiles(home)
-    curator = Curator(
-        Room(
-            home,
-            asker=_asker_of(settings, journal, models, lambda: pipeline.writer_slot),
-            directives=Directives(files),
-            change=lambda *change: pipeline.change(*change),
-            busy_groups=lambda: pipeline.turn_queue.groups,
-            is_agent=lambda name: name in agents.current,
-            turn_logs=turn_logs,
-            watermarks=watermarks,
-            files=files,
-            whole_files=whole_files,
-            entry_files=entry_files,
-            memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
-            history_budget_tokens=settings.history.budget_tokens,
-            mode=settings.curation.apply,
-        )
+    room = Room(
+        home,
+        asker=_asker_of(settings, journal, models, lambda: pipeline.writer_slot),
+        directives=Directives(files),
+        change=lambda *change: pipeline.change(*change),
+        busy_groups=lambda: pipeline.turn_queue.groups,
+        is_agent=lambda name: name in agents.current,
+        turn_logs=turn_logs,
+        watermarks=watermarks,
+        files=files,
+        whole_files=whole_files,
+        entry_files=entry_files,
+        ledger=ledger,
+        memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
+        history_budget_tokens=settings.history.budget_tokens,
+        notes_budget_tokens=int(settings.context.budget_tokens * WEIGHTS[FACTS]),
+        mode=settings.curation.apply,
     )
+    curator = Curator(room)
     unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator])
     shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
     spool = Spool(
@@ -178,6 +182,7 @@ def _put_together(
         watermarks=watermarks,
         journal=journal.path,
         consolidate_now=curator.consolidate_now if curator.is_on else None,
+        dream_now=Dreams(room).dream,
     )
     runtime = AgentRuntime(
         home,

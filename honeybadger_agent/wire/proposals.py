@@ -66,3 +66,16 @@ class ConsolidateResult(Result):
 
 class Consolidate(Request[ConsolidateResult], audience="operator"):
     """Consolidate the session now, all but its newest turns; only the operator may."""
+
+
+class DreamResult(Result):
+    proposals: list[ProposalRow] = Field(description="What the pass came to, with its operations.")
+    looked_at: int = Field(description="Entries and notes.")
+    left_out: int = Field(default=0, description="Entries that a pass has no room for.")
+    told: str = Field(description="The same, for people.")
+
+
+class Dream(Request[DreamResult], audience="operator"):
+    """Tidy what the group remembers, now; only the operator may."""
+
+    dry_run: bool = Field(default=False, description="Only show what would be proposed; a model costs all the same.")

@@ -1,4 +1,4 @@
-"""Commands about curation: `review`, `consolidate`."""
+"""Commands about curation: `review`, `consolidate`, `dream`."""
 
 from __future__ import annotations
 
@@ -80,6 +80,26 @@ def consolidate(
         print_json(result)
     else:
         print(here(result["told"]))
+
+
+@app.command()
+def dream(
+    call: typer.Context,
+    group: Annotated[str, typer.Argument(help="Whose memory.")] = "main",
+    home: Home = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be proposed; change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tidy a group's memory now: fold duplicates, and ask the model that curates about what else was found."""
+    payload = {"dry_run": dry_run}
+    result = asked_of(call, home_of(home), group, "dream", payload, wait_seconds=_LONGEST_SECONDS)
+    if as_json:
+        print_json(result)
+        return
+    for proposal in result["proposals"]:
+        print_lines(_shown(proposal))
+        print()
+    print(here(result["told"]))
 
 
 class _Host:

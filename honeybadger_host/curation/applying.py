@@ -42,6 +42,10 @@ from honeybadger_host.text.neutralise import neutralise, render_note
 
 SECTION: Final = "Notes"
 NOTE_ID: Final = f"{MEMORY}#"
+TAKEN_UP: Final = ("merge", "supersede", "promote")
+"""Operations whose result stands for their sources, which go to the archive."""
+MERGED: Final = "merged"
+"""Member of an entry's metadata: how many merges it is made of, one upon the other."""
 _NO_SIGNATURE: Final = Signature(0, 0, 0, 0)
 _PLACES: Final = 4
 """Files looked at for a new entry: the first of them that is free is its own."""
@@ -83,8 +87,9 @@ def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
     found: dict[str, NotePlace] = {}
     for piece, span in zip(pieces[len(pieces) - len(spans) :], spans, strict=True):
         heading = data[slice(*span)].decode().strip().partition("\n")[0]
-        author = piece.author if SIGNED.fullmatch(heading) else ""
-        found[f"{NOTE_ID}{piece.key}"] = NotePlace(span, piece.names[0], author, piece.text.removeprefix("- "))
+        is_signed = SIGNED.fullmatch(heading) is not None
+        text = piece.text.removeprefix("- ").replace("\n  ", "\n") if is_signed else piece.text.removeprefix("- ")
+        found[f"{NOTE_ID}{piece.key}"] = NotePlace(span, piece.names[0], piece.author if is_signed else "", text)
     return found
 
 
@@ -250,7 +255,6 @@ class Applying:
             if found is None:
                 return "stale"
             sources.append(found)
-        goes = operation.op in ("merge", "supersede", "retire", "promote")
         if operation.result is not None:
             section = standing[notes[0]].section if notes else operation.title or SECTION
             if _makes_entry(operation):
@@ -260,7 +264,7 @@ class Applying:
                 made.changes.append(written)
             else:
                 made.notes.append(NoteAdded(group, render_note(operation.result, section, CURATOR, now).data))
-        if goes:
+        if operation.op == "retire" or operation.op in TAKEN_UP:
             why = f"{operation.op} by proposal {self.proposal.id}"
             made.retired += [Retired(standing[note].span, why) for note in notes]
             for file, _, data in sources:
@@ -287,32 +291,32 @@ class Applying:
         self, operation: Operation, prepared: Prepared, sources: Collection[Entry], now: datetime, made: _Made
     ) -> FileWritten | None:
         """Return the entry that an operation makes; None: its places are taken. A merge has the earliest `created`."""
-        group = self.proposal.group
+        group, is_merge = self.proposal.group, operation.op in ("merge", "promote")
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
-        created = min((entry.created for entry in sources if entry.created is not None), default=now)
         for file in prepared.free.get(operation.n, ()):
             if self.files.view(file) is None and file not in made.taken:
                 break
         else:
             return None
         made.taken.add(file)
-        inferred = {"source": "inferred"} if self.proposal.kind == "preferences" else {}
+        heirs = sorted(sources, key=lambda entry: entry.created or now) if operation.op in TAKEN_UP else []
+        title, *aliases = each_once((operation.title or "", *(entry.title or "" for entry in heirs))) or ("",)
+        metadata = {name: value for entry in heirs[::-1] for name, value in entry.metadata.items()}
+        if operation.op == "merge" and {entry.content for entry in heirs} != {operation.result}:
+            metadata[MERGED] = 1 + max((merges_of(entry) for entry in heirs), default=0)
         entry = Entry(
             id=file.rpartition("/")[2].removesuffix(".json"),
             category=file.split("/", 3)[3].rpartition("/")[0],
             content=operation.result or "",
-            tags=each_once((*operation.tags, *(tag for entry in sources for tag in entry.tags))),
-            created=created,
+            tags=each_once((*operation.tags, *(tag for entry in heirs for tag in entry.tags))),
+            created=min((entry.created for entry in heirs if is_merge and entry.created is not None), default=now),
             updated=now,
-            metadata={
-                **{name: value for entry in sources for name, value in entry.metadata.items()},
-                **inferred,
-                "proposal": self.proposal.id,
-            },
+            metadata={**metadata, **operation.metadata, "proposal": self.proposal.id},
             by=CURATOR,
-            title=operation.title,
-            aliases=each_once([alias for entry in sources for alias in entry.aliases]),
-            reinforced=sum(entry.reinforced for entry in sources),
+            title=title or None,
+            aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
+            reinforced=sum(entry.reinforced for entry in heirs) if is_merge else 0,
+            more={name: value for entry in heirs[::-1] for name, value in entry.more.items()},
         )
         return FileWritten(group, "entry", file, dump_entry(entry), None)
 
@@ -347,6 +351,12 @@ class Applying:
             passes=(0 if mark is None else mark.passes) + 1,
         )
         return (FileWritten(proposal.group, "watermark", file, dump_watermark(moved), self.files.view(file)),)
+
+
+def merges_of(entry: Entry) -> int:
+    """Return how many merges an entry is made of, one upon the other."""
+    count = entry.metadata.get(MERGED)
+    return count if isinstance(count, int) and count > 0 else 0
 
 
 def _makes_entry(operation: Operation) -> bool:

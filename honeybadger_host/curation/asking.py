@@ -136,6 +136,12 @@ class Asker:
             await self._write(lambda: self._journal.give_up_turn(key))
             raise
 
+    async def unfinished(self, group: str, prefix: str) -> str | None:
+        """Return the name of a question of a group that was begun and has no proposal yet."""
+        keys = await anyio.to_thread.run_sync(self._journal.unfinished, CURATOR)
+        names = sorted(key.request for key in keys if key.group == group and key.request.startswith(prefix))
+        return names[-1] if names else None
+
     async def forget(self, question: Question) -> None:
         """Forget an answer that is of no use: the next attempt asks anew."""
         await self._write(lambda: self._journal.forget_turn(question.key))

@@ -97,7 +97,7 @@ def turn_line(turn: Turn) -> str:
 
 def parse_answer(text: str) -> Consolidated:
     """Return a model's answer: JSON, perhaps behind thoughts, in a fence or among words. Raises WrongAnswer."""
-    value = _json_object(Visible.of(text).text)
+    value = json_object(Visible.of(text).text)
     history = value.get("history_entry")
     if not isinstance(history, str) or not history.strip():
         raise WrongAnswer(f"history_entry must be a text that is not blank, it is {history!r:.60}")
@@ -112,7 +112,7 @@ def parse_answer(text: str) -> Consolidated:
     return Consolidated(history.strip(), value.get("memory_update"), (summary or "").strip() or None)
 
 
-def _json_object(text: str) -> dict[str, Any]:
+def json_object(text: str) -> dict[str, Any]:
     """Return the first JSON object in a text. Raises WrongAnswer."""
     decoder = json.JSONDecoder(strict=False)  # models write line ends into texts
     begin = text.find("{")

@@ -29,7 +29,7 @@ SHARE_OF_A_MONTH: Final = 0.20
 ALWAYS_ALLOWED: Final = 3
 MAX_MERGE_DEPTH: Final = 2
 _SHOWN: Final = 5
-_TAKES: Final = ("merge", "supersede", "retire", "promote", "annotate")
+TAKES: Final = ("merge", "supersede", "retire", "promote", "annotate")
 """Operations that change or put away their sources; `add` is only linked to them."""
 _WRITES: Final = ("write_history", "write_summary")
 
@@ -71,11 +71,11 @@ def check(proposal: Proposal, known: Known) -> Proposal:
     checked = []
     for operation in proposal.operations:
         if operation.state in ("applied", "struck"):
-            if operation.state == "applied" and operation.op in _TAKES:
+            if operation.state == "applied" and operation.op in TAKES:
                 taken.update(operation.sources)
             checked.append(operation)
             continue
-        ids = set(operation.sources) if operation.op in _TAKES else set()
+        ids = set(operation.sources) if operation.op in TAKES else set()
         counted = 0 if is_fold(operation, known) else len(ids)
         found = dict(_gates(operation, proposal, known, there))
         if ids & taken:
@@ -232,7 +232,7 @@ def meaning_flipped(operation: Operation, proposal: Proposal, known: Known) -> s
 
 def protected(operation: Operation, known: Known) -> str | None:
     """It touches what only a person may."""
-    if operation.op in _TAKES:
+    if operation.op in TAKES:
         for source in operation.sources:
             if source in known.protected:
                 return f"{source} stays as it is: {known.protected[source]}"

@@ -84,7 +84,7 @@ class Operation(_Part):
         sources: what it takes up: ids of entries (`k3v9x2m4q7p1`) and of notes (`MEMORY.md#4f0c21`). An `add` is
             only linked to them.
         result: the text there will be; None where nothing new is written.
-        category: with `tags` and `title`, of the entry it makes.
+        category: with `tags`, `title` and `metadata`, of the entry it makes; without one, the result is a note.
         lost: specifics of the sources that the result leaves out on purpose; a person decides about these.
     """
 
@@ -95,6 +95,7 @@ class Operation(_Part):
     category: Category | None = None
     tags: Texts = ()
     title: Title | None = None
+    metadata: dict[str, str] = Field(default={})
     evidence: Annotated[tuple[Evidence, ...], Field(strict=False, max_length=1000)] = ()
     lost: Texts = ()
     why: str = ""

@@ -8,12 +8,11 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -21,11 +20,10 @@ import orjson
 import structlog
 
 from honeybadger_agent.models.model import ModelFailed
-from honeybadger_agent.wire import Wire
 from honeybadger_host.curation import extraction
 from honeybadger_host.curation.account import account
-from honeybadger_host.curation.applying import Applying, NotePlace, notes_of, proposal_file
-from honeybadger_host.curation.asking import CURATOR, Answer, Asker, OverBudget, Question, TooOften
+from honeybadger_host.curation.applying import NotePlace, notes_of, proposal_file
+from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.consolidation import (
     WrongAnswer,
     given_notes,
@@ -34,19 +32,14 @@ from honeybadger_host.curation.consolidation import (
     parse_answer,
     request_text,
 )
-from honeybadger_host.curation.directives import Directives
-from honeybadger_host.curation.gates import Known, applies_itself, check
+from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job, Jobs
+from honeybadger_host.curation.passes import Room, recalled
 from honeybadger_host.curation.proposal import RULES, Gates, Operation, Proposal, Tokens
-from honeybadger_host.domain import SUMMARY, Asked, Change, ChangeHandler, Turn, TurnAdded
+from honeybadger_host.domain import SUMMARY, Change, Turn, TurnAdded
 from honeybadger_host.errors import FileProblem, WorldFailed
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.summary_parts import part_of
-from honeybadger_host.memory.turn_log import TurnLogs
-from honeybadger_host.memory.watermarks import Watermark, Watermarks, begins_after, kept_turns
-from honeybadger_host.settings import CurationMode
-from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.memory.watermarks import Watermark, begins_after, kept_turns
 from honeybadger_host.text.neutralise import estimate_tokens
 
 log = structlog.get_logger()
@@ -59,35 +52,6 @@ _MOST_MEMORY_TOKENS: Final = 8_000
 """Of MEMORY.md that a model is given; a longer one is given without notes to compare."""
 _FOUND_AT_START: Final = 100
 """Sessions looked at after a start, those that changed last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What the curator works with.
-
-    Args:
-        asker: None: there is no model, and rules do it.
-        change: see `Pipeline.change`.
-        busy_groups: whose turn of a person is under way.
-        is_agent: whether a name is that of an agent of this home.
-        memory_window: see `watermarks`; 0: nothing is consolidated.
-        history_budget_tokens: of what a context replays; 0: no limit.
-    """
-
-    home: Path
-    asker: Asker | None
-    directives: Directives
-    change: Callable[[Asked, str, ChangeHandler[Any], bytes], Awaitable[bytes]]
-    busy_groups: Callable[[], Collection[str]]
-    is_agent: Callable[[str], bool]
-    turn_logs: TurnLogs
-    watermarks: Watermarks
-    files: GroupFiles
-    whole_files: WholeFiles
-    entry_files: EntryFiles
-    memory_window: int
-    history_budget_tokens: int
-    mode: CurationMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +90,6 @@ class Curator:
         self.jobs = Jobs()
         self._lock = threading.Lock()
         self._grown: set[Job] = set()
-        self._locks: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
-        """Group -> held while one of its sessions is consolidated."""
         self.consolidations = self.failures = 0
         """Since the start."""
         self.waits_for = ""
@@ -212,7 +174,7 @@ class Curator:
             at_once: all but the turns that stay, however few they are.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
-        async with self._locks[group]:
+        async with self._room.locks[group]:
             return await self._consolidate(group, session, at_once)
 
     async def consolidate_now(self, group: str, session: str) -> int:
@@ -236,25 +198,13 @@ class Curator:
             self._room.directives.read("consolidation").text,
             _asked_text(plan, plan.memory),
         )
-        answer = await self._answer(question)
+        answer = await self._room.answer(question)
         try:
             proposal = await anyio.to_thread.run_sync(self._propose, plan, question, answer)
         except WrongAnswer:
-            if self._room.asker is not None:
-                await self._room.asker.forget(question)
+            await self._room.forget(question)
             raise
-        applying = Applying(
-            self._room.whole_files,
-            self._room.entry_files,
-            proposal,
-            lambda operation: applies_itself(operation, self._room.mode),
-            plan.turns[-1].at,
-        )
-        digest = hashlib.sha256(plan.name.encode()).digest()
-        asked = Asked(group, CURATOR, plan.name, session, Wire())
-        reply = orjson.loads(await self._room.change(asked, "consolidate", applying.handler, digest))
-        if not reply["ok"]:
-            raise WorldFailed(f"{reply['error']['message']}")
+        done = await self._room.write(proposal, session, plan.turns[-1].at)
         self.consolidations += 1
         log.info(
             "consolidation.finished",
@@ -264,20 +214,10 @@ class Curator:
             up_to=plan.turns[-1].number,
             by=proposal.by,
             proposal=proposal_file(group, proposal.id),
-            **{name: reply["result"][name] for name in ("applied", "waiting", "refused")},
+            **{name: done[name] for name in ("applied", "waiting", "refused")},
             tokens=proposal.tokens.input + proposal.tokens.output,
         )
-        return plan.has_more and reply["result"]["applied"] > 0
-
-    async def _answer(self, question: Question) -> Answer | None:
-        """Return a model's answer; None: rules do it."""
-        if self._room.asker is None:
-            return None
-        try:
-            return await self._room.asker.ask(question)
-        except TooOften:
-            log.error("consolidation.given_up", group=question.group, id=question.name, now_what="rules do it")
-            return None
+        return plan.has_more and done["applied"] > 0
 
     def _plan(self, group: str, session: str, at_once: bool) -> _Plan | None:
         """Return what is to be consolidated, None: nothing. Raises WorldFailed, FileProblem."""
@@ -381,8 +321,8 @@ class Curator:
     def _extracted(self, op: str, plan: _Plan) -> str:
         """Return what rules take from the turns, word for word."""
         if op == "write_history":
-            return extraction.history_entry(plan.turns, plan.session, self._is_person, _recalled)
-        return extraction.conversation_summary(plan.turns, self._is_person, _recalled, earlier=plan.part or "")
+            return extraction.history_entry(plan.turns, plan.session, self._room.is_person, recalled)
+        return extraction.conversation_summary(plan.turns, self._room.is_person, recalled, earlier=plan.part or "")
 
     def _known(self, plan: _Plan, notes: Mapping[str, NotePlace]) -> Known:
         """Return what the gates look at. What nobody signed a person wrote."""
@@ -390,20 +330,12 @@ class Curator:
             texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
             digests=_digests(notes_of(plan.group, plan.memory.encode())),
             turns={(plan.session, turn.number): turn for turn in plan.turns},
-            is_person=self._is_person,
-            recalled=_recalled,
+            is_person=self._room.is_person,
+            recalled=recalled,
             protected={note: "a person wrote it" for note, place in notes.items() if not place.author},
             group_size=len(notes),
             changed_lately=0,
         )
-
-    def _is_person(self, turn: Turn) -> bool:
-        return turn.role == "user" and not self._room.is_agent(turn.by) and not self._room.is_agent(turn.sender)
-
-
-def _recalled(turn: Turn) -> str:
-    """Return the part of a turn that memory put there: what is recalled goes into a context, never into a turn."""
-    return ""
 
 
 def _digests(notes: Mapping[str, NotePlace]) -> dict[str, str]:

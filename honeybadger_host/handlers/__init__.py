@@ -57,6 +57,7 @@ class Dependencies:
     Args:
         journal: its file, for what looks back.
         consolidate_now: see `Curator`; None: nothing is consolidated.
+        dream_now: see `Dreams`.
     """
 
     files: GroupFiles
@@ -70,6 +71,7 @@ class Dependencies:
     watermarks: Watermarks
     journal: Path
     consolidate_now: proposals.Consolidates | None = None
+    dream_now: proposals.Dreams | None = None
 
 
 def build_table(
@@ -136,6 +138,7 @@ def build_table(
             dependencies.journal, dependencies.entry_files, dependencies.whole_files
         ),
         "consolidate": proposals.consolidate(dependencies.consolidate_now),
+        "dream": proposals.dream(dependencies.entry_files.home, dependencies.entry_files, dependencies.dream_now),
         "load_session": sessions.load_session(dependencies.sessions),
         "update_session": sessions.update_session(dependencies.sessions, screen),
         "compact_session": sessions.compact_session(dependencies.sessions),

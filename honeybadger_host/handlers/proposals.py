@@ -1,4 +1,4 @@
-"""`list_proposals` and `decide_proposal`: what curation proposes, and what the operator decides."""
+"""What curation proposes, what the operator decides about it, and the passes that the operator asks for."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.models.model import ModelFailed
-from honeybadger_agent.wire import ConsolidateResult, DecideProposal, ListProposals, Refusal
+from honeybadger_agent.wire import ConsolidateResult, DecideProposal, Dream, ListProposals, Refusal
 from honeybadger_host.curation.applying import NOTE_ID, Applying, notes_of, proposal_file
 from honeybadger_host.curation.asking import OverBudget
 from honeybadger_host.curation.consolidation import WrongAnswer
+from honeybadger_host.curation.dreaming import Dreamt
 from honeybadger_host.curation.proposal import Proposal, dump_proposal, parse_proposal
 from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.entry import parse_entry
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
@@ -29,6 +30,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 log = structlog.get_logger()
 
 Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
+Dreams: TypeAlias = Callable[[str, bool], Coroutine[Any, Any, Dreamt]]
 _UNDECIDED: Final = ("waiting", "refused")
 
 
@@ -70,10 +72,7 @@ def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
         if payload.proposal is not None:
             file = proposal_file(asked.group, payload.proposal)
             proposal = _parsed(file, read_whole(home / file), payload.proposal)
-            row = _row(proposal, file)
-            operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
-            before = _texts(home, entries, proposal)
-            return {"proposals": [{**row, "operations": operations, "before": before}], "left_out": 0}
+            return {"proposals": [_shown(home, entries, proposal, file)], "left_out": 0}
         rows: list[dict[str, Any]] = []
         folder = home / f"groups/{asked.group}/proposals"
         for path in folder.glob("*.json"):
@@ -137,6 +136,38 @@ def consolidate(now: Consolidates | None) -> QueryHandler:
         return ConsolidateResult(up_to=up_to, told=told).model_dump(exclude_none=True)
 
     return QueryHandler(answer)
+
+
+def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> QueryHandler:
+    """Return the handler of `dream`: it waits for the pass, which writes through the pipeline.
+
+    Args:
+        now: (group, whether it is a trial) -> what came of it; None: nothing curates here.
+    """
+
+    def answer(asked: Asked, at: datetime) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, Dream)  # noqa: S101  the table pairs type and payload
+        _is_operator(asked)
+        if now is None:
+            raise Refusal("invalid", "nothing curates memory here")
+        try:
+            dreamt = anyio.from_thread.run(now, asked.group, payload.dry_run)
+        except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
+            raise Refusal("unavailable", f"{error}; nothing was changed") from None
+        shown = [
+            {**_shown(home, entries, proposal, proposal_file(proposal.group, proposal.id)), **counts}
+            for proposal, counts in dreamt.proposals
+        ]
+        return {"proposals": shown, "looked_at": dreamt.looked_at, "left_out": dreamt.left_out, "told": dreamt.told}
+
+    return QueryHandler(answer)
+
+
+def _shown(home: Path, entries: EntryFiles, proposal: Proposal, file: str) -> dict[str, Any]:
+    """Return a proposal with its operations, and what their sources say now."""
+    operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
+    return {**_row(proposal, file), "operations": operations, "before": _texts(home, entries, proposal)}
 
 
 def _is_operator(asked: Asked) -> None:

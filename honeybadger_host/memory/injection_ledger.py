@@ -10,6 +10,9 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +32,14 @@ CREATE TABLE IF NOT EXISTS recalled (
     UNIQUE (grp, session, entry)
 )
 """
+_LAST: Final = """
+CREATE TABLE IF NOT EXISTS last (      -- when each entry was recalled last; entry '': since when that is known
+    grp TEXT NOT NULL, entry TEXT NOT NULL, at REAL NOT NULL,
+    PRIMARY KEY (grp, entry)
+) WITHOUT ROWID
+"""
+_KEEP_LAST: Final = "INSERT INTO last VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at"
+_BEGIN: Final = "INSERT OR IGNORE INTO last VALUES ('', '', ?)"
 _KEEP: Final = "INSERT OR REPLACE INTO recalled (grp, session, entry, turn) VALUES (?, ?, ?, ?)"
 _FORGET_SCROLLED_OUT: Final = "DELETE FROM recalled WHERE grp = ? AND session = ? AND turn < ?"
 _FORGET_OLDEST: Final = "DELETE FROM recalled WHERE number <= (SELECT max(number) FROM recalled) - ?"
@@ -37,10 +48,15 @@ _WORLD: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READO
 
 
 class InjectionLedger:
-    """The ledger of a home. Any thread."""
+    """The ledger of a home. Any thread.
 
-    def __init__(self, home: Path) -> None:
+    Args:
+        clock: seconds since the epoch.
+    """
+
+    def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = home / LEDGER_FILE
+        self._clock = clock
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
         self._has_failed = False
@@ -59,10 +75,23 @@ class InjectionLedger:
                 self._failed(error)
                 return {}
 
+    def last_recalled(self, group: str) -> tuple[dict[str, datetime], datetime]:
+        """Return entry id -> when a context had it last, and since when that is known."""
+        with self._lock:
+            try:
+                db = self._opened()
+                rows = db.execute("SELECT entry, at FROM last WHERE grp = ?", (group,)).fetchall()
+                (since,) = db.execute("SELECT at FROM last WHERE grp = '' AND entry = ''").fetchone()
+            except (OSError, sqlite3.Error) as error:
+                self._failed(error)
+                rows, since = [], self._clock()
+        return {entry: _time(at) for entry, at in rows}, _time(since)
+
     def note(self, injection: Injection) -> None:
         """Keep what a context put before a model, and forget what the session does not show any more."""
         group, session = injection.group, injection.session
         rows = [(group, session, entry, injection.turn) for entry in injection.entries]
+        now = self._clock()
         with self._lock:
             try:
                 db = self._opened()
@@ -70,6 +99,7 @@ class InjectionLedger:
                     db.execute(_FORGET_SCROLLED_OUT, (group, session, injection.oldest))
                     db.executemany(_KEEP, rows)
                     db.execute(_FORGET_OLDEST, (_MOST_ROWS,))
+                    db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
                 self._has_failed = False
             except (OSError, sqlite3.Error) as error:
                 self._failed(error)
@@ -82,6 +112,9 @@ class InjectionLedger:
             self._db = sqlite3.connect(self._path, timeout=10, check_same_thread=False)
             self._db.execute("PRAGMA synchronous = OFF")
             self._db.execute(_SCHEMA)
+            self._db.execute(_LAST)
+            with self._db:
+                self._db.execute(_BEGIN, (self._clock(),))
         return self._db
 
     def _close(self) -> None:
@@ -101,3 +134,7 @@ class InjectionLedger:
             now_what = "it begins again" if is_damaged else "entries in view may be recalled once more"
             log.warning("ledger.failed", file=LEDGER_FILE, error=str(error), now_what=now_what)
         self._has_failed = True
+
+
+def _time(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)

@@ -44,6 +44,7 @@ FOR_TURNS = {
     "handlers.proposals": {"models.model"},
     "curation.asking": {"models.model"},
     "curation.consolidation": {"turn.thinking"},
+    "curation.dream": {"turn.thinking"},
     "curation.runner": {"models.model"},
     "handlers.turn_output": {"models.model", "turn.thinking"},
     "agents": {"tools"},

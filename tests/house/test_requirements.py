@@ -251,6 +251,22 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_feedback.py::test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it",
         "flows/test_chat.py::test_commands_look_into_the_memory",
     ],
+    "RB9 a pass merges what says the same, with the earliest created; its sources leave recall, no more and no less": [
+        "flows/test_dream.py::test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost",
+        "flows/test_dream.py::test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive",
+        "flows/test_dream.py::test_what_a_gate_refuses_changes_nothing_and_is_named",
+        "flows/test_dream.py::test_a_dream_is_taken_back_byte_for_byte",
+    ],
+    "RB13 a pass hears feedback, and corrections become anti-patterns": [
+        "flows/test_dream.py::test_a_correction_becomes_an_anti_pattern_once",
+    ],
+    "RB14 a pass looks at 1,000 entries at most": [
+        "host/curation/test_snapshot.py::test_a_pass_over_a_thousand_of_many_entries_takes_less_than_a_second",
+    ],
+    "AM7 entries are compacted: what several say becomes one": [
+        "flows/test_dream.py::test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive",
+        "flows/test_dream.py::test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later",
+    ],
     "RB12 working memory can be switched off": [
         "host/handlers/test_working_handlers.py::test_a_host_without_working_memory_says_so",
         "flows/test_working.py::test_switched_off_it_says_so_and_data_has_its_limit",
@@ -390,7 +406,8 @@ def test_no_row_of_this_issue_is_left_out() -> None:
         "AB8",
     }
     asked |= {"HB10", "AM4", "AM5"}
-    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB11", "RB12", "RB13", "AM2", "AM3", "AM6"}
+    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB9", "RB11", "RB12", "RB13", "RB14"}
+    asked |= {"AM2", "AM3", "AM6", "AM7"}
     asked |= {"CM1", "CM2", "CM3", "CM4", "CM5", "CM6"}
     assert {row.split()[0] for row in ROWS} == asked
 

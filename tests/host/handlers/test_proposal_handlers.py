@@ -1,4 +1,4 @@
-"""`list_proposals`, `decide_proposal`, `consolidate`: who may ask, and what is refused."""
+"""`list_proposals`, `decide_proposal`, `consolidate`, `dream`: who may ask, and what is refused."""
 
 from __future__ import annotations
 
@@ -50,6 +50,7 @@ def test_only_the_operator_sees_and_decides(room: Room) -> None:
         ("list_proposals", {}),
         ("decide_proposal", {"proposal": "x", "decision": "accept"}),
         ("consolidate", {}),
+        ("dream", {}),
     ):
         with pytest.raises(Refusal, match="operator") as refused:
             (room.decide if name == "decide_proposal" else room.ask)(name, **members)

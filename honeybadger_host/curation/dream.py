@@ -1,0 +1,239 @@
+"""Dream pass 1: what is worth tidying up, what a model is asked about it, and what its answer proposes. Pure (RB9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from honeybadger_agent.turn.thinking import Visible
+from honeybadger_agent.wire import GENERAL
+from honeybadger_host.curation.applying import NOTE_ID
+from honeybadger_host.curation.candidates import Alike, identical
+from honeybadger_host.curation.consolidation import WrongAnswer, json_object
+from honeybadger_host.curation.meaning import content_words
+from honeybadger_host.curation.proposal import MAX_OPERATIONS, Operation
+from honeybadger_host.curation.snapshot import FOLDED, Snapshot
+from honeybadger_host.domain import Turn
+from honeybadger_host.memory.edited import problem_of
+from honeybadger_host.memory.feedback import Feedback
+from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.time_stamps import time_stamp
+
+_MOST_TOKENS: Final = 12_000
+"""Of the entries and notes that a model is shown; what is left is for another pass."""
+_MOST_SAID: Final = 4_000
+"""Tokens of turns."""
+_LONGEST_TURN: Final = 2_000
+"""Characters."""
+_LONGEST_RESULT: Final = 65_536
+_OPS: Final = ("merge", "supersede", "annotate", "promote", "retire", "add")
+_MEMBERS: Final = frozenset(("op", "sources", "result", "category", "title", "tags", "evidence", "lost", "why"))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a model is to look at: candidates, feedback, and turns in which people spoke of it.
+
+    Args:
+        unused: ids that no context had in 90 days.
+        over: notes that no context has room for.
+    """
+
+    alike: Alike
+    unused: Sequence[str]
+    over: Sequence[str]
+    feedback: Sequence[Feedback]
+
+    def __bool__(self) -> bool:
+        return bool(self.alike.duplicates or self.alike.contradictions or self.unused or self.over or self.feedback)
+
+
+def folds(snapshot: Snapshot, first: int) -> list[Operation]:
+    """Return merges of entries that say the same byte for byte, whatever their category: the oldest one's counts.
+
+    Notes that are the same stand as they were written, with their authors and times: contexts show them once.
+
+    Args:
+        first: number of the first operation.
+    """
+    found: list[Operation] = []
+    for ids in identical([item for item in snapshot.items if item.id in snapshot.entries]):
+        free = tuple(each for each in ids if each not in snapshot.protected)
+        oldest = snapshot.entries[ids[0]]
+        if len(free) > 1 and len(oldest.content) <= _LONGEST_RESULT:
+            category = snapshot.entries[free[0]].category
+            n = first + len(found)
+            found.append(Operation(n=n, op="merge", sources=free, result=oldest.content, category=category, why=FOLDED))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------- the question
+
+
+def request_text(snapshot: Snapshot, found: Found, turns: Mapping[tuple[str, int], Turn]) -> str:
+    """Return what a model is asked: why each was picked, the texts, feedback, and what people said.
+
+    Args:
+        turns: (session, number) -> turn of a person that may be about it.
+    """
+    shown: dict[str, str] = {}
+    reasons: list[str] = []
+    room = _MOST_TOKENS
+    for ids, reason in _reasons(snapshot, found):
+        new = {each: block(snapshot, each) for each in ids if each not in shown}
+        needed = sum(map(estimate_tokens, new.values())) + estimate_tokens(reason)
+        if needed > room:
+            continue
+        room -= needed
+        shown |= new
+        reasons.append(reason)
+    heard = [f"- {each.kind} by {each.by}{_place(each)}: {_short(each.content)}\n" for each in found.feedback]
+    said = [_turn(key, turn) for key, turn in sorted(turns.items(), key=lambda item: item[1].at)]
+    return "\n".join(
+        f"## {title}\n{''.join(lines) or '(none)' + chr(10)}"
+        for title, lines in (
+            ("Candidates", reasons),
+            ("Entries and Notes", shown.values()),
+            ("Feedback", heard),
+            ("What People Said", _newest(said)),
+        )
+    )
+
+
+def block(snapshot: Snapshot, name: str) -> str:
+    """Return an entry or a note as a model reads it."""
+    if (entry := snapshot.entries.get(name)) is not None:
+        about = [entry.category, *([f"tags {', '.join(entry.tags)}"] if entry.tags else [])]
+        about += [f"title {entry.title}"] if entry.title else []
+        about += [f"by {entry.by or 'a person'}"]
+        about += [time_stamp(entry.created)] if entry.created is not None else []
+        text = entry.content
+    else:
+        note = snapshot.notes[name]
+        about, text = [f"note in {note.section}", f"by {note.author or 'a person'}"], note.text
+    stays = f" ({snapshot.protected[name]}: it stays as it is)" if name in snapshot.protected else ""
+    return f"[{name}] {'; '.join(about)}{stays}\n  {text.strip().replace(chr(10), chr(10) + '  ')}\n"
+
+
+def read_in(snapshot: Snapshot, request: str) -> dict[str, str]:
+    """Return id -> digest of what a request shows as it is now; another digest for what has changed since.
+
+    An answer may be to a request of before a kill.
+    """
+    return {
+        name: digest if block(snapshot, name) in request else "0" * 64
+        for name, digest in snapshot.digests.items()
+        if f"[{name}] " in request
+    }
+
+
+def subjects(snapshot: Snapshot, found: Found) -> list[frozenset[str]]:
+    """Return the words that both texts of each suspected contradiction have: what somebody may have spoken of."""
+    texts = snapshot.texts
+    shared = (content_words(texts[one]) & content_words(texts[other]) for one, other in _pairs(found))
+    return [words for words in shared if words]
+
+
+def _pairs(found: Found) -> list[tuple[str, str]]:
+    return [pair.ids for pair in found.alike.contradictions]
+
+
+def _reasons(snapshot: Snapshot, found: Found) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield ids and why they are shown, what matters most first; never what nothing could be done with."""
+    free = snapshot.digests.keys() - snapshot.protected.keys()
+    for pair in found.alike.duplicates:
+        if free.issuperset(pair.ids):
+            yield pair.ids, f"- near duplicates: {' and '.join(pair.ids)}\n"
+    for pair in found.alike.contradictions:
+        if not free.isdisjoint(pair.ids):
+            yield pair.ids, f"- may contradict each other: {' and '.join(pair.ids)}: {pair.differs}\n"
+    for name in found.unused:
+        if name in free:
+            yield [name], f"- no context had it in 90 days: {name}\n"
+    for name in found.over:
+        if name in free:
+            yield [name], f"- no context has room for it: {name}\n"
+
+
+def _place(feedback: Feedback) -> str:
+    return f" on {feedback.session}#{feedback.turn}" if feedback.turn else f" in {feedback.session}"
+
+
+def _turn(key: tuple[str, int], turn: Turn) -> str:
+    session, number = key
+    return f"{session}#{number} [{turn.at:%Y-%m-%d %H:%M}] {turn.sender}: {_short(turn.content)}\n"
+
+
+def _short(text: str) -> str:
+    return text.strip()[:_LONGEST_TURN].replace("\n", "\n  ")
+
+
+def _newest(lines: Sequence[str]) -> list[str]:
+    taken: list[str] = []
+    room = _MOST_SAID
+    for line in reversed(lines):
+        room -= estimate_tokens(line)
+        if room < 0:
+            break
+        taken.append(line)
+    return taken[::-1]
+
+
+# --------------------------------------------------------------------------------------------------------- the answer
+
+
+def parse_operations(text: str, snapshot: Snapshot, first: int) -> list[Operation]:
+    """Return the operations of a model's answer. Raises WrongAnswer: what is wrong; then all of it is.
+
+    Args:
+        first: number of the first operation.
+    """
+    rows = members_of(text, "operations")
+    if len(rows) > MAX_OPERATIONS - first:
+        raise WrongAnswer(f"the answer has {len(rows)} operations, {MAX_OPERATIONS - first} is the most")
+    return [_operation(row, n, snapshot) for n, row in enumerate(rows, first)]
+
+
+def members_of(text: str, name: str) -> list[Any]:
+    """Return the list that an answer consists of. Raises WrongAnswer."""
+    value = json_object(Visible.of(text).text)
+    if (unknown := sorted(value.keys() - {name})) or not isinstance(value.get(name), list):
+        has = f"has {', '.join(unknown)}" if unknown else f"has {value.get(name)!r:.60} there"
+        raise WrongAnswer(f"the answer must be one list `{name}`, it {has}")
+    rows: list[Any] = value[name]
+    return rows
+
+
+def check_members(row: Any, what: str, known: Iterable[str]) -> dict[str, Any]:
+    """Return an object that has no other members. Raises WrongAnswer."""
+    if not isinstance(row, dict):
+        raise WrongAnswer(f"{what} must be an object, it is {row!r:.60}")
+    if unknown := sorted(row.keys() - set(known)):
+        raise WrongAnswer(f"{what} has {', '.join(unknown)}, which is not asked for")
+    return row
+
+
+def _operation(row: Any, n: int, snapshot: Snapshot) -> Operation:
+    value = check_members(row, f"operation {n}", _MEMBERS)
+    if value.get("op") not in _OPS:
+        raise WrongAnswer(f"operation {n}: op must be one of {', '.join(_OPS)}, it is {value.get('op')!r:.40}")
+    try:
+        operation = Operation.model_validate({**value, "n": n})
+    except ValidationError as error:
+        raise WrongAnswer(f"operation {n}: {problem_of(error)}") from None
+    why = f"the model: {operation.why}" if operation.why else "the model proposes it"
+    return operation.model_copy(update={"why": why, "category": _category(operation, snapshot)})
+
+
+def _category(operation: Operation, snapshot: Snapshot) -> str | None:
+    """Return the category of what an operation writes; None: it is a note, as all of its sources are."""
+    if operation.category is not None or operation.op == "retire":
+        return operation.category
+    for source in operation.sources:
+        if (entry := snapshot.entries.get(source)) is not None:
+            return entry.category
+    is_note = operation.op != "promote" and any(source.startswith(NOTE_ID) for source in operation.sources)
+    return None if is_note else GENERAL

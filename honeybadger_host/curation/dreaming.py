@@ -1,0 +1,294 @@
+"""Passes over all that a group remembers, when somebody asks for one (RB9, RB10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import anyio.to_thread
+import structlog
+
+from honeybadger_host.curation.account import account
+from honeybadger_host.curation.anti_patterns import anti_patterns, feedback_turns
+from honeybadger_host.curation.applying import proposal_file
+from honeybadger_host.curation.asking import Answer, Question
+from honeybadger_host.curation.candidates import alike, over_share, unused
+from honeybadger_host.curation.consolidation import WrongAnswer
+from honeybadger_host.curation.dream import Found, folds, parse_operations, read_in, request_text, subjects
+from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.meaning import content_words
+from honeybadger_host.curation.passes import Room, recalled
+from honeybadger_host.curation.proposal import RULES, Operation, Proposal, Tokens
+from honeybadger_host.curation.snapshot import Snapshot, decided_before, take
+from honeybadger_host.domain import Turn
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.entry import entry_file, entry_id
+from honeybadger_host.memory.feedback import Feedback, read_feedback
+from honeybadger_host.memory.labels import folded
+from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.text.neutralise import estimate_tokens
+
+log = structlog.get_logger()
+
+_FEEDBACK_OF: Final = timedelta(days=7)
+_AROUND: Final = range(-1, 3)
+"""Turns around the one that feedback concerns."""
+_SESSIONS: Final = 20
+"""Of a group, those that changed last, in which people may have spoken of what seems to contradict."""
+_TURNS: Final = 200
+"""The newest of such a session."""
+_LOOKED_BACK: Final = 5000
+"""Turns of a session in which a quote may stand."""
+_LEAST_SHARED: Final = 0.5
+_HEADING: Final = 8
+"""Tokens of what stands above a note."""
+
+Turns = dict[tuple[str, int], Turn]
+
+
+class Made(NamedTuple):
+    """A proposal that a pass came to.
+
+    Args:
+        counts: its operations by what became of them; empty: it was a trial, nothing was changed.
+    """
+
+    proposal: Proposal
+    counts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Dreamt:
+    """What came of passes.
+
+    Args:
+        looked_at: entries and notes; `left_out` are entries.
+        told: for people.
+    """
+
+    proposals: Sequence[Made]
+    looked_at: int
+    left_out: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A pass that has begun."""
+
+    group: str
+    question: Question
+    is_worth_asking: bool
+
+
+class Dreams:
+    """Makes passes, one at a time for each group. Event loop.
+
+    Args:
+        clock: aware.
+    """
+
+    def __init__(self, room: Room, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._room = room
+        self._clock = clock
+
+    async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
+        """Make a pass over a group.
+
+        Args:
+            is_trial: nothing is changed or kept but what the model cost.
+        Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
+        """
+        async with self._room.locks[group]:
+            begun = await self._begin(group)
+            made, snapshot = await self._pass(begun, is_trial)
+        tried = [made] if made is not None else []
+        return Dreamt(tried, len(snapshot.items), snapshot.left_out, _told_of(tried, is_trial))
+
+    async def _pass(self, begun: _Pass, is_trial: bool) -> tuple[Made | None, Snapshot]:
+        room, question = self._room, begun.question
+        answer = await room.answer(question) if begun.is_worth_asking else None
+        try:
+            proposal, snapshot = await anyio.to_thread.run_sync(self._propose, begun, answer)
+        except WrongAnswer:
+            await room.forget(question)
+            raise
+        if is_trial or proposal is None:
+            await room.forget(question)
+            return None if proposal is None else Made(proposal, {}), snapshot
+        done = await room.write(proposal, "main", proposal.made_at)
+        counts = {name: done[name] for name in ("applied", "waiting", "refused")}
+        log.info(
+            "dream.finished",
+            group=begun.group,
+            by=proposal.by,
+            proposal=proposal_file(begun.group, proposal.id),
+            looked_at=len(snapshot.items),
+            **counts,
+            tokens=proposal.tokens.input + proposal.tokens.output,
+        )
+        return Made(proposal, counts), snapshot
+
+    async def _begin(self, group: str) -> _Pass:
+        """Return what is to be asked: the question of before a kill, if there is one."""
+        room = self._room
+        kept = None if room.asker is None else await room.asker.unfinished(group, "dream-")
+        name = kept or f"dream-{self._clock():%Y%m%d-%H%M%S-%f}"[:-3]
+        text = await anyio.to_thread.run_sync(self._request, group)
+        prompt = room.directives.read("dream").text
+        return _Pass(group, Question(group, name, "dream", prompt, text or ""), text is not None or kept is not None)
+
+    def _request(self, group: str) -> str | None:
+        """Return what a model is asked; None: there is no model, or nothing to ask it."""
+        if self._room.asker is None:
+            return None
+        now = self._clock()
+        snapshot = take(self._room, group, decided_before(self._room.home, group, now)[0])
+        found = self._found(snapshot, self._feedback(group, now), now)
+        if not found:
+            return None
+        turns = self._turns_of(group, _around(found.feedback)) | self._spoken_of(group, subjects(snapshot, found))
+        said = {key: turn for key, turn in turns.items() if self._room.is_person(turn)}
+        return request_text(snapshot, found, said)
+
+    # ------------------------------------------------------------------------------------------------------- reading
+
+    def _found(self, snapshot: Snapshot, feedback: Sequence[Feedback], now: datetime) -> Found:
+        room = self._room
+        tokens = [(note, estimate_tokens(place.text) + _HEADING) for note, place in snapshot.notes.items()]
+        entries = [item for item in snapshot.items if item.id in snapshot.entries]
+        noted, since = room.ledger.last_recalled(snapshot.group)
+        return Found(
+            alike(snapshot.items),
+            unused(entries, noted, since, now),
+            over_share(tokens, room.notes_budget_tokens) if room.notes_budget_tokens else [],
+            feedback,
+        )
+
+    def _feedback(self, group: str, now: datetime) -> list[Feedback]:
+        try:
+            return read_feedback(self._room.home, group, now - _FEEDBACK_OF)
+        except OSError as error:
+            raise WorldFailed(f"the feedback of {group} cannot be read: {error.strerror}") from error
+
+    def _turns_of(self, group: str, wanted: Iterable[tuple[str, int]]) -> Turns:
+        """Return turns by session and number; one that is not there is left out."""
+        first: dict[str, int] = {}
+        for session, number in wanted:
+            first[session] = min(number, first.get(session, number))
+        return {
+            (session, turn.number): turn
+            for session, number in first.items()
+            if re.fullmatch(r"[\w.-]+", session) and (self._room.home / turns_file(group, session)).is_file()
+            for turn in self._room.turn_logs.since(group, session, number - 1, _LOOKED_BACK)
+        }
+
+    def _spoken_of(self, group: str, subjects: Sequence[frozenset[str]]) -> Turns:
+        """Return the newest turns that are about what seems to contradict."""
+        found: Turns = {}
+        if not subjects:
+            return found
+        logs = (self._room.home / "data" / "sessions" / group).glob("*.jsonl")
+        newest = sorted(((path.stat().st_mtime, path.stem) for path in logs if path.is_file()), reverse=True)
+        for _, session in newest[:_SESSIONS]:
+            for turn in self._room.turn_logs.since(group, session, 0, _TURNS):
+                words = content_words(turn.content)
+                if any(len(words & subject) >= _LEAST_SHARED * len(subject) for subject in subjects):
+                    found[session, turn.number] = turn
+        return found
+
+    # ----------------------------------------------------------------------------------------------------- proposing
+
+    def _propose(self, begun: _Pass, answer: Answer | None) -> tuple[Proposal | None, Snapshot]:
+        """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed, FileProblem."""
+        room, group, now = self._room, begun.group, self._clock()
+        earlier, touched = decided_before(room.home, group, now)
+        snapshot = take(room, group, earlier)
+        feedback = self._feedback(group, now)
+        turns = self._turns_of(group, _around(feedback)) | feedback_turns(feedback)
+        by_rules = folds(snapshot, 1)
+        by_rules += anti_patterns(feedback, turns, len(by_rules) + 1)
+        by_model = [] if answer is None else parse_operations(answer.text, snapshot, len(by_rules) + 1)
+        turns |= self._turns_of(group, ((each.session, each.turn) for one in by_model for each in one.evidence))
+        known = Known(
+            texts=snapshot.texts | self._there(group, [*by_rules, *by_model]),
+            digests=snapshot.digests,
+            turns=turns,
+            is_person=room.is_person,
+            recalled=recalled,
+            protected=snapshot.protected,
+            group_size=snapshot.size,
+            changed_lately=touched,
+            merge_depth=snapshot.merge_depth,
+        )
+        base = {source: snapshot.digests[source] for one in by_rules for source in one.sources}
+        read = {} if answer is None else read_in(snapshot, answer.asked)
+        base |= {source: read[source] for one in by_model for source in one.sources if source in read}
+        proposal = check(
+            Proposal(
+                id=begun.question.name,
+                group=group,
+                kind="dream",
+                made_at=now,
+                by=RULES if answer is None else answer.model,
+                prompt=None if answer is None else begun.question.prompt_digest,
+                tokens=Tokens() if answer is None else Tokens(input=answer.input_tokens, output=answer.output_tokens),
+                base=base,
+                operations=(*by_rules, *by_model),
+            ),
+            known,
+        )
+        told = {_told(each) for one in earlier for each in one.operations if _is_settled(each)}
+        kept = tuple(
+            each
+            for each in proposal.operations
+            if _told(each) not in told
+            and not any(failed.gate == "no_change" for failed in each.gates.failed)
+            and (each.state == "waiting" or each.n > len(by_rules))
+        )
+        proposal = proposal.model_copy(update={"operations": kept})
+        proposal = proposal.model_copy(update={"loss": account(proposal, known)})
+        return proposal if kept else None, snapshot
+
+    def _there(self, group: str, operations: Iterable[Operation]) -> dict[str, str]:
+        """Return the entries that already say what is to be added, even if the pass does not look at them."""
+        found: dict[str, str] = {}
+        for each in operations:
+            if each.op == "add" and each.category is not None and each.result is not None:
+                name = entry_id(each.category, folded(each.result))
+                data = read_whole(self._room.home / entry_file(group, each.category, name))
+                if data is not None and folded(each.result) in folded(data.decode(errors="replace")):
+                    found[name] = each.result
+        return found
+
+
+def _around(feedback: Iterable[Feedback]) -> list[tuple[str, int]]:
+    return [(one.session, max(1, one.turn + near)) for one in feedback if one.turn for near in _AROUND]
+
+
+def _told_of(made: Sequence[Made], is_trial: bool) -> str:
+    lines = []
+    for proposal, counts in made:
+        states = [each.state for each in proposal.operations]
+        told = counts or {state: states.count(state) for state in ("waiting", "refused", "stale")}
+        done = ", ".join(f"{count} {state}" for state, count in told.items() if count)
+        where = "" if is_trial else f"; honeybadger-host review show {proposal.group} {proposal.id}"
+        lines.append(f"{proposal.kind} by {proposal.by}: {done}{where}")
+    if is_trial and lines:
+        lines.append("a trial: nothing was changed")
+    return "\n".join(lines) or "there is nothing to do"
+
+
+def _is_settled(operation: Operation) -> bool:
+    """Return whether an operation need not be proposed again: it waits, or a person or a gate does not want it."""
+    is_for_later = any(failed.gate == "too_much" for failed in operation.gates.failed)
+    return operation.state in ("waiting", "struck") or (operation.state == "refused" and not is_for_later)
+
+
+def _told(operation: Operation) -> tuple[str, frozenset[str], str]:
+    """Return what makes an operation the same as one that a person struck, or that waits."""
+    return operation.op, frozenset(operation.sources), folded(operation.result or "")

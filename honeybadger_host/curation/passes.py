@@ -1,0 +1,114 @@
+"""What all passes over memory have in common: what they work with, how they ask a model, and how they are written.
+
+Nothing here writes memory: what a pass comes to goes through the pipeline like a request, in one commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+import structlog
+
+from honeybadger_agent.wire import Wire
+from honeybadger_host.curation.applying import Applying
+from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question, TooOften
+from honeybadger_host.curation.directives import Directives
+from honeybadger_host.curation.gates import applies_itself
+from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.domain import Asked, ChangeHandler, Turn
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.settings import CurationMode
+from honeybadger_host.storage.atomic_files import WholeFiles
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the curator works with.
+
+    Args:
+        asker: None: there is no model, and rules do it.
+        change: see `Pipeline.change`.
+        busy_groups: whose turn of a person is under way.
+        is_agent: whether a name is that of an agent of this home.
+        memory_window: see `watermarks`; 0: nothing is consolidated.
+        history_budget_tokens: of what a context replays; 0: no limit.
+        notes_budget_tokens: of the notes in a context; 0: no limit.
+        locks: group -> held while a pass over it is made.
+    """
+
+    home: Path
+    asker: Asker | None
+    directives: Directives
+    change: Callable[[Asked, str, ChangeHandler[Any], bytes], Awaitable[bytes]]
+    busy_groups: Callable[[], Collection[str]]
+    is_agent: Callable[[str], bool]
+    turn_logs: TurnLogs
+    watermarks: Watermarks
+    files: GroupFiles
+    whole_files: WholeFiles
+    entry_files: EntryFiles
+    ledger: InjectionLedger
+    memory_window: int
+    history_budget_tokens: int
+    notes_budget_tokens: int
+    mode: CurationMode
+    locks: defaultdict[str, anyio.Lock] = field(default_factory=lambda: defaultdict(anyio.Lock))
+
+    def is_person(self, turn: Turn) -> bool:
+        return turn.role == "user" and not self.is_agent(turn.by) and not self.is_agent(turn.sender)
+
+    def applies(self, operation: Operation) -> bool:
+        """Return whether an operation is applied without a person."""
+        return applies_itself(operation, self.mode)
+
+    async def answer(self, question: Question) -> Answer | None:
+        """Return a model's answer; None: rules do it. Raises OverBudget, ModelFailed, WorldFailed."""
+        if self.asker is None:
+            return None
+        try:
+            return await self.asker.ask(question)
+        except TooOften:
+            log.error("consolidation.given_up", group=question.group, id=question.name, now_what="rules do it")
+            return None
+
+    async def forget(self, question: Question) -> None:
+        """Forget an answer: it is wrong, or there is nothing to be done with it."""
+        if self.asker is not None:
+            await self.asker.forget(question)
+
+    async def write(self, proposal: Proposal, session: str, until: datetime) -> Mapping[str, Any]:
+        """Apply what applies itself, and keep the proposal; return how many operations are in which state.
+
+        Args:
+            until: see `Applying`.
+        Raises WorldFailed: somebody was faster, or the disk is full; nothing was changed.
+        """
+        applying = Applying(self.whole_files, self.entry_files, proposal, self.applies, until)
+        digest = hashlib.sha256(proposal.id.encode()).digest()
+        asked = Asked(proposal.group, CURATOR, proposal.id, session, Wire())
+        type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
+        reply = orjson.loads(await self.change(asked, type_name, applying.handler, digest))
+        if not reply["ok"]:
+            raise WorldFailed(f"{reply['error']['message']}")
+        result: Mapping[str, Any] = reply["result"]
+        return result
+
+
+def recalled(turn: Turn) -> str:
+    """Return the part of a turn that memory put there: what is recalled goes into a context, never into a turn."""
+    return ""

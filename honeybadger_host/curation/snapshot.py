@@ -1,0 +1,171 @@
+"""A group's entries and notes as they are now, for a pass over them: what they say, and what may be done with them."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from honeybadger_agent.mailbox import HUMAN
+from honeybadger_host.curation.applying import NotePlace, merges_of, notes_of
+from honeybadger_host.curation.asking import CURATOR
+from honeybadger_host.curation.candidates import Item
+from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, TAKES
+from honeybadger_host.curation.passes import Room
+from honeybadger_host.curation.proposal import Operation, Proposal, parse_proposal
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.entry import Entry
+from honeybadger_host.memory.labels import folded
+from honeybadger_host.memory.notes import PINNED
+from honeybadger_host.search.sources import sources
+from honeybadger_host.storage.atomic_files import read_whole
+
+MOST_ENTRIES: Final = 1000
+"""Entries that a pass looks at: those that changed last (RB14)."""
+_REINFORCED: Final = 5
+LATELY: Final = timedelta(days=30)
+FOLDED: Final = "the same text, byte for byte"
+"""Why rules merge; only they may say it. Such a merge changes nothing that could be recalled."""
+_A_PERSON: Final = "a person wrote it"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a pass looks at. An id that several entries have is not in it.
+
+    Args:
+        items: entries, oldest first, then notes in the order of MEMORY.md.
+        entries: id -> entry.
+        digests: id -> SHA-256 of the version that was read: of an entry's file, of a note's text.
+        size: entries and notes of the group; `left_out` of them are not in it.
+    """
+
+    group: str
+    items: Sequence[Item]
+    entries: Mapping[str, Entry]
+    notes: Mapping[str, NotePlace]
+    digests: Mapping[str, str]
+    protected: Mapping[str, str]
+    merge_depth: Mapping[str, int]
+    size: int
+    left_out: int
+
+    @property
+    def texts(self) -> dict[str, str]:
+        return {item.id: item.text for item in self.items}
+
+
+def take(room: Room, group: str, decided: Sequence[Proposal]) -> Snapshot:
+    """Read what a group remembers. Raises WorldFailed, FileProblem.
+
+    Args:
+        decided: earlier proposals: they know which notes a merge has written.
+    """
+    found: list[tuple[int, str]] = []
+    for source, signature in sources(room.home, group, set()):
+        if source.kind == "entry":
+            found.append((signature.mtime_ns, source.file))
+    entries: dict[str, Entry] = {}
+    digests: dict[str, str] = {}
+    for _, file in heapq.nlargest(MOST_ENTRIES, found):
+        data = read_whole(room.home / file)
+        if data is None:
+            continue
+        try:
+            entry = room.entry_files.parse(file, data)
+        except ValueError:  # it was logged
+            continue
+        entries[entry.id] = entry
+        digests[entry.id] = hashlib.sha256(data).hexdigest()
+    ids = Counter(file.rpartition("/")[2].removesuffix(".json") for _, file in found)
+    entries = {entry_id: entry for entry_id, entry in entries.items() if ids[entry_id] == 1}
+    memory = room.files.memory(group)
+    data = b"" if memory is None or memory.unread else memory.text.encode()
+    notes = notes_of(group, data)
+    digests |= {note: hashlib.sha256(place.text.encode()).hexdigest() for note, place in notes.items()}
+    return Snapshot(
+        group,
+        [*_entry_items(entries.values()), *(Item(note, place.text) for note, place in notes.items())],
+        entries,
+        notes,
+        {name: digest for name, digest in digests.items() if name in entries or name in notes},
+        dict([*_protected_entries(entries.values()), *_protected_notes(notes, data)]),
+        {each.id: merges_of(each) for each in entries.values()} | dict(_merged_notes(notes, decided)),
+        len(found) + len(notes),
+        len(found) - len(entries),
+    )
+
+
+def _entry_items(entries: Iterable[Entry]) -> list[Item]:
+    begun = datetime.min.replace(tzinfo=UTC)
+    ordered = sorted(entries, key=lambda entry: (entry.created or begun, entry.id))
+    return [Item(entry.id, entry.content, entry.updated or entry.created) for entry in ordered]
+
+
+def _protected_entries(entries: Iterable[Entry]) -> Iterator[tuple[str, str]]:
+    for entry in entries:
+        if entry.by is None or entry.by == HUMAN:
+            yield entry.id, _A_PERSON
+        elif entry.pinned:
+            yield entry.id, "it is pinned"
+        elif entry.name is not None:
+            yield entry.id, f"it is the document {entry.name}"
+        elif entry.reinforced >= _REINFORCED:
+            yield entry.id, f"it was said again {entry.reinforced} times"
+
+
+def _protected_notes(notes: Mapping[str, NotePlace], data: bytes) -> Iterator[tuple[str, str]]:
+    for note, place in notes.items():
+        if place.author in ("", HUMAN):
+            yield note, _A_PERSON
+        elif PINNED.encode() in data[slice(*place.span)]:
+            yield note, "it is pinned"
+
+
+def _merged_notes(notes: Mapping[str, NotePlace], decided: Iterable[Proposal]) -> Iterator[tuple[str, int]]:
+    """Yield the notes that a merge has written: a note does not say how often, so it is not merged again."""
+    written = {
+        folded(operation.result or "")
+        for proposal in decided
+        for operation in proposal.operations
+        if operation.op == "merge" and operation.state == "applied"
+    }
+    for note, place in notes.items():
+        if place.author == CURATOR and folded(place.text) in written:
+            yield note, MAX_MERGE_DEPTH
+
+
+# ---------------------------------------------------------------------------------------------------------- proposals
+
+
+def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal], int]:
+    """Return the dreams of a group, and how many ids all passes over it touched in the last 30 days.
+
+    Folds of texts that are the same do not count. A file that is not a proposal is left out.
+    """
+    since = (now - LATELY).timestamp()
+    dreams: list[Proposal] = []
+    touched: set[str] = set()
+    for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
+        try:
+            is_late = path.stat().st_mtime >= since
+            data = read_whole(path) if is_late or path.name.startswith("dream-") else None
+            if data is None:
+                continue
+            proposal = parse_proposal(data)
+        except (OSError, ValueError, WorldFailed):  # `review` names it
+            continue
+        if proposal.kind in ("dream", "preferences"):
+            dreams.append(proposal)
+        if is_late:
+            touched |= {source for each in proposal.operations if _counts(each) for source in each.sources}
+    return dreams, len(touched)
+
+
+def _counts(operation: Operation) -> bool:
+    return operation.state == "applied" and operation.op in TAKES and operation.why != FOLDED

@@ -1,0 +1,349 @@
+"""Dream passes: what rules fold, what a model proposes, and what is left alone (RB9)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.hosting import RawSender, assert_refused, request, run_cli, wait_for
+
+TEA = "Ann prefers green tea over coffee."
+
+
+class Memory:
+    """What a group remembers, and the passes over it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.group = home / "groups/main"
+        self.bee = RawSender(home, sender="bee").make()
+        self.said = 0
+
+    def ask(self, type_name: str, **payload: Any) -> Mapping[str, Any]:
+        self.said += 1
+        stem = f"{type_name[:8]}-{self.said:03}"
+        reply = self.bee.ask(stem, request(stem, type_name, payload=payload))
+        assert reply["ok"] is True, reply
+        result: Mapping[str, Any] = reply["result"]
+        return result
+
+    def save(self, content: str, category: str = "general", **more: Any) -> str:
+        """Save an entry; return its id."""
+        name: str = self.ask("save_memory", content=content, category=category, **more)["id"]
+        return name
+
+    def say(self, *texts: str) -> None:
+        for text in texts:
+            self.ask("append_turn", role="user", content=text)
+
+    def entries(self, folder: str = "memory") -> dict[str, dict[str, Any]]:
+        found = [json.loads(path.read_text()) for path in (self.group / folder).rglob("*.json")]
+        return {each["id"]: each for each in found}
+
+    def proposals(self) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted((self.group / "proposals").glob("*.json"))]
+
+    def dream(self, *words: str) -> dict[str, Any]:
+        done = run_cli("dream", "main", "--home", str(self.home), "--json", *words)
+        assert done.returncode == 0, done.stderr
+        value: dict[str, Any] = json.loads(done.stdout)
+        return value
+
+    def review(self, *words: str) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(run_cli("review", *words, "--home", str(self.home), "--json").stdout)
+        return value
+
+    def state(self) -> dict[str, bytes]:
+        """Return all files of the group, and the archive's."""
+        return {str(path): path.read_bytes() for path in self.group.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def memory(home: Path) -> Memory:
+    return Memory(home)
+
+
+def model(home: Path, *operations: Mapping[str, Any], **more: Any) -> dict[str, object]:
+    """Write a script for the model that curates; return the settings of a host that plays it."""
+    return answering(home, json.dumps({"operations": operations}), **more)
+
+
+def answering(home: Path, text: str, **more: Any) -> dict[str, object]:
+    turn = {"answers": [{"text": text, "input_tokens": 700, "output_tokens": 80}]}
+    (home / "curation.json").write_text(json.dumps({"turns": [turn], "piece_characters": 100_000, **more}))
+    return {"model.curation": "scripted:curation.json"}
+
+
+def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost(
+    make_host: HostFactory, memory: Memory
+) -> None:
+    host = make_host().start()
+    first = memory.save(TEA, "drinks", tags=["tea"], title="Tea")
+    second = memory.save(TEA, "people/ann", tags=["ann"], title="What Ann drinks")
+    other = memory.save("Ann prefers green tea over coffee, at 9:00.")
+    before = memory.entries()
+    done = memory.dream()
+    (proposal,) = done["proposals"]
+    assert (proposal["applied"], proposal["waiting"], proposal["by"]) == (1, 0, "rules")
+    now = memory.entries()
+    (merged,) = now.keys() - {first, second, other}
+    assert now.keys() == {merged, other}
+    assert now[merged]["content"] == TEA
+    assert now[merged]["category"] == "drinks"
+    assert now[merged]["created"] == before[first]["created"]
+    assert now[merged]["tags"] == ["tea", "ann"]
+    assert (now[merged]["title"], now[merged]["aliases"]) == ("Tea", ["What Ann drinks"])
+    assert now[merged]["by"] == "consolidator"
+    assert memory.entries("archive/memory") == {first: before[first], second: before[second]}
+    assert [each["id"] for each in memory.ask("search_memory", query="green tea coffee")["hits"]].count(merged) == 1
+    assert host.events("dream.finished")[0]["applied"] == 1
+    kept = memory.state()
+    assert memory.dream()["told"] == "there is nothing to do"
+    assert memory.state() == kept  # a pass without anything to do writes no proposal
+
+
+def test_a_dream_is_taken_back_byte_for_byte(make_host: HostFactory, memory: Memory) -> None:
+    make_host().start()
+    memory.save(TEA, "drinks")
+    memory.save(TEA, "people/ann")
+    before = memory.state()
+    (proposal,) = memory.dream()["proposals"]
+    assert memory.review("revert", "main", proposal["id"])["applied"] == 0
+    assert {name: data for name, data in memory.state().items() if "/memory/" in name and "/archive/" not in name} == {
+        name: data for name, data in before.items() if "/memory/" in name
+    }
+    assert memory.dream()["told"] == "there is nothing to do"  # what was taken back is not done again
+
+
+def test_what_a_person_wrote_pinned_or_repeated_stays(make_host: HostFactory, memory: Memory) -> None:
+    make_host().start()
+    memory.save(TEA, "a")
+    memory.save(TEA, "b", pinned=True)
+    for _ in range(6):
+        memory.save(TEA, "c")
+    folder = memory.group / "memory/d"
+    folder.mkdir()
+    (folder / "own.json").write_text(json.dumps({"content": TEA}))
+    before = memory.state()
+    assert memory.dream()["told"] == "there is nothing to do"
+    assert memory.state() == before
+
+
+def test_a_trial_shows_the_proposal_and_changes_nothing(make_host: HostFactory, memory: Memory) -> None:
+    host = make_host().start()
+    memory.save(TEA, "a")
+    memory.save(TEA, "b")
+    before = memory.state()
+    (proposal,) = memory.dream("--dry-run")["proposals"]
+    assert [each["op"] for each in proposal["operations"]] == ["merge"]
+    assert memory.state() == before
+    shown = run_cli("dream", "--dry-run", "--home", str(memory.home)).stdout
+    assert "1. merge (waiting)" in shown
+    assert shown.endswith("a trial: nothing was changed\n")
+    assert host.events("dream.finished") == []
+
+
+def test_everything_waits_where_a_person_wants_to_review_and_is_not_proposed_twice(
+    make_host: HostFactory, memory: Memory
+) -> None:
+    make_host({"curation.apply": "review"}).start()
+    memory.save(TEA, "a")
+    memory.save(TEA, "b")
+    (proposal,) = memory.dream()["proposals"]
+    assert proposal["waiting"] == 1
+    assert len(memory.entries()) == 2
+    assert memory.dream()["proposals"] == []
+    assert memory.review("accept", "main", proposal["id"])["applied"] == 1
+    assert len(memory.entries()) == 1
+
+
+def test_a_correction_becomes_an_anti_pattern_once(make_host: HostFactory, memory: Memory) -> None:
+    make_host().start()
+    memory.ask("record_feedback", kind="correction", content="Don't send mails at night, use the outbox instead.")
+    memory.dream()
+    (entry,) = memory.entries().values()
+    assert entry["category"] == "anti-patterns/email"
+    assert entry["tags"] == ["anti-pattern"]
+    assert memory.dream()["told"] == "there is nothing to do"
+    assert len(memory.entries()) == 1
+
+
+# ---------------------------------------------------------------------------------------------------------- a model
+
+
+def test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    host = make_host(answering(home, "")).start()
+    entry = memory.save("The rent of the flat is 950 EUR a month.", "home")
+    memory.bee.note("n1", "The rent of the flat is always 950 EUR a month.")
+    note = memory.ask("search_memory", query="rent always", scope="notes")["hits"][0]["id"]
+    result = "The rent of the flat is always 950 EUR a month."
+    host.stop()
+    memory_md = (memory.group / "MEMORY.md").read_bytes()
+    make_host(
+        model(home, {"op": "merge", "sources": [entry, note], "result": result, "why": "they say the same"})
+    ).start()
+    (proposal,) = memory.dream()["proposals"]
+    assert proposal["applied"] == 1, proposal["operations"]
+    (merged,) = memory.entries().values()
+    assert (merged["content"], merged["category"], merged["metadata"]["merged"]) == (result, "home", 1)
+    assert "950" not in (memory.group / "MEMORY.md").read_text()
+    assert "always 950" in (memory.group / "archive/MEMORY.md").read_text()
+    assert memory.review("revert", "main", proposal["id"])["applied"] == 0
+    assert memory.entries().keys() == {entry}
+    assert (memory.group / "MEMORY.md").read_bytes() == memory_md
+
+
+@pytest.mark.parametrize(
+    ("change", "gate"),
+    [
+        ({"result": "The rent of the flat is 950 EUR."}, "specifics_lost"),
+        ({"result": "The rent of the flat is 950 EUR a month, to Mr Glanz of 7 Elm Road."}, "specifics_invented"),
+        ({"result": "The rent of the flat is not 950 EUR a month, to Mr Glanz."}, "meaning_flipped"),
+        ({"sources": ["k3v9x2m4q7p1", "p8w2c5n1r6t0"]}, "base_moved"),
+        (
+            {"op": "supersede", "evidence": [{"session": "main", "turn": 1, "quote": "never said"}]},
+            "unquoted",
+        ),
+        ({"op": "supersede"}, "not_stale"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_a_gate_refuses_changes_nothing_and_is_named(
+    make_host: HostFactory, home: Path, memory: Memory, change: dict[str, Any], gate: str
+) -> None:
+    host = make_host(answering(home, "")).start()
+    ids = [
+        memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz."),
+        memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always."),
+    ]
+    host.stop()
+    operation = {"op": "merge", "sources": ids, "result": "The rent of the flat is 950 EUR a month, to Mr Glanz."}
+    operation |= change
+    if operation["op"] == "supersede":
+        operation |= {"sources": ids[:1], "result": "The rent of the flat is 950 EUR a month, to Mr Glanz in person."}
+    make_host(model(home, operation)).start()
+    before = memory.entries()
+    (proposal,) = memory.dream()["proposals"]
+    assert proposal["applied"] == 0
+    assert gate in {failed["gate"] for failed in memory.proposals()[0]["operations"][0]["gates"]["failed"]}
+    assert memory.entries() == before
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("null", "[]", "{}", "", "No.", '{"operations": {}}', '{"operations": [1]}', '{"operations": [], "more": 1}'),
+        '{"operations": [{"op": "write_history", "result": "x"}]}',
+        '{"operations": [{"op": "retire", "sources": ["a"], "state": "applied"}]}',
+        '{"operations": [{"op": "merge", "sources": ["a", "b"], "result": "x"}, {"op": "merge", "sources": ["a"]}]}',
+        json.dumps({"operations": [{"op": "retire", "sources": ["a"]}] * 2001}),
+    ],
+    ids=lambda text: text[:40] or "empty",
+)
+def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Path, memory: Memory, answer: str) -> None:
+    make_host(answering(home, answer)).start()
+    memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "a")
+    memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "b")
+    memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.")
+    before = memory.state()
+    done = run_cli("dream", "--home", str(home))
+    assert done.returncode == 1
+    assert "nothing was changed" in done.stderr
+    assert memory.state() == before
+    status = json.loads(run_cli("status", "--home", str(home), "--json").stdout)
+    wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] == 780)
+    assert status["curation"]["tokens_per_day"] > 0
+
+
+def test_an_entry_that_an_editor_saves_while_the_model_thinks_stays_as_it_was_saved(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    host = make_host(answering(home, "")).start()
+    one = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "home")
+    two = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.", "home")
+    host.stop()
+    result = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
+    settings = model(home, {"op": "merge", "sources": [one, two], "result": result}, delay_seconds=2.0)
+    make_host(settings).start()
+    path = memory.group / f"memory/home/{one}.json"
+    edited = json.dumps({**json.loads(path.read_text()), "content": "The rent is 990 EUR."})
+    done: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: done.append(memory.dream()))
+    thread.start()
+    wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] > 0)
+    path.write_text(edited)
+    thread.join()
+    (proposal,) = done[0]["proposals"]
+    assert proposal["applied"] == 0
+    assert memory.proposals()[0]["operations"][0]["state"] == "stale"
+    assert path.read_text() == edited
+    assert memory.entries().keys() == {one, two}
+
+
+def test_two_dreams_at_once_are_made_one_after_the_other(make_host: HostFactory, memory: Memory) -> None:
+    host = make_host().start()
+    for number in range(20):
+        memory.save(f"Fact number {number} of many.", "a")
+        memory.save(f"Fact number {number} of many.", "b")
+    done: list[dict[str, Any]] = []
+    threads = [threading.Thread(target=lambda: done.append(memory.dream())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(len(each["proposals"]) for each in done) == [0, 0, 1]
+    assert len(memory.entries()) == 20
+    assert len(memory.entries("archive/memory")) == 40
+    assert len(host.events("dream.finished")) == 1
+
+
+def test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    host = make_host(answering(home, "")).start()
+    ids = [memory.save(f"The cat number {number} likes fish.") for number in range(8)]
+    host.stop()
+    told = memory.entries()
+    retired = ({"op": "retire", "sources": [each], "lost": [told[each]["content"]]} for each in ids)
+    make_host(model(home, *retired) | {"curation.apply": "gated"}).start()
+    memory.bee.note("n1", "The cat number 1 likes fish, too.")
+    memory.dream()
+    assert len(memory.entries()) == 5  # three are always allowed
+    memory.dream()
+    assert len(memory.entries()) == 5  # and so many in 30 days
+
+
+def test_only_the_operator_dreams(make_host: HostFactory, memory: Memory) -> None:
+    make_host().start()
+    assert_refused(memory.bee.ask("d1", request("d1", "dream")), "forbidden", says="operator")
+
+
+def test_a_kill_while_the_model_thinks_leaves_memory_as_it_was_and_a_kept_answer_is_used(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    settings = answering(home, "")
+    host = make_host(settings).start()
+    one = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "home")
+    two = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.", "home")
+    host.stop()
+    result = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
+    host = make_host(model(home, {"op": "merge", "sources": [one, two], "result": result}, delay_seconds=1.0)).start()
+    before = memory.state()
+    stem = "operator-dream"
+    operator = RawSender(home, sender="operator").make()
+    operator.drop(stem, request(stem, "dream", payload={}))
+    wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] > 0)
+    host.kill()
+    assert memory.state() == before
+    host.start()
+    wait_for(lambda: len(memory.entries()) == 1)
+    assert memory.entries().popitem()[1]["content"] == result
+    assert len(memory.proposals()) == 1

@@ -1,0 +1,136 @@
+"""What a pass looks at: the newest entries, what is protected, how deep merges are, and how long all of it takes."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+
+from honeybadger_host.curation.candidates import alike
+from honeybadger_host.curation.directives import Directives
+from honeybadger_host.curation.dreaming import Dreams
+from honeybadger_host.curation.passes import Room
+from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
+from honeybadger_host.curation.snapshot import FOLDED, decided_before, take
+from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.turn_log import TurnLogs
+from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.storage.atomic_files import WholeFiles
+
+NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def room(home: Path) -> Room:
+    files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=1 << 20)
+    return Room(
+        home,
+        asker=None,
+        directives=Directives(files),
+        change=cast(Any, None),
+        busy_groups=tuple,
+        is_agent=lambda name: name == "bee",
+        turn_logs=TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=8, clock=time.monotonic),
+        watermarks=Watermarks(home),
+        files=files,
+        whole_files=WholeFiles(home),
+        entry_files=EntryFiles(home),
+        ledger=InjectionLedger(home),
+        memory_window=50,
+        history_budget_tokens=0,
+        notes_budget_tokens=1000,
+        mode="lossless",
+        locks=defaultdict(anyio.Lock),
+    )
+
+
+def write(home: Path, stem: str, content: str, **more: Any) -> Path:
+    members: dict[str, Any] = {"created": NOW, "by": "bee", **more}
+    entry = Entry(stem, members.pop("category", "general"), content, **members)
+    path = home / entry_file("main", entry.category, stem)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(dump_entry(entry))
+    return path
+
+
+def test_what_a_person_wrote_pinned_or_said_again_is_protected(room: Room) -> None:
+    write(room.home, "mine", "x", by=None)
+    write(room.home, "edited", "x", by="human")
+    write(room.home, "pinned", "x", pinned=True)
+    write(room.home, "document", "x", name="plan.md")
+    write(room.home, "again", "x", reinforced=5)
+    write(room.home, "free", "x", reinforced=4)
+    memory = "Ours.\n\n## Own\n- Mine.\n\n## Notes (bee, 2026-11-01 09:00)\n- Free.\n"
+    memory += "\n## Notes (bee, 2026-11-01 09:01)\n- Kept. (pinned)\n\n## Notes (human, 2026-11-01 09:02)\n- Said.\n"
+    (room.home / "groups/main/MEMORY.md").write_text(memory)
+    snapshot = take(room, "main", [])
+    free = [item.text for item in snapshot.items if item.id not in snapshot.protected]
+    assert free == ["x", "Free."]
+    assert {each.partition(" ")[0] for each in snapshot.protected.values()} == {"a", "it"}
+    assert snapshot.size == 10
+
+
+def test_an_id_that_two_entries_have_is_left_out(room: Room) -> None:
+    for category in ("a", "b"):
+        write(room.home, "twice", "The same.", category=category)
+    write(room.home, "once", "Another.")
+    assert [item.id for item in take(room, "main", []).items] == ["once"]
+
+
+def test_a_note_that_a_merge_wrote_is_not_merged_again(room: Room) -> None:
+    (room.home / "groups/main").mkdir(parents=True, exist_ok=True)
+    (room.home / "groups/main/MEMORY.md").write_text("\n## Notes (consolidator, 2026-11-01 09:00)\n- One\n  of two.\n")
+    merge = Operation(n=1, op="merge", sources=("a", "b"), result="One\nof two.", state="applied")
+    earlier = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=(merge,))
+    (note,) = take(room, "main", [earlier]).items
+    assert note.text == "One\nof two."
+    assert take(room, "main", [earlier]).merge_depth == {note.id: 2}
+    assert take(room, "main", []).merge_depth == {}
+
+
+def test_what_was_touched_in_30_days_counts_once_and_folds_do_not(home: Path) -> None:
+    folder = home / "groups/main/proposals"
+    folder.mkdir(parents=True)
+    operations = (
+        Operation(n=1, op="merge", sources=("a", "b"), result="x", state="applied"),
+        Operation(n=2, op="retire", sources=("b",), state="applied"),
+        Operation(n=3, op="merge", sources=("c", "d"), result="x", why=FOLDED, state="applied"),
+        Operation(n=4, op="retire", sources=("e",), state="refused"),
+        Operation(n=5, op="add", sources=("f",), result="x", state="applied"),
+    )
+    proposal = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=operations)
+    (folder / "dream-1.json").write_bytes(dump_proposal(proposal))
+    (folder / "broken.json").write_text("{")
+    dreams, touched = decided_before(home, "main", datetime.now(UTC))
+    assert (len(dreams), touched) == (1, 2)
+    assert decided_before(home, "main", datetime.now(UTC) + timedelta(days=31))[1] == 0
+
+
+def test_a_pass_over_a_thousand_of_many_entries_takes_less_than_a_second(room: Room) -> None:
+    names = ["Ann", "Bob", "Carla", "Dieter", "Eve"]
+    for number in range(1100):
+        person, day = names[number % 5], number % 27 + 1
+        text = f"{person} paid {number // 2 * 7} EUR to firm number {number // 3} for the move on {day} March 2026."
+        write(room.home, f"e{number:04}", text if number % 10 else "The same again.", category=f"c{number % 4}")
+
+    async def trial() -> Any:
+        return await Dreams(room).dream("main", True)
+
+    anyio.run(trial)
+    begun = time.process_time()
+    dreamt = anyio.run(trial)
+    found = alike(take(room, "main", []).items)  # what a model would be asked about
+    seconds = time.process_time() - begun
+    assert (dreamt.looked_at, dreamt.left_out) == (1000, 100)
+    ((proposal, _),) = dreamt.proposals
+    assert len(proposal.operations[0].sources) > 90
+    assert found.contradictions
+    assert seconds < 1.0, f"{seconds:.2f} s"
