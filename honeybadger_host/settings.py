@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -398,11 +398,6 @@ def environment_home() -> Path | None:
     """Return the home folder the environment names, or None."""
     value = os.environ.get("HONEYBADGER_HOME")
     return Path(value) if value else None
-
-
-def wants_colour(out: TextIO) -> bool:
-    """Return whether colours are wanted there: on a terminal that is not dumb, unless `NO_COLOR` says no."""
-    return out.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def user_folders() -> tuple[Path, Path]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import orjson
 import typer
 
+from honeybadger_agent.cli.terminal import takes_styles
 from honeybadger_host.errors import HomeError, SettingsError
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -54,11 +55,9 @@ def print_json(value: Any) -> None:
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
 
 
-def paint(text: str, colour: str, out: TextIO | None = None) -> str:
+def paint(text: str, colour: str) -> str:
     """Return a text in a colour, on a terminal on which colours are wanted."""
-    from honeybadger_host.settings import wants_colour
-
-    return typer.style(text, fg=colour) if wants_colour(out or sys.stdout) else text
+    return typer.style(text, fg=colour) if takes_styles(sys.stdout) else text
 
 
 def moment(milliseconds: int) -> str:

@@ -19,7 +19,7 @@ import contextlib
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -353,13 +353,19 @@ class Pipeline:
         """Load what the decision will need."""
         if not isinstance(asking.handler, ChangeHandler):
             return
-        try:
+        with self._refusing(request):
             asking.prepared = asking.handler.prepare(asking.asked)
+
+    @contextlib.contextmanager
+    def _refusing(self, request: QueuedRequest) -> Iterator[None]:
+        """Make what a handler raises the answer to its request."""
+        try:
+            yield
         except Refusal as refusal:
             request.refuse(refusal)
         except WorldFailed as error:
             self._world(request, error)
-        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
+        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
             self._bug(request, error)
 
     def _look_up_receipts(self, requests: Sequence[QueuedRequest]) -> None:
@@ -390,13 +396,10 @@ class Pipeline:
                 continue
             match request.state:
                 case Asking(handler=ChangeHandler() as handler) as asking:
-                    try:
+                    outcome = None
+                    with self._refusing(request):
                         outcome = handler.decide(asking.asked, asking.prepared, now)
-                    except Refusal as refusal:
-                        request.refuse(refusal)
-                    except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
-                        self._bug(request, error)
-                    else:
+                    if outcome is not None:
                         seq = self._apply(outcome.changes)
                         reply = wire.dump_reply(request.stem, outcome.result, seq)
                         request.state = Decided(outcome.changes, seq, asking.digest, reply)
@@ -656,17 +659,11 @@ class Pipeline:
                 del self._queries[group]
 
     def _answer_query(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
-        try:
+        with self._refusing(request):
             answer = handler.ask(asking.asked, datetime.now(UTC))
             request.state = Answered(wire.dump_reply(request.stem, answer.result))
             if answer.injection is not None:
                 self._note(answer.injection)
-        except Refusal as refusal:
-            request.refuse(refusal)
-        except WorldFailed as error:
-            self._world(request, error)
-        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
-            self._bug(request, error)
         opened = self._spool.open(request.inbox)
         if opened is None:
             request.inbox.inflight.discard(request.name)

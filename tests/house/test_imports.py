@@ -52,7 +52,7 @@ FOR_TURNS = {
     "ops.model_server": {"models", "models.settings"},
     "ops.doctor": {"models.model", "models"},
     "cli.memory": {"cli.explaining", "cli.terminal"},
-    "cli.options": {"errors"},
+    "cli.options": {"errors", "cli.terminal"},
     "cli.copies": {"cli.terminal"},
     "cli.review": {"cli.terminal"},
     "cli": {"cli.terminal"},
