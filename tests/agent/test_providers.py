@@ -382,26 +382,8 @@ async def test_what_fails_where_the_text_goes_is_not_the_models_failure(protocol
     assert len(endpoint.asked) == 1
 
 
-@pytest.mark.parametrize("has_begun", [True, False])
-async def test_a_cancelled_answer_closes_its_connection(protocol: Protocol, has_begun: bool) -> None:
-    answer = protocol.write(HELLO, then="hang") if has_begun else Answer(then="hang")
-    heard = asyncio.Event()
-
-    async def hear(_: str) -> None:
-        heard.set()
-
-    with served(in_turn(answer)) as endpoint, protocol.model(endpoint, timeout_seconds=60) as model:
-        asking = asyncio.create_task(model.answer("", (UserSaid("Hi"),), (), hear))
-        await until(heard.is_set if has_begun else lambda: bool(endpoint.asked))
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        await until(endpoint.gone.is_set)  # before `aclose`
-        await model.aclose()
-
-
 @pytest.mark.parametrize("where", ["before", "between", "while_heard"])
-async def test_a_cancelled_scope_closes_the_connection_too(protocol: Protocol, where: str) -> None:
+async def test_a_cancelled_answer_closes_its_connection(protocol: Protocol, where: str) -> None:
     """In a scope of anyio every further wait is cancelled as well, those of closing among them."""
     answer = Answer(then="hang") if where == "before" else protocol.write(HELLO, then="hang")
     heard = asyncio.Event()

@@ -325,20 +325,24 @@ Projections.target = target
 def test_what_was_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
-    turns = [
-        request(f"t{number}", "append_turn", payload={"role": "user", "content": f"turn {number}"})
-        for number in range(3)
-    ]
+    """Else a document would go up to a turn that was never taken, and hide the next one that gets its number."""
+    asked = {
+        f"t{number}": request(f"t{number}", "append_turn", payload={"role": "user", "content": f"turn {number}"})
+        for number in range(1, 4)
+    }
+    asked["u"] = request("u", "update_session", payload={"add_facts": ["a"]})
     stranger.note("a", "served")
-    for number, turn in enumerate(turns):
-        stranger.drop(f"t{number}", turn)
+    for stem, data in asked.items():
+        stranger.drop(stem, data)
     host = make_host(source=IN_THE_WAY_ONCE).start()
     assert stranger.reply("a")["ok"] is True
-    for number in range(3):
-        assert_refused(stranger.reply(f"t{number}"), "unavailable", says="is a folder for a moment")
-        (stranger.replies / f"t{number}.json").unlink()
-    asked_again = [stranger.ask(f"t{number}", turn)["result"]["turn"] for number, turn in enumerate(turns)]
-    assert asked_again == [1, 2, 3]
+    for stem in asked:
+        assert_refused(stranger.reply(stem), "unavailable", says="is a folder for a moment")
+        (stranger.replies / f"{stem}.json").unlink()
+    loaded = stranger.ask("l", request("l", "load_session"))["result"]
+    assert loaded["is_new"]
+    assert [stranger.ask(f"t{number}", asked[f"t{number}"])["result"]["turn"] for number in range(1, 4)] == [1, 2, 3]
+    assert stranger.ask("u", asked["u"])["result"]["turns"] == 3
     host.stop()
 
 

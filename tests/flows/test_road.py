@@ -226,26 +226,22 @@ def test_the_same_id_with_the_same_bytes_gets_the_first_reply_and_is_applied_onc
     assert outcomes() == ["ok", "repeated"]
 
 
-def test_the_same_request_after_a_restart_gets_the_first_reply(host: HostProcess, stranger: RawSender) -> None:
+@pytest.mark.parametrize("is_killed", [False, True], ids=["restart", "kill"])
+def test_the_same_request_after_a_restart_or_a_kill_gets_the_first_reply(
+    host: HostProcess, stranger: RawSender, is_killed: bool
+) -> None:
     data = request("again", content="only once")
     stranger.ask("again", data)
     first = stranger.peek("again")
-    (stranger.replies / "again.json").unlink()
-    host.restart()
-    stranger.ask("again", data)
-    assert stranger.peek("again") == first
-    assert stranger.memory_text().count("only once") == 1
-
-
-def test_the_same_request_after_a_kill_gets_the_first_reply(host: HostProcess, stranger: RawSender) -> None:
-    data = request("killed", content="only once")
-    stranger.ask("killed", data)
-    first = stranger.peek("killed")
-    host.kill()
-    stranger.drop("killed", data)
+    if is_killed:
+        host.kill()
+    else:
+        host.stop()
+        (stranger.replies / "again.json").unlink()
+    stranger.drop("again", data)
     host.start()
-    stranger.wait_until_taken("killed")
-    assert stranger.peek("killed") == first
+    stranger.wait_until_taken("again")
+    assert stranger.peek("again") == first
     assert stranger.memory_text().count("only once") == 1
 
 

@@ -16,7 +16,6 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Conflict, Invalid, NotFound
 from honeybadger_host.memory.compaction import HEADER
 from tests.conftest import HostFactory
-from tests.flows.test_errors import IN_THE_WAY_ONCE
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 FILE = "data/context/main/main.json"
@@ -297,27 +296,6 @@ def test_turns_of_one_batch_are_imported_in_their_order(host: HostProcess, stran
     assert stranger.reply("r00")["ok"]
     for number in range(1, 20):
         assert_refused(stranger.reply(f"r{number:02}"), "invalid")
-
-
-def test_an_update_decided_upon_a_refused_turn_of_the_same_batch_is_refused_too(
-    make_host: HostFactory, stranger: RawSender, client: Clients
-) -> None:
-    """Else the document would go up to a turn that was never taken, and hide the next one that gets its number."""
-    turn = request("t", "append_turn", payload=said(1))
-    update = request("u", "update_session", payload={"add_facts": ["a"]})
-    stranger.note("a", "served")
-    stranger.drop("t", turn)
-    stranger.drop("u", update)
-    host = make_host(source=IN_THE_WAY_ONCE).start()
-    assert stranger.reply("a")["ok"] is True
-    for stem in ("t", "u"):
-        assert_refused(stranger.reply(stem), "unavailable", says="is a folder for a moment")
-        (stranger.replies / f"{stem}.json").unlink()
-    assert client().load_session().is_new
-    assert stranger.ask("t", turn)["result"]["turn"] == 1
-    assert stranger.ask("u", update)["result"]["turns"] == 1
-    assert contents(client()) == ["message 1"]
-    host.stop()
 
 
 def test_the_bench_measures_load_save_and_compaction(tmp_path: Path) -> None:
