@@ -62,6 +62,16 @@ def wait_for(predicate: Callable[[], T], timeout: float = PATIENCE, *, what: str
     return value
 
 
+def make_socket(path: Path) -> None:
+    """Make a socket at a path of any length: an address has at most 107 bytes."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            sock.bind(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+
+
 class Notifications:
     """A datagram socket as systemd's: keeps what the host says."""
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import HostFactory
-from tests.flows.test_turns import HELLO, REMEMBER, said, script
+from tests.flows.test_turns import HELLO, REMEMBER, said
+from tests.flows.world import script
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import HostFactory
+from tests.flows.world import script
 from tests.hosting import AGENT, HostProcess, RawSender, run_agent
 from tests.terminal import Terminal
 
@@ -37,12 +37,6 @@ SLOW = {
     ],
 }
 """With 0.2 s before each piece of 12 characters, 20 s."""
-
-
-def script(home: Path, *turns: Mapping[str, Any], **more: Any) -> dict[str, object]:
-    """Write a script for the model; return the settings of a host that plays it."""
-    (home / "script.json").write_text(json.dumps({"turns": turns, **more}))
-    return {"model.name": "scripted:script.json"}
 
 
 @pytest.fixture

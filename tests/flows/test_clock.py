@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Callable
@@ -17,21 +18,17 @@ from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_reader import read_log
 from tests.conftest import HostFactory
-from tests.flows.world import SetClock
+from tests.flows.world import SetClock, ask
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 
 YEAR = 365 * 86_400
-
-
-def _ask(sender: RawSender, name: str) -> None:
-    assert sender.ask(name, request(name, content=f"{name}."))["ok"] is True
 
 
 def _ask_again(sender: RawSender, name: str) -> None:
     """Ask for a second time, as after a lost reply; it must be the first reply and no second note."""
     first = sender.peek(name)
     (sender.replies / f"{name}.json").unlink(missing_ok=True)
-    _ask(sender, name)
+    ask(sender, name)
     assert first is None or sender.peek(name) == first
     assert sender.memory_text().count(f"- {name}.\n") == 1
 
@@ -46,12 +43,12 @@ def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
     clock = SetClock.of(shim, home)
     settings: dict[str, object] = {"ipc.reply_ttl_seconds": 3600, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}
     host = make_host(settings, env=clock.env).start()
-    _ask(stranger, "a")
+    ask(stranger, "a")
     for number, seconds in enumerate((YEAR, 0, -YEAR, 0), 1):
         clock.set(seconds)
         _wait_for_jumps(host, number)
         name = f"n{number}"
-        _ask(stranger, name)
+        ask(stranger, name)
         time.sleep(0.5)  # some rounds of housekeeping, in which nothing may happen
         for earlier in ("a", *(f"n{before}" for before in range(1, number + 1))):
             assert stranger.peek(earlier) is not None
@@ -114,15 +111,15 @@ def test_a_start_with_a_clock_behind_the_journal_says_so_and_serves(
     clock = SetClock.of(shim, home)
     clock.set(YEAR)
     host = make_host(env=clock.env).start()
-    _ask(stranger, "a")
+    ask(stranger, "a")
     assert host.events("clock.behind") == []
     clock.set(0)
     host.restart()
     assert round(host.events("clock.behind")[0]["seconds"] / YEAR) == 1
-    _ask(stranger, "b")
+    ask(stranger, "b")
     _ask_again(stranger, "a")
     doctor = run_cli("doctor", home=home)
-    assert "warning   clock: 364 days 23 hours behind the journal's last change" in doctor.stdout
+    assert re.search(r"warning   clock: (364 days 23 hours|365 days) behind the journal's last change", doctor.stdout)
     host.stop()
 
 
@@ -131,7 +128,7 @@ def test_replies_from_the_future_are_removed_in_their_time(
 ) -> None:
     """As of a clock that was wrong when they were written."""
     host = make_host({"ipc.reply_ttl_seconds": 1.5, "ops.maintenance.HOUSEKEEPING_SECONDS": 0.1}).start()
-    _ask(stranger, "a")
+    ask(stranger, "a")
     future = time.time() + YEAR
     os.utime(stranger.replies / "a.json", (future, future))
     wait_for(lambda: stranger.peek("a") is None)
@@ -143,7 +140,7 @@ def test_receipts_go_after_their_days_of_service_over_restarts(
     home: Path, make_host: HostFactory, stranger: RawSender
 ) -> None:
     host = make_host({"ops.maintenance.HOUSEKEEPING_SECONDS": 0.05}).start()
-    _ask(stranger, "a")
+    ask(stranger, "a")
     wait_for(lambda: _ages(home))
     for days, is_kept in ((6.99, True), (0.02, False)):
         host.stop()

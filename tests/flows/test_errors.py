@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from honeybadger_agent.errors import BY_CODE, Internal, Invalid, NoMailbox, TooL
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import ErrorCode
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
 
 MakeClient = Callable[..., SyncClient]
 Item = dict[str, Any]
@@ -186,17 +185,13 @@ def _fifo(path: Path) -> None:
     os.mkfifo(path)
 
 
-def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as sock:
-        here = os.getcwd()
-        os.chdir(path.parent)
-        try:
-            sock.bind(path.name)
-        finally:
-            os.chdir(here)
-
-
-IN_THE_WAY = {"a folder": _folder, "a link": _link, "a dangling link": _dangling, "a FIFO": _fifo, "a socket": _socket}
+IN_THE_WAY = {
+    "a folder": _folder,
+    "a link": _link,
+    "a dangling link": _dangling,
+    "a FIFO": _fifo,
+    "a socket": make_socket,
+}
 
 
 @pytest.mark.parametrize("what", IN_THE_WAY)

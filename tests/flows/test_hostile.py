@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import threading
 import time
 import unicodedata
@@ -23,7 +22,7 @@ import pytest
 from honeybadger_agent.wire import ErrorCode
 from honeybadger_host.storage.files import printable
 from tests.conftest import HostFactory
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, make_socket, request, run_cli, wait_for
 
 MAX = 262_144
 SECRET = "the-victims-secret"
@@ -100,16 +99,6 @@ def _place(scene: Scene, make: Callable[[Path], None], name: str = "x.json") -> 
 # --------------------------------------------------------------------------------------------------------- file objects
 
 
-def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as sock:
-        here = os.getcwd()
-        os.chdir(path.parent)  # its address has at most 107 bytes
-        try:
-            sock.bind(path.name)
-        finally:
-            os.chdir(here)
-
-
 def _device(path: Path) -> None:
     try:
         os.mknod(path, 0o20666, os.makedev(1, 5))  # /dev/zero
@@ -141,7 +130,7 @@ def test_a_link_is_refused_and_its_target_not_read(scene: Scene, where: str) -> 
 
 OBJECTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a FIFO": (os.mkfifo, "a FIFO"),
-    "a socket": (_socket, "a socket"),
+    "a socket": (make_socket, "a socket"),
     "a device": (_device, "a device"),
     "an empty folder": (os.mkdir, "a folder"),
 }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from honeybadger_agent.wire import StreamLine
 from tests.conftest import HostFactory
 from tests.endpoint import openai, served
 from tests.flows.conftest import FaultFactory
+from tests.flows.world import script
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 REMEMBER = {
@@ -32,12 +32,6 @@ REMEMBER = {
     ],
 }
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
-
-
-def script(home: Path, *turns: Mapping[str, Any], **more: Any) -> dict[str, object]:
-    """Write a script for the model; return the settings of a host that plays it."""
-    (home / "script.json").write_text(json.dumps({"turns": turns, **more}))
-    return {"model.name": "scripted:script.json"}
 
 
 def said(sender: RawSender, session: str = "main") -> list[tuple[str, str, str]]:
@@ -371,6 +365,7 @@ def test_thinking_that_another_agent_appends_is_taken_out_too(
 WITHDRAWN_MEANWHILE = """
 import os
 from honeybadger_host.spool.inbox import OpenInbox
+from tests.flows.world import script
 begin = OpenInbox.open_stream
 def open_stream(self, stem):
     if stem == "a1":

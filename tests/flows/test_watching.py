@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import random
 import shutil
@@ -14,22 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from honeybadger_agent import SyncClient
 from tests.conftest import HostFactory
+from tests.flows.world import status_of
 from tests.hosting import HostProcess, RawSender, request, wait_for
 
 MakeClient = Callable[..., SyncClient]
-
-
-def _status(home: Path) -> dict[str, Any]:
-    try:
-        value = json.loads((home / "data" / "status.json").read_bytes())
-    except FileNotFoundError:
-        return {}
-    assert isinstance(value, dict)
-    return value
 
 
 def _ask(sender: RawSender, number: int) -> float:
@@ -49,7 +39,7 @@ def _is_gone(folder: Path) -> bool:
 def test_events_answer_long_before_the_next_sweep(make_host: HostFactory, stranger: RawSender) -> None:
     make_host({"ipc.sweep_seconds": 2, "ops.status.STATUS_SECONDS": 0.1}).start()
     _ask(stranger, 0)
-    wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
+    wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
     took = [_ask(stranger, number) for number in range(1, 9)]
     assert statistics.median(took) < 0.5, took
 
@@ -60,7 +50,7 @@ def test_without_events_the_sweep_finds_everything(make_host: HostFactory, clien
     client("second", "garden").update_memory("two")
     client("first").append_turn("user", "three")
     assert client("first").get_history().text == "[user]: three\n"
-    assert _status(host.home)["watcher"] == {"is_alive": False, "rebuilds": 0, "folders_without_events": 0}
+    assert status_of(host.home)["watcher"] == {"is_alive": False, "rebuilds": 0, "folders_without_events": 0}
 
 
 def test_an_edit_of_a_group_file_is_seen_at_once_without_events(make_host: HostFactory, stranger: RawSender) -> None:
@@ -96,7 +86,7 @@ def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
 ) -> None:
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}, source=DYING).start()
     _ask(stranger, 0)
-    wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
+    wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
     numbers = itertools.count(1)
     for number in range(3):
 
@@ -107,13 +97,13 @@ def test_a_watcher_whose_thread_died_is_replaced_and_nothing_is_lost(
             return len(host.events("watch.rebuilt")) > number
 
         wait_for(died)
-        wait_for(lambda: _status(stranger.home)["watcher"]["is_alive"])
+        wait_for(lambda: status_of(stranger.home)["watcher"]["is_alive"])
 
     def answered() -> int:
         return len([line for line in host.events("request.answered") if line["sender"] == "stranger"])
 
     wait_for(lambda: stranger.memory_text().count("- stranger") == answered())
-    wait_for(lambda: _status(stranger.home)["watcher"]["rebuilds"] >= 3)
+    wait_for(lambda: status_of(stranger.home)["watcher"]["rebuilds"] >= 3)
 
 
 def test_folders_deleted_and_made_again_are_served_and_watched_again(host: HostProcess, stranger: RawSender) -> None:
@@ -147,7 +137,7 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
     honest = RawSender(stranger.home, "quiet", "honest").make()
     _ask(honest, 0)
-    wait_for(lambda: _status(stranger.home).get("watcher", {}).get("is_alive"))
+    wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
     over = threading.Event()
     rng = random.Random(20_240_607)
 
@@ -184,7 +174,7 @@ def test_an_agent_that_turns_its_box_upside_down_does_not_disturb_others(
     assert max(took) < 1.5
     assert host.events("watch.rebuilt") == []
     assert honest.memory_text().count("- honest") == len(took) + 1
-    wait_for(lambda: _status(stranger.home)["watcher"]["is_alive"])
+    wait_for(lambda: status_of(stranger.home)["watcher"]["is_alive"])
     wait_for(lambda: _is_gone(stranger.root))
     stranger.make()
     _ask(stranger, 1)
@@ -198,7 +188,7 @@ def test_a_groups_files_may_be_removed_while_it_is_served(
     agent.update_memory("before")
     agent.append_turn("user", "hello")
     # until a change has settled, a file that lost it is taken for an editor's slip and mended
-    wait_for(lambda: _status(stranger.home).get("journal", {}).get("projected_seq") == 2)
+    wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 2)
     shutil.rmtree(stranger.memory.parent)
     shutil.rmtree(stranger.home / "data" / "sessions" / "main")
     files = agent.read_group_files()

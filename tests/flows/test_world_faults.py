@@ -20,12 +20,8 @@ import pytest
 from honeybadger_host.errors import HostError, SettingsError, may_clear
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
-from tests.flows.world import is_idle, status_of, troubles
+from tests.flows.world import ask, is_idle, status_of, troubles
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
-
-
-def _ask(sender: RawSender, name: str) -> None:
-    assert sender.ask(name, request(name, content=f"{name}."))["ok"] is True
 
 
 def _count(sender: RawSender, name: str) -> int:
@@ -40,7 +36,7 @@ def test_a_failed_sync_ends_the_host_with_its_code_and_a_restart_has_everything_
 ) -> None:
     fault = fault_of("sync", path, errno.EIO)
     host = make_host({"storage.projections.SETTLE_SECONDS": 0}, env=fault.env).start()
-    _ask(stranger, "before")
+    ask(stranger, "before")
     fault.begin()
     stranger.note("during", "during.")
     assert host.wait() == 8
@@ -73,7 +69,7 @@ def test_a_host_with_too_many_open_files_waits_and_serves_everything_once_when_i
     spare: int, make_host: HostFactory, stranger: RawSender
 ) -> None:
     host = make_host({"ops.status.STATUS_SECONDS": 0.1}).start()
-    _ask(stranger, "before")
+    ask(stranger, "before")
     wait_for(lambda: status_of(stranger.home).get("watcher", {}).get("is_alive"))
     before, _ = resource.prlimit(host.pid, resource.RLIMIT_NOFILE)
     wait_for(lambda: status_of(stranger.home)["journal"]["projected_seq"] == 1)
@@ -109,10 +105,10 @@ def test_a_file_that_cannot_be_opened_to_be_synced_is_not_taken_for_durable(
         "storage.projections.SETTLE_SECONDS": 0,
     }
     host = make_host(settings, env=fault.env).start()
-    _ask(stranger, "before")
+    ask(stranger, "before")
     wait_for(lambda: status_of(stranger.home).get("journal", {}).get("projected_seq") == 1)
     fault.begin()
-    _ask(stranger, "during")
+    ask(stranger, "during")
     host.wait_for_event("journal.waiting")
     wait_for(lambda: fault.count() > 5)
     assert status_of(stranger.home)["journal"]["projected_seq"] == 1
@@ -171,8 +167,8 @@ def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operat
     other = RawSender(stranger.home, "main", "other").make()
     began = time.monotonic()
     host = make_host({"ops.status.STATUS_SECONDS": 0.1, "spool.watcher._RETRY_SECONDS": 1.0}, env=fault.env).start()
-    _ask(stranger, "a")
-    _ask(other, "b")
+    ask(stranger, "a")
+    ask(other, "b")
     failed = host.wait_for_event("watch.failed")
     assert "doctor" in failed["now_what"]
 
@@ -186,7 +182,7 @@ def test_without_file_events_for_want_of_inotify_the_sweep_serves_and_the_operat
     assert len(host.events("watch.failed")) <= time.monotonic() - began + 2  # not for each folder, nor for each sweep
     fault.end()
     wait_for(lambda: watcher() == {"is_alive": True, "rebuilds": 0, "folders_without_events": 0})
-    _ask(stranger, "c")
+    ask(stranger, "c")
     assert [_count(stranger, name) for name in "abc"] == [1, 1, 1]
     host.stop()
 
@@ -195,7 +191,7 @@ def test_a_host_stopped_by_a_signal_for_a_while_goes_on_with_one_reply_and_tells
     make_host: HostFactory, stranger: RawSender
 ) -> None:
     host = make_host(env={"WATCHDOG_USEC": "600000"}).start()
-    _ask(stranger, "before")
+    ask(stranger, "before")
     wait_for(lambda: "WATCHDOG=1" in host.notifications.poll())
     host.send_signal(signal.SIGSTOP)
     stranger.note("during", "during.")
@@ -246,7 +242,7 @@ def test_replies_that_a_power_cut_emptied_are_given_again_or_removed(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
     host = make_host().start()
-    _ask(stranger, "done")
+    ask(stranger, "done")
     first = stranger.peek("done")
     stranger.ask("query", request("query", "ping"))
     stranger.note("waiting", "waiting.")
@@ -293,7 +289,7 @@ def test_a_start_that_meets_a_fault_which_may_clear_by_itself_ends_with_8_and_th
     assert "Traceback" not in host.log_text()
     fault.end()
     host.start()
-    _ask(stranger, "after")
+    ask(stranger, "after")
     assert _count(stranger, "after") == 1
     host.stop()
 

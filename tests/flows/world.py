@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.hosting import HostProcess
+from tests.hosting import HostProcess, RawSender, request
 
 CAN_MOUNT = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("mount") is not None
 needs_mount = pytest.mark.skipif(not CAN_MOUNT, reason="needs a small tmpfs of its own, and only root can mount one")
@@ -154,3 +154,14 @@ def status_of(home: Path) -> dict[str, Any]:
 def troubles(host: HostProcess) -> list[str]:
     """Return the events that a host logged above info."""
     return [line["event"] for line in host.log_lines() if line["level"] not in ("info", "debug")]
+
+
+def script(home: Path, *turns: Mapping[str, Any], **more: Any) -> dict[str, object]:
+    """Write a script for the model; return the settings of a host that plays it."""
+    (home / "script.json").write_bytes(orjson.dumps({"turns": turns, **more}))
+    return {"model.name": "scripted:script.json"}
+
+
+def ask(sender: RawSender, name: str) -> None:
+    """Have a note answered that says its own name."""
+    assert sender.ask(name, request(name, content=f"{name}."))["ok"] is True

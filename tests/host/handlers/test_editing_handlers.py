@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,14 +13,6 @@ from honeybadger_host.domain import FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
 from tests.host.handlers.room import NOW, Room
 from tests.host.handlers.test_entry_handlers import files, memory, put
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    (tmp_path / "groups" / "main").mkdir(parents=True)
-    made = Room(tmp_path)
-    yield made
-    made.index.close()
 
 
 def rows(room: Room, **payload: Any) -> list[tuple[str, str | None]]:

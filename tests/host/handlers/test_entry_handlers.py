@@ -20,12 +20,6 @@ from honeybadger_host.storage.journal_schema import Row
 from tests.host.handlers.room import NOW, Room
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Room:
-    (tmp_path / "groups" / "main").mkdir(parents=True)
-    return Room(tmp_path)
-
-
 def memory(room: Room) -> Path:
     return room.home / "groups/main/memory"
 

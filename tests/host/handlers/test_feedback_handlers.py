@@ -16,12 +16,6 @@ MOMENT = NOW.replace(microsecond=NOW.microsecond // 1000 * 1000)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Room:
-    (tmp_path / "groups" / "main").mkdir(parents=True)
-    return Room(tmp_path)
-
-
 def test_feedback_is_one_line_with_its_turn_and_who_said_it(room: Room) -> None:
     room.change("append_turn", role="user", content="Find the README")
     room.change("append_turn", role="assistant", content="search_files found nothing")

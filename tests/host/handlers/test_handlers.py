@@ -23,12 +23,6 @@ from honeybadger_host.settings import Conversation, Settings
 from tests.host.handlers.room import NOW, Room
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Room:
-    (tmp_path / "groups" / "main").mkdir(parents=True)
-    return Room(tmp_path)
-
-
 def test_every_type_of_the_protocol_has_its_handler_and_changes_only_if_it_says_so(room: Room) -> None:
     assert set(room.table) == set(REQUEST_TYPES)
     for name, handler in room.table.items():

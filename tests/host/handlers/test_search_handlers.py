@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,12 +14,6 @@ from honeybadger_agent.wire import PreviewContext, Refusal
 from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.handlers.search import moment
 from tests.host.handlers.room import NOW, Room
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Room:
-    (tmp_path / "groups" / "main").mkdir(parents=True)
-    return Room(tmp_path)
 
 
 def put(room: Room, name: str, content: str, category: str = "general", **members: Any) -> None:

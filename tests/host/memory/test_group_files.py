@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ import pytest
 
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from tests.hosting import make_socket
 
 MIB = 1_048_576
 MEMORY = "groups/main/MEMORY.md"
@@ -348,15 +348,6 @@ def test_no_read_is_stale_whatever_way_the_file_is_saved(folder: Path, writing: 
 def make_link_out(path: Path) -> None:
     (path.parent.parent.parent / "secret.md").write_text("secret")
     path.symlink_to(path.parent.parent.parent / "secret.md")
-
-
-def make_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as sock:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            sock.bind(f"/proc/self/fd/{folder}/{path.name}")  # an address has at most 107 bytes
-        finally:
-            os.close(folder)
 
 
 @pytest.mark.parametrize(

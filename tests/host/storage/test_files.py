@@ -7,7 +7,6 @@ import errno
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -35,6 +34,7 @@ from honeybadger_host.storage.files import (
     replace,
     try_lock,
 )
+from tests.hosting import make_socket
 
 
 @pytest.fixture
@@ -78,15 +78,6 @@ def test_no_more_is_read_than_tells_that_it_is_too_large(tmp_path: Path, fd: int
         file.truncate(size)
     incoming = read_incoming(fd, "a", 10)
     assert (len(incoming.data), incoming.size) == (read, size)
-
-
-def make_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as sock:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            sock.bind(f"/proc/self/fd/{folder}/{path.name}")  # an address has at most 107 bytes
-        finally:
-            os.close(folder)
 
 
 @pytest.mark.parametrize(
