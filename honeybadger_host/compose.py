@@ -147,6 +147,7 @@ def _put_together(
         busy_groups=lambda: pipeline.turn_queue.groups,
         is_agent=lambda name: name in agents.current,
         turn_logs=turn_logs,
+        documents=sessions,
         watermarks=watermarks,
         files=files,
         whole_files=whole_files,

@@ -28,6 +28,7 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.settings import CurationMode
@@ -58,6 +59,7 @@ class Room:
     busy_groups: Callable[[], Collection[str]]
     is_agent: Callable[[str], bool]
     turn_logs: TurnLogs
+    documents: Sessions
     watermarks: Watermarks
     files: GroupFiles
     whole_files: WholeFiles

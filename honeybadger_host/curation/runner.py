@@ -6,6 +6,7 @@ Nothing here writes memory: what a job comes to goes through the pipeline like a
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +51,7 @@ _MOST_TOKENS: Final = 12_000
 """Of turns that one pass takes, oldest first; what is left is the next one's."""
 _MOST_MEMORY_TOKENS: Final = 8_000
 """Of MEMORY.md that a model is given; a longer one is given without notes to compare."""
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _FOUND_AT_START: Final = 100
 """Sessions looked at after a start, those that changed last."""
 
@@ -78,7 +80,7 @@ class _Plan:
         passes = 0 if self.mark is None else self.mark.passes
         last = self.turns[-1].number
         told = hashlib.sha256(f"{self.session}\0{self.turns[0].number}\0{passes}".encode()).hexdigest()[:6]
-        return f"consolidation-{self.session[:24].replace('.', '-')}-{last}-{told}"
+        return f"consolidation-{_NO_NAME.sub('-', self.session[:24])}-{last}-{told}"
 
 
 class Curator:
@@ -224,7 +226,8 @@ class Curator:
         room = self._room
         mark = room.watermarks.read(group, session)
         last = room.turn_logs.load(group, session).last_number
-        after = begins_after(last, mark, room.memory_window)
+        begun_again = room.documents.begins_after(group, session)
+        after = max(begins_after(last, mark, room.memory_window), begun_again)
         turns = room.turn_logs.since(group, session, after, _MOST_TURNS)
         old = turns[: -kept_turns(room.memory_window)]
         is_long = bool(room.history_budget_tokens) and (
@@ -242,6 +245,8 @@ class Curator:
                 break
             taken.append(turn)
         memory, summary = room.files.memory(group), room.files.summary(group)
+        if mark is not None and begun_again >= mark.turn:
+            summary = None  # what it tells of the session was left behind
         return _Plan(
             group,
             session,

@@ -75,6 +75,7 @@ class ContextHandler:
         identity = self._identity(asked, payload)
         mark = self.watermarks.read(group, session)
         after, kept = self._conversation(group, session, mark)
+        is_told = mark is None or self.documents.begins_after(group, session) < mark.turn
         window = self.documents.in_context(group, session, kept)
         said = _without(payload.message, window)
         turns = replayed(said, after, self.replayed_turns, self.memory_window) if self.replayed_turns else ()
@@ -87,7 +88,7 @@ class ContextHandler:
             ],
             persona=self._read(f"groups/{group}/{PERSONA}"),
             memory=self._read(f"groups/{group}/{MEMORY}"),
-            summary=self._summary(group, session),
+            summary=self._summary(group, session, is_told=is_told),
             global_files=[(file, self._read(file)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
             turns=turns,
             older_turns=len(said) - len(turns),
@@ -97,7 +98,7 @@ class ContextHandler:
             message=payload.message,
             working=self.inventory(group, session, now),
             session_file=session_file(group, session),
-            **self._session(group, session, is_summarised=mark is not None and mark.part is not None),
+            **self._session(group, session, is_summarised=is_told and mark is not None and mark.part is not None),
             recalled=recalled.recollections,
             not_recalled=recalled.why_none,
         )
@@ -161,12 +162,16 @@ class ContextHandler:
             return f"turns up to {after} are consolidated: HISTORY.md and summary.md tell of them"
         return f"{newest} (history.replayed_turns)"
 
-    def _summary(self, group: str, session: str) -> Loaded:
-        """Return summary.md without the parts of other sessions."""
+    def _summary(self, group: str, session: str, *, is_told: bool) -> Loaded:
+        """Return summary.md without the parts of other sessions.
+
+        Args:
+            is_told: its own part is shown; it is not where the context began afresh since.
+        """
         loaded = self._read(f"groups/{group}/{SUMMARY}")
         if not isinstance(loaded, GroupText) or "## " not in loaded.text:
             return loaded
-        text = shown_in(loaded.text, session, self.watermarks.sessions(group))
+        text = shown_in(loaded.text, session if is_told else None, self.watermarks.sessions(group))
         return loaded if text == loaded.text else replace(loaded, text=text)
 
     def _session(self, group: str, session: str, *, is_summarised: bool) -> dict[str, Any]:

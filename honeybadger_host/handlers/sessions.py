@@ -121,6 +121,7 @@ def delete_session(documents: Sessions) -> ChangeHandler[None]:
 def _kept(asked: Asked, turns: int, begins_after: int) -> list[str]:
     """Return what a deletion does not forget."""
     kept = ["notes, entries and proposals of the group: they are not the session's"]
+    kept.append("what HISTORY.md and summary.md tell of it, if it was consolidated: edit them")
     kept.append("working memory of the session: its entries expire by themselves")
     if turns:
         log_file = turns_file(asked.group, asked.session)

@@ -202,6 +202,10 @@ class Sessions:
         # a log that was removed by hand is numbered from 1 again
         return [turn for turn in turns if turn.number > after or turn.at > since]
 
+    def begins_after(self, group: str, session: str) -> int:
+        """Return the number of the turn behind which contexts begin afresh; 0: they never did. Raises WorldFailed."""
+        return self._deletion(group, session).context_begins_after
+
     def names(self, group: str) -> list[tuple[str, float]]:
         """Return the sessions of a group that have a document or a log, each with its last change, the newest first.
 

@@ -63,7 +63,7 @@ class Talk:
         for text in texts:
             self.said += 1
             role = "user" if self.said % 2 else "assistant"
-            stem = f"{self.session}-{self.said:03}"
+            stem = f"{self.session.replace(':', '.')}-{self.said:03}"
             data = request(stem, "append_turn", session=self.session, payload={"role": role, "content": text})
             assert self.ann.ask(stem, data)["ok"] is True
 
@@ -260,6 +260,25 @@ def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, 
     for text in ("Mog", "A person's own line.", "- Ann moves to Lisbon on 12 March.\n"):
         assert talk.file("MEMORY.md").count(text) == 1
     assert host.events("consolidation.failed") == []
+
+
+def test_a_session_that_begins_again_is_not_told_of_what_was_before(
+    make_host: HostFactory, home: Path, client: Callable[..., SyncClient]
+) -> None:
+    make_host(SOON).start()
+    talk = Talk(home, "trip:2026.05")  # whatever a session may be called
+    talk.fill(11)
+    talk.is_consolidated(6)
+    assert "Lisbon" in system(home, talk.session)
+    client("ann", session=talk.session).delete_session(begin_again=True)
+    talk.say("We talk about gardens now, and the 40 roses.")
+    assert "Lisbon" not in system(home, talk.session)
+    talk.fill(22)
+    talk.is_consolidated(17)
+    shown = system(home, talk.session)
+    assert "40 roses" in shown
+    assert "Lisbon" not in shown
+    assert "Lisbon" in talk.file("HISTORY.md")  # as in the log: nothing is forgotten
 
 
 def test_a_kill_behind_the_answer_never_pays_twice(make_host: HostFactory, home: Path, talk: Talk) -> None:
