@@ -17,10 +17,12 @@ from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.passes import Room
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.curation.snapshot import FOLDED, decided_before, take
+from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.storage.atomic_files import WholeFiles
@@ -31,6 +33,8 @@ NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 @pytest.fixture
 def room(home: Path) -> Room:
     files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=1 << 20)
+    turn_logs = TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=8, clock=time.monotonic)
+    whole_files = WholeFiles(home)
     return Room(
         home,
         asker=None,
@@ -38,10 +42,11 @@ def room(home: Path) -> Room:
         change=cast(Any, None),
         busy_groups=tuple,
         is_agent=lambda name: name == "bee",
-        turn_logs=TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=8, clock=time.monotonic),
+        turn_logs=turn_logs,
+        documents=Sessions(home, whole_files, turn_logs, CompactionLimits(), last_written=lambda file: None),
         watermarks=Watermarks(home),
         files=files,
-        whole_files=WholeFiles(home),
+        whole_files=whole_files,
         entry_files=EntryFiles(home),
         ledger=InjectionLedger(home),
         memory_window=50,
