@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from honeybadger_agent.quoting import quoted
@@ -18,6 +18,8 @@ SIGNED: Final = re.compile(rf"## (?P<section>.*){_SIGNATURE.pattern}")
 """The first line of a note that the host wrote."""
 PREFACE: Final = -1
 """Place of the text above the notes."""
+_LONGEST_KEPT: Final = 500
+"""Characters of a note that is kept in its parts."""
 PINNED: Final = "(pinned)"
 NOBODY: Final = ""
 """Author of what nobody signed: what people write into the file themselves."""
@@ -128,6 +130,10 @@ def author_of(note: str) -> str:
 
 def signed(note: str) -> Note | None:
     """Return a signed note in its parts; None when nobody signed it."""
+    return _kept(note) if len(note) <= _LONGEST_KEPT else _signed(note)
+
+
+def _signed(note: str) -> Note | None:
     signature = _signature(note)
     if signature is None:
         return None
@@ -136,6 +142,10 @@ def signed(note: str) -> Note | None:
     if "\n" in content:
         content = content.replace("\n  ", "\n")
     return Note(note[len(_HEADING) : signature.start()], signature[1], signature[2], content, quoted(content))
+
+
+_kept = lru_cache(maxsize=4096)(_signed)
+"""After a change of a file nearly all its notes are the same. 6 MiB at most."""
 
 
 def is_pinned(note: str) -> bool:
