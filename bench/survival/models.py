@@ -86,7 +86,7 @@ class Model:
         both = f"{world.live[one]} {world.live[other]}"
         turn = self.chosen.choice(world.turns)
         lie = self._lie()
-        way = self.chosen.randrange(9)
+        way = self.chosen.randrange(10)
         if way == 0:
             return Wish(_op("add", [], lie, _quote(turn, turn.content[:40])), "invention")
         if way == 1:
@@ -99,6 +99,9 @@ class Model:
             return Wish(_op("supersede", [one], lie, _quote(turn, turn.content)), "invention")
         if way == 5:
             return Wish(_op("annotate", [one], lie), "invention")
+        if way == 8:
+            loves = self.chosen.choice(["loves dogs", "is lazy", "works at night", "lies often", "mag Katzen"])
+            return Wish(_op("merge", [one, other], f"{both} {self.chosen.choice(NAMES)} {loves}."), "invention")
         asked = next(turn for turn in reversed(world.turns) if turn.content.startswith("Could "))
         if way == 6:
             stated = asked.content.replace("Could ", "").replace(" move ", " moved ").replace("?", ".")

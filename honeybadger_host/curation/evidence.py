@@ -11,7 +11,7 @@ from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.ordinary import word_set
 from honeybadger_host.curation.quantities import UNITS
 from honeybadger_host.curation.quantities import WORDS as QUANTITY_WORDS
-from honeybadger_host.curation.specifics import said, specifics
+from honeybadger_host.curation.specifics import said, specifics, visible
 from honeybadger_host.domain import Turn
 
 _SENTENCE: Final = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？](?!\s|$)[^.!?。！？\n]*)*[.!?。！？]*")
@@ -22,7 +22,10 @@ _DAYS_OFF: Final = {
 }
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _TELLING: Final = frozenset("s").union(
-    *map(content_words, ("user users person people", "says said tells told", "instead"))
+    *map(
+        content_words,
+        ("the user and the users", "the person and people", "he said, told, asked and mentioned it", "instead"),
+    )
 )
 """Words by which a fact says whose it is: `the user's`."""
 _SAYS_LITTLE: Final = word_set("""
@@ -79,7 +82,7 @@ def words_lost(source: str, result: str) -> list[str]:
     """Return the words of a text that another one says in no form; numbers, dates and what says little aside."""
     told, known = said(result), content_words(result)
     missing: dict[str, None] = {}
-    for word in _LETTERS.findall(source.casefold()):
+    for word in _LETTERS.findall(visible(source).casefold()):
         bare = word.removesuffix("'s")
         if bare in _SAYS_LITTLE or bare in QUANTITY_WORDS or bare in UNITS:
             continue

@@ -2,7 +2,7 @@
 
 Each gate is a function from an operation and what is known to what is wrong, None when it passes; nothing here reads a
 file or asks a model. `check` fills in a whole proposal, `applies_itself` says which of its operations need no person.
-Why each is there: docs/decisions/026-curation.md.
+Why each is there: docs/decisions/029-gates.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from honeybadger_host.curation.evidence import as_told, sentences_with, unsaid, words_lost
 from honeybadger_host.curation.meaning import clauses_of, content_words, contradicted, flips
 from honeybadger_host.curation.proposal import FailedGate, GateName, Gates, Operation, Proposal
-from honeybadger_host.curation.specifics import invented, lost
+from honeybadger_host.curation.specifics import invented, lost, visible
 from honeybadger_host.curation.staleness import is_about, is_unsure, why_not_stale
 from honeybadger_host.domain import SUMMARY, Turn
 from honeybadger_host.memory.labels import folded
@@ -155,12 +155,12 @@ def unquoted(operation: Operation, known: Known) -> str | None:
             return f"turn {evidence.session}#{evidence.turn} does not say {_short(evidence.quote)!r}"
     if operation.op == "add" and not operation.evidence and not operation.sources:
         return "it quotes nobody: a fact needs the turn it was said in"
-    if operation.op in ("add", "supersede"):
+    if operation.op in ("add", "supersede", "merge", "promote", "annotate"):
         if not content_words(operation.result or ""):
             return "it says nothing that could be quoted"
         made_up = unsaid(operation.result or "", _told(operation, known) + _taken_up(operation, known))
         if made_up:
-            return f"what it quotes does not say {_some(made_up)}"
+            return f"what it rests on does not say {_some(made_up)}"
     return None
 
 
@@ -279,7 +279,7 @@ def no_change(operation: Operation, there: frozenset[str]) -> str | None:
     Args:
         there: texts of the group's entries and notes, folded.
     """
-    if operation.op in ("add", "supersede", "annotate") and folded(operation.result or "") in there:
+    if operation.op in ("add", "supersede", "annotate") and folded(visible(operation.result or "")) in there:
         return "it says what is there already"
     return None
 

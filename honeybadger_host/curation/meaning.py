@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from honeybadger_host.curation.ordinary import is_function_word, language_of, stem, word_set
 from honeybadger_host.curation.quantities import number_of
-from honeybadger_host.curation.specifics import said
+from honeybadger_host.curation.specifics import said, visible
 
 _NEGATIONS: Final = word_set("""
     not no never none nobody nothing neither nor cannot cant without hardly barely rarely seldom unable except
@@ -130,6 +130,7 @@ class Meaning:
 @lru_cache(maxsize=4096)
 def meaning(text: str) -> Meaning:
     """Return what a text says about its words."""
+    text = visible(text)  # nothing hides between the letters of a `not`
     denied: defaultdict[str, set[bool | None]] = defaultdict(set)
     roles: defaultdict[str, set[str]] = defaultdict(set)
     sides: defaultdict[str, set[str]] = defaultdict(set)
@@ -253,7 +254,7 @@ def _exchanged(before: Sequence[Meaning], after: Meaning) -> list[str]:
 
 def _plain(text: str) -> str:
     """Return a text casefolded, its contracted negations in full and what only looks like one removed."""
-    text = _THOUSANDS.sub("", _CONTRACTION.sub(r"\1 not", text.casefold()))
+    text = _THOUSANDS.sub("", _CONTRACTION.sub(r"\1 not", visible(text).casefold()))
     return _NOT_NEGATIONS.sub(" ", _NEGATION_SIGNS.sub(r" not \g<0>", text))
 
 

@@ -1,7 +1,7 @@
 """A proposal: operations on a group's memory, each with its evidence and its gates, as a file that people edit. Pure.
 
 `groups/<group>/proposals/<id>.json`. Whoever makes one, a model or rules, changes nothing by it: gates check it, and it
-is applied, or waits for a person (docs/decisions/026-curation.md).
+is applied, or waits for a person (docs/decisions/029-gates.md).
 """
 
 from __future__ import annotations

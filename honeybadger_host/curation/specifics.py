@@ -4,7 +4,7 @@ Each has one form however it is written, so that sets of them can be compared. T
 what is `lost`, and what is `invented`. Both are lenient about how a thing is said (`Wohnung` is said by
 `Dreizimmerwohnung`), in one direction each, so that nothing is exchanged for something else unseen.
 
-Sources: docs/decisions/026-curation.md; precision and recall are measured in tests/host/curation/test_specifics.py.
+Sources: docs/decisions/029-gates.md; precision and recall are measured in tests/host/curation/test_specifics.py.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def invented(result: str, sources: Iterable[str]) -> list[str]:
 @lru_cache(maxsize=4096)
 def said(text: str) -> Said:
     """Return what a text says."""
-    text = _plain(text)
+    text = visible(text)
     certain: dict[str, str] = {}
     forms: set[str] = set()
     words: list[_Word] = []
@@ -241,7 +241,7 @@ def _is_shouted(text: str, word: _Word) -> bool:
     return len(around) > 2 and sum(each.isupper() for each in around) * 2 > len(around)
 
 
-def _plain(text: str) -> str:
+def visible(text: str) -> str:
     """Return a text with visible characters only and the digits of every script, full width too, as ASCII."""
     text = unicodedata.normalize("NFC", neutralise(text).text)
     if text.isascii():

@@ -136,6 +136,8 @@ REFUSED: list[tuple[str, str, Operation]] = [
         op("add", result="Hates loud restaurants and long queues.", evidence=quoting(1, "and my")),
     ),
     ("unquoted", "does not say hat", op("add", result="My dentist has a hat.", evidence=quoting(1, "my dentist"))),
+    ("unquoted", "rests on does not say", op("merge", ["tea", "tea2"], "User prefers tea over coffee and loves dogs.")),
+    ("unquoted", "rests on does not say", op("annotate", ["tea"], "The user is a liar.")),
     # not_a_person
     (
         "not_a_person",
@@ -217,7 +219,13 @@ REFUSED: list[tuple[str, str, Operation]] = [
         "about something else",
         op("supersede", ["dose"], "Takes 8 mg of Ramipril.", evidence=quoting(1, "I moved from Lisbon to Porto")),
     ),
+    (
+        "meaning_flipped",
+        "denied",
+        op("merge", ["nuts", "tea"], "User is n\u200bot allergic to peanuts, but tea over coffee."),
+    ),
     # no_change
+    ("no_change", "there already", op("annotate", ["tea"], "User prefers\u200b tea over coffee.")),
     ("no_change", "there already", op("annotate", ["tea"], "User  prefers tea over COFFEE.")),
     (
         "no_change",
