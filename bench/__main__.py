@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.chat import bench_chat
+from bench.curation import bench_curation
 from bench.index import bench_index
 from bench.large import bench_large
 from bench.receipts import bench_receipts
@@ -40,6 +41,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "index": bench_index,
     "receipts": bench_receipts,
     "start": bench_start,
+    "curation": bench_curation,
 }
 ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {"large": bench_large}
 """What takes too long to be run by itself."""
