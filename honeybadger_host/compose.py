@@ -119,7 +119,7 @@ def _put_together(
     remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
     turn_logs = TurnLogs(
         home,
-        window_turns=settings.conversation.window_turns,
+        window_turns=max(settings.conversation.window_turns, settings.consolidation.memory_window),
         idle_seconds=turn_log.IDLE_SECONDS,
         max_sessions=turn_log.MAX_SESSIONS,
         clock=time.monotonic,
