@@ -4,11 +4,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from honeybadger_agent.wire.base import Request, Result
+from honeybadger_agent.wire.refusals import shaped
 
-ProposalId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+ProposalId = Annotated[str, shaped(r"[A-Za-z0-9_-]{1,64}", "the id of a proposal, as consolidation-main-41-813010")]
 
 
 class ProposalRow(Result):

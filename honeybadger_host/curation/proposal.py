@@ -42,7 +42,7 @@ GateName: TypeAlias = Literal[
     "no_change",
 ]
 _At: TypeAlias = Annotated[Time, PlainSerializer(show_time)]
-_Name: TypeAlias = Annotated[str, shaped(NAME.pattern, "a name: 1-64 letters, digits, _ and -, as kitchen")]
+_Name: TypeAlias = Annotated[str, StringConstraints(pattern=f"^{NAME.pattern}$")]
 _Digest: TypeAlias = Annotated[str, shaped("[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits")]
 _Text: TypeAlias = Annotated[str, StringConstraints(max_length=65_536)]
 _Number: TypeAlias = Annotated[Count, Field(ge=1)]

@@ -188,6 +188,7 @@ def test_ten_messages_at_a_window_of_ten_ask_no_model(make_host: HostFactory, ho
     other.fill(11)
     other.is_consolidated(6)  # by now the first would have been
     assert talk.mark == {"turn": 0}
+    wait_for(lambda: host.events("consolidation.finished"))
     assert [line["session"] for line in host.events("consolidation.finished")] == ["other"]
 
 

@@ -226,6 +226,10 @@ def seeds() -> list[bytes]:
         ("delete_session", {"expected_version": "1"}),
         ("list_sessions", {"limit": 3, "offset": 0}),
         ("record_feedback", {"kind": "correction", "content": "no", "turn": 1}),
+        ("list_proposals", {"proposal": "dream-1", "every": True, "limit": 3}),
+        ("decide_proposal", {"proposal": "dream-1", "decision": "accept", "operations": [1]}),
+        ("consolidate", {}),
+        ("dream", {"dry_run": True}),
     ]
     envelope = {"v": 1, "id": STEM, "session": "main", "sent_at": "2026-11-21T06:00:00Z", "group": GROUP}
     return [orjson.dumps({**envelope, "type": name, "payload": payload}) for name, payload in payloads]
