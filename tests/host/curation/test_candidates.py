@@ -102,12 +102,12 @@ def test_a_thousand_entries_take_under_a_second() -> None:
 
 
 def test_memory_grows_by_the_entry_and_stays_small() -> None:
-    every = group_of(10_000)
+    every = group_of(4_000)
     tracemalloc.start()
     alike(every)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 40 * 1024 * 1024
+    assert peak < 20 * 1024 * 1024
 
 
 @given(st.lists(st.text(max_size=60), max_size=8))
