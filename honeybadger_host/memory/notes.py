@@ -94,7 +94,8 @@ def parse_notes(text: str) -> NoteBook:
 def note_spans(data: bytes) -> list[tuple[int, int]]:
     """Return begin and end of each note of a MEMORY.md, in the order of `NoteBook.notes`, ready to be taken out.
 
-    The blank line before it belongs to a note, as the host writes it. Raises UnicodeDecodeError.
+    The blank line before it belongs to a note, as the host writes it; what a person wrote below it does not. Raises
+    UnicodeDecodeError.
     """
     text = data.removeprefix(BOM)
     book = parse_notes(text.decode())
@@ -102,9 +103,20 @@ def note_spans(data: bytes) -> list[tuple[int, int]]:
     at = len(data) - len(text) + len(book.preface.encode())
     for note in book.notes:
         size = len(note.encode())
-        spans.append(span_of(data, at, at + len(note.rstrip("\r\n").encode())))
+        spans.append(span_of(data, at, at + len(_own_text(note).encode())))
         at += size
     return spans
+
+
+_ITEM: Final = re.compile(r"- [^\n]*(?:\n(?:[ \t\r]*\n)*  [^\n]*)*")
+"""The text of a note that the host wrote: a list item, with further lines indented below it."""
+
+
+def _own_text(note: str) -> str:
+    """Return a note without what stands below its list item, and without the last line end."""
+    heading, end, body = note.partition("\n")
+    item = _ITEM.match(body) if author_of(note) != NOBODY else None
+    return f"{heading}{end}{item[0]}".rstrip("\r") if item else note.rstrip("\r\n")
 
 
 def span_of(data: bytes, begin: int, end: int) -> tuple[int, int]:

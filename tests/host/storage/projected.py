@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from honeybadger_host.domain import NoteAdded, NoteArchived, NotesRevised
+from honeybadger_host.domain import Change, FileRemoved, FileWritten, NotesRevised
 from honeybadger_host.storage.atomic_files import row_offset
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row
@@ -49,6 +49,7 @@ class World:
             count_projected=self.journal.count_projected,
             changed=self.changed.append,
         )
+        self.projections.written_seq = self.journal.committed_seq
 
     def recover(self) -> None:
         """As at a start: bring the files up to date with what was committed and not marked projected."""
@@ -63,7 +64,7 @@ class World:
         self.settle()
 
     def rows(self, file: str, entries: Sequence[bytes], offsets: Sequence[int]) -> list[Row]:
-        first = self.journal.committed_seq + 1
+        first, self.journal.next_seq = self.journal.next_seq, self.journal.next_seq + len(entries)
         return [
             Row(seq, 1, "main", "user", f"r{seq}", "note", file, offset, data)
             for seq, (data, offset) in enumerate(zip(entries, offsets, strict=True), first)
@@ -85,15 +86,19 @@ class World:
             pass
 
     @contextlib.contextmanager
-    def decided(self, *changes: NotesRevised | NoteArchived | NoteAdded) -> Iterator[None]:
+    def decided(self, *changes: Change) -> Iterator[None]:
         """Take changes of one request as the pipeline does; the body runs between the commit and the files."""
         batch = self.projections.batch(self.now)
         rows: list[Row] = []
-        for seq, change in enumerate(changes, self.journal.committed_seq + 1):
+        first, self.journal.next_seq = self.journal.next_seq, self.journal.next_seq + len(changes)
+        for seq, change in enumerate(changes, first):
             if isinstance(change, NotesRevised):
                 batch.check_base(change.file, change.base)
                 offset = row_offset(change)
                 batch.target(change.file).end = len(change.text)
+            elif isinstance(change, FileWritten | FileRemoved):
+                batch.make_room(change.file)
+                offset = row_offset(change)
             else:
                 offset = batch.target(change.file).place(len(change.data))
             rows.append(Row(seq, 1, "main", "operator", "r", change.row_kind, change.file, offset, change.data))

@@ -51,7 +51,7 @@ def remove(world: World, *texts: str) -> None:
 
 def bring_back(world: World, removed: NotesRevised) -> None:
     changes = bring_back_notes("main", world.read(), world.read(ARCHIVE), revision_of(removed.data).notes)
-    with world.decided(*changes):  # type: ignore[arg-type]
+    with world.decided(*changes):
         pass
 
 
@@ -118,6 +118,15 @@ def test_a_note_takes_its_own_blank_line_with_it_and_nothing_else(text: bytes) -
         assert isinstance(back, NotesRevised)
         assert back.text == text
         assert len(change.text.split(b"## ")) == 2
+
+
+def test_what_a_person_wrote_below_a_note_stays(world: World) -> None:
+    text = note("one\n\n  and more") + b"A person's line.\n" + note("two") + b"\nAnother.\n"
+    first, second = note_spans(text)
+    removed, *archived = archive_notes("main", text, [Retired(first, "a"), Retired(second, "b")], "me", NOW)
+    assert isinstance(removed, NotesRevised)
+    assert removed.text == b"A person's line.\n\nAnother.\n"
+    assert [b"person" in change.data or b"Another" in change.data for change in archived] == [False, False]
 
 
 def test_the_id_of_a_note_tells_where_it_stands() -> None:
