@@ -24,6 +24,7 @@ from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.turns import AgentRuntime
 from honeybadger_host.memory import group_files, session_document_store, turn_log
 from honeybadger_host.memory.compaction import CompactionLimits
+from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -117,6 +118,8 @@ def _put_together(
     )
     _recover(journal, projections)
     remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
+    projections.written_seq = journal.committed_seq
+    entry_files = EntryFiles(home)
     turn_logs = TurnLogs(
         home,
         window_turns=max(settings.conversation.window_turns, settings.consolidation.memory_window),
@@ -220,6 +223,7 @@ def _put_together(
         sessions=sessions,
         index=index,
         ledger=ledger,
+        edits=EditRecorder(home, journal.path, projections, entry_files),
         spool=spool,
         replies=replies,
         pipeline=pipeline,

@@ -182,6 +182,7 @@ class _Hints:
             file = f"{folder.removeprefix(self._home)}/{name}"
             host.files.drop(file)
             host.index.touch(file)
+            host.edits.touch(file)
             if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
                 host.index.touch_folder(file)
             return

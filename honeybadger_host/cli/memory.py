@@ -15,6 +15,8 @@ import typer
 from honeybadger_agent.cli.terminal import patience, print_lines
 from honeybadger_host.cli.options import AsJson, Home, home_of, moment, print_json
 from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.storage.edits import Edit, EditReader, edited_lines
+from honeybadger_host.storage.journal_schema import Row
 
 app = typer.Typer()
 
@@ -88,28 +90,37 @@ def log_(
     _check_group(folder, group)
     if not (folder / JOURNAL_FILE).exists():
         raise NotFound(f"{folder} has no journal yet: nothing was changed through a host")
-    rows = read_log(folder / JOURNAL_FILE, group, limit)
+    rows: list[Row | Edit] = [*read_log(folder / JOURNAL_FILE, group, limit)]
+    rows += EditReader(folder / JOURNAL_FILE).edits(group, limit)
+    rows = sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
     if as_json:
-        print_json(
-            [
-                {
-                    "seq": row.seq,
-                    "at": moment(row.at),
-                    "group": row.group,
-                    "sender": row.sender,
-                    "request": row.request,
-                    "kind": row.kind,
-                    "file": row.file,
-                    "text": row.data.decode("utf-8", "replace"),
-                }
-                for row in rows
-            ]
-        )
+        print_json([_told(row) for row in rows])
         return
     for row in rows:
-        print(f"{row.seq:>8}  {moment(row.at)}  {row.sender:16}  {row.kind:5} {row.file}  {_gist(row.kind, row.data)}")
+        by = row.author if isinstance(row, Edit) else row.sender
+        gist = edited_lines(row) if isinstance(row, Edit) else _gist(row.kind, row.data)
+        print(f"{row.seq:>8}  {moment(row.at)}  {by:16}  {row.kind:5} {row.file}  {gist}")
     if not rows:
         print(f"nothing was changed in {group} yet")
+
+
+def _told(row: Row | Edit) -> dict[str, Any]:
+    """Return a change as JSON. Of an edit by a person the text is its lines, each with what happened to it."""
+    told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group}
+    if isinstance(row, Row):
+        told |= {"sender": row.sender, "request": row.request, "kind": row.kind, "file": row.file}
+        return told | {"text": row.data.decode("utf-8", "replace")}
+    told |= {"sender": row.author, "event": row.event, "kind": row.kind, "file": row.file}
+    lines = None
+    if row.hunks is not None:
+        signed = (
+            (sign, line)
+            for hunk in row.hunks
+            for sign, some in (("-", hunk.removed), ("+", hunk.added))
+            for line in some
+        )
+        lines = "".join(f"{sign}{line.decode('utf-8', 'replace').rstrip(chr(10))}\n" for sign, line in signed)
+    return told | {"added": row.added, "removed": row.removed, "text": lines}
 
 
 @app.command()
@@ -130,7 +141,9 @@ def undo(
     folder = home_of(home)
     _print_warnings_only(call)
     settings = load_settings(folder).settings
-    row = read_change(folder / JOURNAL_FILE, seq) if (folder / JOURNAL_FILE).exists() else None
+    row: Row | Edit | None = None
+    if (folder / JOURNAL_FILE).exists():
+        row = read_change(folder / JOURNAL_FILE, seq) or EditReader(folder / JOURNAL_FILE).edit(seq)
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
     with patience(lambda: "waiting for the host"):
@@ -166,10 +179,12 @@ def stop_turn(
 
 def _check_group(folder: Path, group: str) -> None:
     """See that a home has such a group. Exits when it has none."""
-    from honeybadger_agent.mailbox import NAME
+    from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 
     if not NAME.fullmatch(group):
         raise typer.BadParameter(f"{group!r} is not a name the protocol allows")
+    if group == GLOBAL_GROUP:
+        return
     if not (folder / "groups" / group).is_dir() and not (folder / "data" / "sessions" / group).is_dir():
         raise NotFound(f"{folder} has no group {group!r}")
 

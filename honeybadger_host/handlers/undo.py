@@ -25,6 +25,7 @@ from honeybadger_host.domain import (
 from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
 from honeybadger_host.storage.appended import count_entries
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, fingerprint
+from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.journal_reader import read_change, read_earlier, read_request, read_young_notes
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import count_notes, revision_of
@@ -103,6 +104,12 @@ def _row_of(asked: Asked, journal: Path) -> Row:
     payload = asked.payload
     assert isinstance(payload, Undo)  # noqa: S101  the table pairs type and payload
     row = read_change(journal, payload.seq)
+    if row is None and (edit := EditReader(journal).edit(payload.seq)) is not None and edit.group == asked.group:
+        raise Refusal(
+            "invalid",
+            f"change {edit.seq} is an edit by {edit.author}, with an editor: edit {edit.file}",
+            field="payload.seq",
+        )
     if row is None or row.group != asked.group:
         raise Refusal("not_found", f"group {asked.group} has no change {payload.seq}", field="payload.seq")
     why = "only notes and entries are"

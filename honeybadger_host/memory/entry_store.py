@@ -102,6 +102,12 @@ class EntryFiles:
                     counts[category] = counts.get(category, 0) + count
         return dict(sorted(counts.items(), key=lambda item: item[0].split("/")))
 
+    def folders(self, group: str) -> list[str]:
+        """Return the folders of a group's entries, below the home folder."""
+        with self._lock:
+            self._look(group)
+            return list(self._folders[group])
+
     def _with_file(self, group: str, name: str) -> list[str]:
         return [
             f"{folder}/{name}" for folder in self._folders.get(group, ()) if os.path.lexists(self.home / folder / name)

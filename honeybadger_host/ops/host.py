@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
+from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
@@ -47,6 +48,7 @@ class Host:
     sessions: Sessions
     index: Index
     ledger: InjectionLedger
+    edits: EditRecorder
     spool: Spool
     replies: ReplyRetention
     pipeline: Pipeline

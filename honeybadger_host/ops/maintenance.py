@@ -14,7 +14,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskGroup
 
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.ops.clock import WallClock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
@@ -23,12 +23,16 @@ from honeybadger_host.storage.projections import Settled
 log = structlog.get_logger()
 
 CHECKPOINT_SECONDS = 1.0
+EDITS_SECONDS = 1.0
 EMBED_SECONDS = 1.0
 INDEX_SECONDS = 1.0
 HOUSEKEEPING_SECONDS = 60.0
 _TRIM_EVERY_SECONDS: Final = 1.0
 _COMPARE_PAUSE: Final = 20
 """So many times as long as a comparison took, the next one waits: a million files take 10 s of a core."""
+_SWEEP_CHANGED_SECONDS: Final = 10.0
+_SWEEP_SECONDS: Final = 600.0
+"""People's edits that no event told of: in Markdown files and folders of entries; and within any entry."""
 _KEEP_AGES_SECONDS: Final = 600.0
 """How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
 _SWEPT_AT_ONCE: Final = 64
@@ -36,10 +40,14 @@ _SETTLED_AT_ONCE: Final = 512
 """Changes: about 1 ms, for which the road waits."""
 
 
+_DONE: Final = object()
+
+
 def keep_house(host: Host, tasks: TaskGroup) -> None:
     """Start all of it, until the tasks are cancelled."""
     tasks.start_soon(_checkpoint, host)
     tasks.start_soon(_index, host)
+    tasks.start_soon(_record_edits, host)
     if host.settings.recall.vectors != "off":
         tasks.start_soon(_embed, host)
     tasks.start_soon(_remove_expired, host)
@@ -86,6 +94,42 @@ async def _index(host: Host) -> None:
                 has_failed = True
                 log.error("index.failed", file=INDEX_FILE, now_what="report it; the road goes on", exc_info=error)
         await anyio.sleep(INDEX_SECONDS)
+
+
+async def _record_edits(host: Host) -> None:
+    """Find what people changed in their files, and keep it in the journal."""
+    limiter = anyio.CapacityLimiter(1)
+    edits, journal = host.edits, host.journal
+    all_at = changed_at = 0.0
+    has_failed = False
+    while True:
+        try:
+            if (now := time.monotonic()) >= changed_at:
+                sweep = edits.sweep() if now >= all_at else edits.sweep_changed()
+                while await anyio.to_thread.run_sync(next, sweep, _DONE, limiter=limiter) is not _DONE:
+                    await anyio.lowlevel.checkpoint()
+                all_at = now + _SWEEP_SECONDS if now >= all_at else all_at
+                changed_at = time.monotonic() + _SWEEP_CHANGED_SECONDS
+            looked = await anyio.to_thread.run_sync(edits.look, limiter=limiter) if edits.is_waiting else None
+            if looked is not None:
+                first = journal.next_seq if looked.edits else 0
+                journal.next_seq += len(looked.edits)
+                await anyio.to_thread.run_sync(journal.keep_looked, looked, first, limiter=host.pipeline.writer_slot)
+                edits.kept(first)
+                if looked.edits:
+                    log.info("edits.recorded", files=len(looked.edits), seq=first)
+            has_failed = False
+        except (WorldFailed, JournalError) as error:
+            host.counters.note_error(str(error))
+            if not has_failed:
+                has_failed = True
+                log.error("edits.failed", error=str(error), now_what="it is tried again")
+        except Exception as error:
+            host.counters.note_error(f"edits: {type(error).__name__}")
+            if not has_failed:
+                has_failed = True
+                log.error("edits.failed", now_what="report it; everything else goes on", exc_info=error)
+        await anyio.sleep(EDITS_SECONDS)
 
 
 async def _embed(host: Host) -> None:

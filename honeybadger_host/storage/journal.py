@@ -7,6 +7,7 @@ returns, the requests of the batch are done, whatever happens afterwards.
 from __future__ import annotations
 
 import sqlite3
+import time
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import REMOVED
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
+from honeybadger_host.storage.edits import Looked, write_looked
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
     SCHEMA,
@@ -144,11 +146,13 @@ class Journal:
             log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
         newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
         last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
+        last_edit = writer.execute("SELECT coalesce(max(seq), 0) FROM edits").fetchone()[0]
+        next_seq = max(last_seq, last_edit) + 1
         marks = read_marks(writer)
         with ExitStack() as opened:
             reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
             opened.pop_all()
-        return cls(path, str(meta["identity"]), last_seq + 1, last_seq, last_at, marks, writer, reader, folder)
+        return cls(path, str(meta["identity"]), next_seq, last_seq, last_at, marks, writer, reader, folder)
 
     @property
     def projected_seq(self) -> int:
@@ -355,6 +359,19 @@ class Journal:
         """Forget a turn that nobody will try again. Raises as `commit`."""
         with self._transaction() as connection:
             connection.execute("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", turn)
+
+    def keep_looked(self, looked: Looked, first: int) -> None:
+        """Keep what people changed in their files, all or nothing. Raises as `commit`.
+
+        Args:
+            first: number of the first edit.
+        """
+        at = self.last_at = max(self.last_at, time.time_ns() // 1_000_000)
+        edits = [
+            edit._replace(seq=seq, at=at, event=edit.event or first) for seq, edit in enumerate(looked.edits, first)
+        ]
+        with self._transaction() as connection:
+            write_looked(connection, looked._replace(edits=edits))
 
     def kept_ages(self) -> list[float]:
         """Return what `keep_ages` kept, nothing when it never did."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 SYNCHRONOUS: Final = "FULL"
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
@@ -36,6 +36,27 @@ CREATE TABLE spent (              -- what models cost that looked after memory
     PRIMARY KEY (day, grp, kind)
 ) WITHOUT ROWID;
 """
+_EDITS: Final = """
+CREATE TABLE edits (              -- what people changed in files, as far as the host noticed
+    seq INTEGER PRIMARY KEY,      -- of one sequence with `changes`
+    at INTEGER NOT NULL,          -- milliseconds since the epoch, when it was noticed
+    grp TEXT NOT NULL, author TEXT NOT NULL,
+    event INTEGER NOT NULL,       -- the first seq of what was noticed together
+    file TEXT NOT NULL,           -- below the home folder
+    before BLOB, after BLOB,      -- the first 16 bytes of the SHA-256 of the file; NULL: there was none
+    hunks BLOB                    -- JSON: [line, [hashes removed], [hashes added]] each; NULL: the text was not kept
+);
+CREATE TABLE lines (              -- the lines of all edits, each once
+    hash BLOB PRIMARY KEY, text BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE seen (               -- files of people as they were looked at last
+    file TEXT PRIMARY KEY,
+    seq INTEGER NOT NULL,         -- with all changes of the host up to it
+    inode INTEGER NOT NULL, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL,
+    length INTEGER NOT NULL, digest BLOB NOT NULL,
+    text BLOB                     -- zlib; NULL: not kept
+) WITHOUT ROWID;
+"""
 SCHEMA: Final = f"""
 CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages
     key TEXT PRIMARY KEY, value
@@ -58,11 +79,12 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}{_SPENT}"""
+{_MARKS}{_TURNS}{_SPENT}{_EDITS}"""
 _FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
     2: _TURNS,
     3: _SPENT,
+    4: _EDITS,
 }
 """Schema version -> what makes the next one of it."""
 

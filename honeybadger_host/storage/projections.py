@@ -179,7 +179,7 @@ class Batch:
         if target.end != target.found.size:
             raise WorldFailed(f"{file} was added to just now")
 
-    def project(self, rows: Iterable[Row], now: float) -> None:
+    def project(self, rows: Sequence[Row], now: float) -> None:
         """Write what was committed. Never raises for a full disk: what is missing is written later."""
         targets = self._targets
         whole: defaultdict[str, list[Row]] = defaultdict(list)
@@ -193,6 +193,7 @@ class Batch:
                 self._projections.write(target, now)
         for file, changes in whole.items():
             self._projections.write_whole(file, changes, now)
+        self._projections.written_seq = rows[-1].seq if rows else self._projections.written_seq
 
 
 class Projections:
@@ -219,6 +220,8 @@ class Projections:
         self._count_projected = count_projected
         self._changed = changed
         self._unsettled: defaultdict[str, _Unsettled] = defaultdict(_Unsettled)
+        self.written_seq = 0
+        """All changes up to it stand in their files, but for those that are behind. Any thread may read it."""
         self._unsynced: set[Path] = set()
         """Files that are settled and folders with a new name; they stay until `sync` takes them."""
 
@@ -235,6 +238,15 @@ class Projections:
         """Return whether a file lacks something that the journal has. Any thread."""
         unsettled = self._unsettled.get(file)
         return unsettled is not None and unsettled.is_behind
+
+    def is_calm(self, file: str, found: Signature | None) -> bool:
+        """Return whether nothing is to be put back into a file, as far as is known of this state of it. Any thread."""
+        unsettled = self._unsettled.get(file)
+        if unsettled is None or not unsettled.rows:
+            return True
+        if unsettled.is_behind:
+            return False
+        return unsettled.is_whole or (unsettled.changed_at is None and unsettled.left == found)
 
     def batch(self, now: float) -> Batch:
         """Begin a batch."""

@@ -140,7 +140,7 @@ def count_notes(kind: str, data: bytes) -> Counter[bytes]:
     return counts
 
 
-def _new_text(held: bytes, row: Row) -> bytes:
+def new_text(held: bytes, row: Row) -> bytes:
     """Return what a row makes of the text it was decided upon."""
     for note in revision_of(row.data).notes[:: 1 if row.kind == NOTE_RESTORED else -1]:
         if row.kind == NOTE_RESTORED:
@@ -190,7 +190,7 @@ def revise(path: Path, row: Row) -> Signature | None:
             if fingerprint(held[: revision.size]) != revision.to:
                 log.info("projection.kept", file=row.file, seq=row.seq, why="somebody changed it meanwhile")
             return None
-        temporary = write_beside(path, _new_text(held, row), mode=stat.S_IMODE(status.st_mode) & 0o777)
+        temporary = write_beside(path, new_text(held, row), mode=stat.S_IMODE(status.st_mode) & 0o777)
         try:
             kept.unlink(missing_ok=True)
             status = os.fstat(fd)

@@ -1,0 +1,274 @@
+"""Finds what people changed in their files, beside the host's own changes (docs/decisions/027-edits.md).
+
+A file is compared with how it was looked at last and what the host itself did to it since. What remains is a person's.
+Nothing here is on the path of a request: a look reads on a thread of its own, and what it found is kept in one short
+transaction in the writer's place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from honeybadger_agent.mailbox import NAME
+from honeybadger_host.domain import ROOT_GLOBAL_FILE
+from honeybadger_host.memory.edits_found import compare_text, compare_whole, hunks_of, is_kept
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.peoples_files import TEXTS, Later, group_of, read_file
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS
+from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen
+from honeybadger_host.storage.file_cache import signature_of
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.projections import Projections
+
+QUIET_SECONDS = 0.5
+"""Files that are saved one after the other within this time are one event, as of a `git checkout`."""
+_MOST_KEPT_BYTES: Final = 16 << 20
+"""Of the lines of one event."""
+_LONGEST_QUIET_SECONDS: Final = 5.0
+"""Then what was found is looked at, though files are still being saved."""
+_LONGEST_SAVE_SECONDS: Final = 30.0
+_FILES_AT_ONCE: Final = 256
+_LOOK_SECONDS: Final = 0.05
+_PAUSE: Final = 50
+"""So many times as long as a look at a file took, the next one waits."""
+_OWN_PAUSE_SECONDS = 5.0
+"""A file that only the host changed is not looked at again before."""
+_KEEP_AFTER_SECONDS: Final = 30.0
+"""How files are that only the host changed is kept this often."""
+_KEEP_AFTER_BYTES: Final = 4 << 20
+_AGENTS: Final = "config/agents"
+_LAST: Final = (1 << 63) - 1
+
+
+class EditRecorder:
+    """What is to be looked at, and what was found. `touch` on any thread; the others on one at a time.
+
+    What a home holds before its first look is over was there before anything was recorded.
+
+    Args:
+        journal: path of the journal.
+    """
+
+    def __init__(self, home: Path, journal: Path, projections: Projections, entries: EntryFiles) -> None:
+        self._home = home
+        self._reader = EditReader(journal)
+        self._projections = projections
+        self._entries = entries
+        self._touched: dict[str, float] = {}
+        """File -> when it was heard of first, monotonic."""
+        self._touched_at = 0.0
+        self._not_before: dict[str, float] = {}
+        self._folders: dict[str, int | None] = {}
+        """Folder of entries -> its stamp when it was listed last."""
+        self._own: dict[str, int] = {}
+        """File -> the host's first change of it since the last look."""
+        self._kept: dict[str, Seen | None] = {}
+        """What was looked at and is not in the journal yet; None: the file is gone."""
+        self._kept_at = time.monotonic()
+        looked_at = self._reader.looked_at()
+        self._up_to = projections.written_seq if looked_at is None else looked_at
+        """The host's changes up to it are in `_own`."""
+        self._unknown: set[str] | None = set() if looked_at is None else None
+        """Before the first look at all of a home is over: files it has still to take as they are."""
+        self._is_swept = False
+        self._event = 0
+        """Number of the event that goes on with the next look; 0: none does."""
+        self._has_more = False
+
+    # ------------------------------------------------------------------------------------------------------ hearing
+
+    def touch(self, file: str) -> None:
+        """Say that a file below the home folder may have changed."""
+        if group_of(file) is not None:
+            self._touched.setdefault(file, time.monotonic())
+            self._touched_at = time.monotonic()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to look at, or to keep."""
+        return bool(self._touched or self._kept) or (self._unknown is not None and self._is_swept)
+
+    def sweep_changed(self) -> Iterator[None]:
+        """Find the Markdown files that changed, and what came or went in folders of entries; yield now and then."""
+        groups = self._groups()
+        files = [ROOT_GLOBAL_FILE, *(f"groups/{group}/{name}" for group in groups for name in TEXTS)]
+        for agent in self._names_in(_AGENTS):
+            files += (f"{_AGENTS}/{agent}/{name}" for name in self._names_in(f"{_AGENTS}/{agent}"))
+        for start in range(0, len(files), _FILES_AT_ONCE):
+            self._compare(files[start : start + _FILES_AT_ONCE])
+        yield
+        now = time.monotonic()
+        for group in groups:
+            for folder in self._entries.folders(group):
+                if self._not_before.get(folder, 0.0) <= now and self._folders.get(folder) != self._stamp_of(folder):
+                    yield from self._compare_folder(folder)
+                    self._not_before[folder] = now + _PAUSE * (time.monotonic() - now)
+
+    def sweep(self) -> Iterator[None]:
+        """Find everything that changed, and yield now and then."""
+        self._folders.clear()
+        self._not_before.clear()
+        yield from self.sweep_changed()
+        last = ""
+        while names := self._reader.names(last, _FILES_AT_ONCE):
+            for file in names:
+                if not os.path.lexists(self._home / file):
+                    self.touch(file)
+            last = names[-1]
+            yield
+        if not self._is_swept and self._unknown is not None:
+            self._unknown |= {*self._touched}
+        self._is_swept = True
+
+    def _compare_folder(self, folder: str) -> Iterator[None]:
+        """Touch those entries of a folder that are not as they were looked at last."""
+        self._folders[folder] = self._stamp_of(folder)
+        names = [f"{folder}/{name}" for name in self._names_in(folder)]
+        for start in range(0, len(names), _FILES_AT_ONCE):
+            self._compare(names[start : start + _FILES_AT_ONCE])
+            yield
+
+    def _stamp_of(self, folder: str) -> int | None:
+        """Return what changes when a file comes into a folder, or goes."""
+        stamp = signature_of(self._home / folder)
+        return None if stamp is None else stamp.mtime_ns
+
+    def _groups(self) -> list[str]:
+        return [group for group in self._names_in("groups") if NAME.fullmatch(group)]
+
+    def _compare(self, files: Sequence[str]) -> None:
+        """Touch those of some files that are not as they were looked at last."""
+        files = [file for file in files if group_of(file) is not None]
+        stamps = self._reader.stamps(files)
+        for file in files:
+            seen = self._kept.get(file)
+            stamp = stamps.get(file) if file not in self._kept else seen and seen.signature
+            if stamp != signature_of(self._home / file):
+                self.touch(file)
+
+    def _names_in(self, folder: str) -> list[str]:
+        try:
+            return os.listdir(self._home / folder)
+        except OSError:
+            return []
+
+    # ------------------------------------------------------------------------------------------------------ looking
+
+    def look(self) -> Looked | None:
+        """Look at what may have changed; return what is to be kept now, if anything. Then call `kept`."""
+        now = time.monotonic()
+        up_to = self._projections.written_seq
+        if up_to > self._up_to:
+            for file, first in self._reader.changed(self._up_to + 1, up_to).items():
+                if group_of(file) is not None:
+                    self._own.setdefault(file, first)
+                    self._touched.setdefault(file, now)
+            self._up_to = up_to
+        edits: list[Edit] = []
+        oldest = min([*self._touched.values()], default=now)
+        if now - self._touched_at >= QUIET_SECONDS or now - oldest >= _LONGEST_QUIET_SECONDS:
+            edits = self._look_at_some(now, up_to)
+        if self._unknown is not None and self._is_swept and self._unknown.isdisjoint([*self._touched]):
+            self._unknown = None
+            self._kept_at = 0.0
+        size = sum(len(seen.packed or b"") for seen in self._kept.values() if seen is not None)
+        if not edits and now - self._kept_at < _KEEP_AFTER_SECONDS and size < _KEEP_AFTER_BYTES:
+            return None
+        looked_at = None if self._unknown is not None else min(self._own.values(), default=self._up_to + 1) - 1
+        seen = [one for one in self._kept.values() if one is not None]
+        return Looked(edits, seen, [file for file, one in self._kept.items() if one is None], looked_at)
+
+    def kept(self, first: int) -> None:
+        """Take in that what `look` returned is in the journal, its edits from the number `first` on; 0: it has none."""
+        self._kept.clear()
+        self._kept_at = time.monotonic()
+        self._event = (self._event or first) if self._has_more else 0
+
+    def _look_at_some(self, now: float, up_to: int) -> list[Edit]:
+        """Look at a few files, those first that the host has not changed itself."""
+        waiting = [file for file in list(self._touched) if self._not_before.get(file, 0.0) <= now]
+        files = [file for file in waiting if file not in self._own][:_FILES_AT_ONCE]
+        files += [file for file in waiting if file in self._own][: _FILES_AT_ONCE - len(files)]
+        if not files:
+            return []
+        own = {file: self._own[file] for file in files if file in self._own}
+        rows: dict[str, list[Row]] = {}
+        if own:
+            for row in self._reader.changes(min(own.values()), up_to, own):
+                rows.setdefault(row.file, []).append(row)
+        known: dict[str, Seen | None] = {**self._reader.seen([file for file in files if file not in self._kept])}
+        known |= {file: self._kept[file] for file in files if file in self._kept}
+        found: dict[str, tuple[list[Edit], Seen | None]] = {}
+        self._has_more = len(waiting) > len(files) and files[-1] not in self._own
+        touched: dict[str, float] = {}
+        started = time.monotonic()
+        for file in files:
+            begun = time.monotonic()
+            if begun - started > _LOOK_SECONDS:
+                self._has_more = file not in own
+                break
+            since = touched[file] = self._touched.pop(file)  # what is heard of from here on is looked at again
+            is_patient = begun - since < _LONGEST_SAVE_SECONDS
+            with contextlib.suppress(Later):
+                found[file] = self._look_at(file, known.get(file), rows.get(file, ()), up_to, is_patient=is_patient)
+                pause = _PAUSE * (time.monotonic() - begun)
+                if file in own and not found[file][0]:
+                    pause = max(pause, _OWN_PAUSE_SECONDS)
+                if pause > 1:
+                    self._not_before[file] = begun + pause
+        for file in self._reader.changed(up_to + 1, _LAST):  # the host changed it meanwhile
+            found.pop(file, None)
+        for file in touched.keys() - found:
+            self._touched[file] = touched[file]
+        return self._taken(found)
+
+    def _taken(self, found: Mapping[str, tuple[list[Edit], Seen | None]]) -> list[Edit]:
+        """Take in how files are by now; return the edits, with as much of their text as is kept."""
+        lacking = {
+            file: edit.before
+            for file, (some, seen) in found.items()
+            for edit in some
+            if edit.hunks is None and edit.before is not None and is_kept(edit, seen)
+        }
+        texts = self._reader.written_as(lacking)
+        edits: list[Edit] = []
+        room = _MOST_KEPT_BYTES
+        for file, (some, seen) in found.items():
+            self._own.pop(file, None)
+            self._kept[file] = seen
+            for edit in some:
+                hunks = edit.hunks
+                if hunks is None and file in texts and is_kept(edit, seen):
+                    hunks = hunks_of(texts[file], (seen and seen.text) or b"")
+                room -= sum(len(line) for hunk in hunks or () for line in (*hunk.removed, *hunk.added))
+                edits.append(edit._replace(event=self._event, hunks=hunks if room >= 0 else None))
+        return edits
+
+    def _look_at(
+        self, file: str, known: Seen | None, rows: Sequence[Row], up_to: int, *, is_patient: bool
+    ) -> tuple[list[Edit], Seen | None]:
+        """Return what people changed in a file, and how it is now; None: it is not there. Raises Later."""
+        if known is not None:
+            rows = [row for row in rows if row.seq > known.seq]
+        is_calm = partial(self._projections.is_calm, file)
+        found = read_file(self._home, file, known, is_calm, has_rows=bool(rows), is_patient=is_patient)
+        edits: list[Edit] = []
+        if known is not None or self._unknown is None or (self._is_swept and file not in self._unknown):
+            is_whole = bool(rows) and rows[0].kind in WHOLE_KINDS
+            edits = (compare_whole if is_whole else compare_text)(file, known, rows, found)
+        if found is None:
+            return edits, None
+        if known is not None and found.digest == known.digest:
+            return edits, replace(known, seq=up_to, signature=found.signature)
+        packed = None
+        if found.data is not None and (edits or not file.endswith(".json")):  # else the journal has it anyway
+            packed = zlib.compress(found.data, 1)
+        return edits, Seen(file, up_to, found.signature, found.size, found.digest, packed)

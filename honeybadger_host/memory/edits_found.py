@@ -1,0 +1,106 @@
+"""What a person did to a file, told from what the host did to it since it was looked at last. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from honeybadger_agent.mailbox import HUMAN
+from honeybadger_host.domain import NOTE_RESTORED, REMOVED
+from honeybadger_host.memory.archive import standing_span
+from honeybadger_host.memory.peoples_files import PeoplesFile, group_of, name_of
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint
+from honeybadger_host.storage.edits import Edit, Seen, digest_of, fingerprint_of
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
+from honeybadger_host.storage.revised import REVISED_KINDS, new_text, revision_of
+
+
+def compare_text(file: str, known: Seen | None, rows: Sequence[Row], found: PeoplesFile | None) -> list[Edit]:
+    """Return what people changed in a file that the host adds to, takes notes out of, or never writes."""
+    appended = b"".join(row.data for row in rows)
+    size = 0 if known is None else known.size
+    if found is not None and found.data is None and any(row.kind in REVISED_KINDS for row in rows):
+        return []  # of a large file the text is not known
+    if found is not None and (known is None or found.prefix == known.digest) and found.size == size + len(appended):
+        if not appended or (found.data is not None and found.data[size:] == appended):
+            return []
+        if found.data is None:
+            return []  # a large one: what follows is the host's by its size
+    text = b"" if known is None else known.text
+    expected = None if text is None else _expected(text, rows)
+    before: bytes | None = None
+    if expected is not None and (known is not None or rows):
+        before = digest_of(expected)
+    elif known is not None:
+        before = known.digest
+    return _edited(file, before, expected, found)
+
+
+def compare_whole(file: str, known: Seen | None, rows: Sequence[Row], found: PeoplesFile | None) -> list[Edit]:
+    """Return what people changed in a file that the host writes as a whole, also between its own changes."""
+    edits: list[Edit] = []
+    held = None if known is None else known.digest
+    text = b"" if known is None else known.text
+    for row in rows:
+        is_removed = row.kind.endswith(REMOVED)
+        if fingerprint_of(held) != row.offset:  # somebody edited it, and the host replaced that
+            if is_removed:
+                after: bytes | None = digest_of(row.data)
+            else:
+                after = (row.offset << 1).to_bytes(8) if row.offset >= 0 else None
+            hunks = hunks_of(text, row.data) if text is not None and is_removed else None
+            edits.append(Edit(0, 0, group_of(file) or "", HUMAN, 0, file, held, after, hunks))
+        text = b"" if is_removed else row.data
+        held = None if is_removed else digest_of(row.data)
+    return edits + _edited(file, held, text, found)
+
+
+def _edited(file: str, before: bytes | None, text: bytes | None, found: PeoplesFile | None) -> list[Edit]:
+    """Return what a person did to a file.
+
+    Args:
+        text: what it held before; None: not known.
+    """
+    after = None if found is None else found.digest
+    if before == after:
+        return []
+    data = b"" if found is None else found.data
+    hunks = None if text is None or data is None else hunks_of(text, data)
+    author = HUMAN if found is None else name_of(found.uid)
+    return [Edit(0, 0, group_of(file) or "", author, 0, file, before, after, hunks)]
+
+
+def is_kept(edit: Edit, seen: Seen | None) -> bool:
+    """Return whether what an edit left of a file is kept."""
+    return edit.after is None if seen is None else edit.after == seen.digest and seen.packed is not None
+
+
+def _expected(text: bytes | None, rows: Sequence[Row]) -> bytes | None:
+    """Return what the host's own changes make of a text. None: it is not known."""
+    for row in rows:
+        if text is None and row.kind not in WHOLE_KINDS:
+            return None
+        if row.kind in WHOLE_KINDS:
+            text = b"" if row.kind.endswith(REMOVED) else row.data
+        elif row.kind in REVISED_KINDS:
+            text = _revised(text or b"", row)
+        else:
+            text = (text or b"") + row.data
+    return text
+
+
+def _revised(text: bytes, row: Row) -> bytes:
+    """Return a text after notes were taken out or put back, wherever they stand in it."""
+    if fingerprint(text) == row.offset:
+        return new_text(text, row)
+    for note in revision_of(row.data).notes:
+        span = standing_span(text, note.data)
+        if row.kind == NOTE_RESTORED and span is None:
+            text += note.data
+        elif row.kind != NOTE_RESTORED and span is not None:
+            text = text[: span[0]] + text[span[1] :]
+    return text
+
+
+def hunks_of(before: bytes, after: bytes) -> list[Hunk]:
+    return hunks_between(lines_of(before), lines_of(after))

@@ -1,0 +1,252 @@
+"""What people changed in their files, kept in the journal beside the host's own changes (docs/decisions/027-edits.md).
+
+An edit costs its difference: hunks of lines by their hash, and each line once. `seen` says how a file was when the host
+looked at it last, with all its own changes up to a seq.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.files import Signature
+from honeybadger_host.storage.journal_schema import Row, connect_to_read
+from honeybadger_host.storage.line_hunks import Hunk
+
+LOOKED_AT: Final = "looked_at"
+"""In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look
+at a home is finished."""
+_AT_ONCE: Final = 500
+
+
+class Edit(NamedTuple):
+    """A change that a person made to a file.
+
+    Args:
+        at: milliseconds since the epoch, when the host noticed it.
+        event: the first seq of what was noticed together, as after a `git checkout`.
+        before, after: `digest_of` the file; None: there was none.
+        hunks: None when the text was not kept, as of a large file.
+    """
+
+    seq: int
+    at: int
+    group: str
+    author: str
+    event: int
+    file: str
+    before: bytes | None
+    after: bytes | None
+    hunks: Sequence[Hunk] | None
+
+    @property
+    def added(self) -> int | None:
+        """Lines that came; None when that is not known."""
+        return None if self.hunks is None else sum(len(hunk.added) for hunk in self.hunks)
+
+    @property
+    def removed(self) -> int | None:
+        """Lines that went; None when that is not known."""
+        return None if self.hunks is None else sum(len(hunk.removed) for hunk in self.hunks)
+
+    @property
+    def kind(self) -> str:
+        """What `log` calls it."""
+        return "edit_new" if self.before is None else "edit_removed" if self.after is None else "edit"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as it was looked at last.
+
+    Args:
+        seq: with all changes of the host up to this one.
+        size, digest: of its bytes.
+        packed: its bytes, zlib; None when they were not kept.
+    """
+
+    file: str
+    seq: int
+    signature: Signature
+    size: int
+    digest: bytes
+    packed: bytes | None
+
+    @property
+    def text(self) -> bytes | None:
+        """Its bytes; None when they were not kept."""
+        return None if self.packed is None else zlib.decompress(self.packed)
+
+
+class Looked(NamedTuple):
+    """What a look at some files came to, to be kept in one transaction.
+
+    Args:
+        gone: files that are not there any more.
+        up_to: see `LOOKED_AT`; None: as it was.
+    """
+
+    edits: Sequence[Edit]
+    seen: Sequence[Seen]
+    gone: Sequence[str]
+    up_to: int | None
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return 16 bytes that tell what a file holds; their beginning is its fingerprint."""
+    return hashlib.sha256(data).digest()[:16]
+
+
+def fingerprint_of(digest: bytes | None) -> int:
+    """Return the `atomic_files.fingerprint` of what has this digest."""
+    return -1 if digest is None else int.from_bytes(digest[:8]) >> 1
+
+
+def edited_lines(edit: Edit) -> str:
+    """Return how much an edit changed, for people."""
+    if edit.hunks is None:
+        return "its text is not kept"
+    parts = [f"+{edit.added}"] if edit.added or not edit.removed else []
+    parts += [f"-{edit.removed}"] if edit.removed else []
+    return f"{' '.join(parts)} {'line' if (edit.added or 0) + (edit.removed or 0) == 1 else 'lines'}"
+
+
+# -------------------------------------------------------------------------------------------------------------- writing
+
+
+def write_looked(connection: sqlite3.Connection, looked: Looked) -> None:
+    """Keep what a look came to. The transaction is the caller's."""
+    lines: dict[bytes, bytes] = {}
+    rows: list[tuple[object, ...]] = []
+    for edit in looked.edits:
+        packed = None if edit.hunks is None else orjson.dumps([_packed(hunk, lines) for hunk in edit.hunks])
+        rows.append((*edit[:-1], packed))
+    connection.executemany("INSERT INTO edits VALUES (?,?,?,?,?,?,?,?,?)", rows)
+    connection.executemany("INSERT OR IGNORE INTO lines VALUES (?,?)", lines.items())
+    connection.executemany(
+        "INSERT OR REPLACE INTO seen VALUES (?,?,?,?,?,?,?,?,?)",
+        [(one.file, one.seq, *one.signature, one.size, one.digest, one.packed) for one in looked.seen],
+    )
+    connection.executemany("DELETE FROM seen WHERE file = ?", [(file,) for file in looked.gone])
+    if looked.up_to is not None:
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOOKED_AT, looked.up_to))
+
+
+def _packed(hunk: Hunk, lines: dict[bytes, bytes]) -> list[object]:
+    def hashes(some: Sequence[bytes]) -> list[str]:
+        found = [hashlib.sha256(line).digest()[:16] for line in some]
+        lines.update(zip(found, some, strict=True))
+        return [each.hex() for each in found]
+
+    return [hunk.at, hashes(hunk.removed), hashes(hunk.added)]
+
+
+# -------------------------------------------------------------------------------------------------------------- reading
+
+
+class EditReader:
+    """Reads what is kept of people's files from a journal that a host may have open. Raises JournalError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def looked_at(self) -> int | None:
+        """Return up to which change the files were looked at; None: never to the end."""
+        for (value,) in self._rows("SELECT value FROM meta WHERE key = ?", (LOOKED_AT,)):
+            return int(value)
+        return None
+
+    def seen(self, files: Collection[str]) -> dict[str, Seen]:
+        """Return those of some files that were looked at."""
+        found: dict[str, Seen] = {}
+        names = list(files)
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            query = f"SELECT * FROM seen WHERE file IN ({','.join('?' * len(some))})"  # noqa: S608  question marks
+            for file, seq, inode, size, mtime, ctime, length, digest, packed in self._rows(query, tuple(some)):
+                found[file] = Seen(file, seq, Signature(inode, size, mtime, ctime), length, digest, packed)
+        return found
+
+    def stamps(self, files: Sequence[str]) -> dict[str, Signature]:
+        """Return those of some files that were looked at, with their signatures then."""
+        query = f"SELECT file, inode, size, mtime_ns, ctime_ns FROM seen WHERE file IN ({','.join('?' * len(files))})"  # noqa: S608  question marks
+        return {file: Signature(*stamp) for file, *stamp in self._rows(query, tuple(files))}
+
+    def names(self, after: str, most: int) -> list[str]:
+        """Return a few files that were looked at, in the order of names, behind one."""
+        query = "SELECT file FROM seen WHERE file > ? ORDER BY file LIMIT ?"
+        return [file for (file,) in self._rows(query, (after, most))]
+
+    def changed(self, first: int, last: int) -> dict[str, int]:
+        """Return the files that the host changed between two seqs, each with its first change."""
+        query = "SELECT file, min(seq) FROM changes WHERE seq BETWEEN ? AND ? GROUP BY file"
+        return dict(self._rows(query, (first, last)))
+
+    def changes(self, first: int, last: int, files: Collection[str]) -> list[Row]:
+        """Return the host's changes of some files between two seqs, oldest first."""
+        query = (
+            "SELECT * FROM changes WHERE seq BETWEEN ? AND ? AND file IN (SELECT value FROM json_each(?)) ORDER BY seq"
+        )
+        return [Row._make(row) for row in self._rows(query, (first, last, orjson.dumps(list(files)).decode()))]
+
+    def written_as(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the bytes that the host gave files once, of those that had the wanted digest. Reads all changes."""
+        query = "SELECT file, data FROM changes WHERE file IN (SELECT value FROM json_each(?)) ORDER BY seq DESC"
+        found: dict[str, bytes] = {}
+        for file, data in self._rows(query, (orjson.dumps(list(wanted)).decode(),)) if wanted else ():
+            if file not in found and digest_of(data) == wanted[file]:
+                found[file] = data
+                if len(found) == len(wanted):
+                    break
+        return found
+
+    def edits(self, group: str, limit: int) -> list[Edit]:
+        """Return the newest edits of a group, newest first."""
+        return self._edits("grp = ? ORDER BY seq DESC LIMIT ?", (group, limit))
+
+    def edit(self, seq: int) -> Edit | None:
+        """Return one edit."""
+        return next(iter(self._edits("seq = ?", (seq,))), None)
+
+    def _edits(self, where: str, values: tuple[object, ...]) -> list[Edit]:
+        query = f"SELECT * FROM edits WHERE {where}"  # noqa: S608  a constant
+        try:
+            rows = list(self._rows(query, values))
+        except JournalError as error:
+            if "no such table" in str(error):  # of an older host, and no new one has opened it yet
+                return []
+            raise
+        packed = [None if row[-1] is None else orjson.loads(row[-1]) for row in rows]
+        lines = self._lines({each for some in packed for _, *both in some or () for side in both for each in side})
+        return [Edit._make((*row[:-1], _unpacked(some, lines))) for row, some in zip(rows, packed, strict=True)]
+
+    def _lines(self, hashes: Collection[str]) -> Mapping[str, bytes]:
+        found: dict[str, bytes] = {}
+        names = [bytes.fromhex(each) for each in hashes]
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            query = f"SELECT hash, text FROM lines WHERE hash IN ({','.join('?' * len(some))})"  # noqa: S608  question marks
+            found |= {hash_.hex(): text for hash_, text in self._rows(query, tuple(some))}
+        return found
+
+    def _rows(self, query: str, values: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
+        try:
+            with closing(connect_to_read(self._path)) as connection:
+                yield from connection.execute(query, values)
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot read {self._path}: {error}") from error
+
+
+def _unpacked(packed: Sequence[Sequence[Any]] | None, lines: Mapping[str, bytes]) -> list[Hunk] | None:
+    if packed is None:
+        return None
+    return [Hunk(at, [lines[each] for each in gone], [lines[each] for each in new]) for at, gone, new in packed]

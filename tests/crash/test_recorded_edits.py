@@ -1,0 +1,83 @@
+"""What people edited while no host ran is recorded once, at whatever call the host dies that records it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from honeybadger_host.storage.edits import EditReader, digest_of
+from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Kill, Nursery, When, ended, struck
+from tests.hosting import wait_for
+
+_AT_ONCE: Final = (
+    *("--constant", "memory.edit_recorder.QUIET_SECONDS=0", "--constant", "ops.maintenance.EDITS_SECONDS=0.01"),
+)
+_BEFORE: Final = {"CLAUDE.md": b"Be brief.\n", "summary.md": None, "MEMORY.md": b"# Ours\n"}
+_AFTER: Final = {"CLAUDE.md": b"Be kind.\nBe brief.\n", "summary.md": b"Tea.\n", "MEMORY.md": None}
+
+
+def save(home: Path, texts: dict[str, bytes | None]) -> None:
+    for name, text in texts.items():
+        path = home / "groups" / "main" / name
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_bytes(text)
+
+
+def is_recorded(home: Path) -> bool:
+    reader = EditReader(home / JOURNAL_FILE)
+    return len(reader.edits("main", 99)) >= len(_AFTER)
+
+
+@pytest.fixture(scope="module")
+def looked_at(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that was looked at, and edited since."""
+    home = tmp_path_factory.mktemp("looked") / "home"
+    make_home(home)
+    save(home, _BEFORE)
+    with ended(nursery.start(home, faults=_AT_ONCE)) as host:
+        wait_for((home / JOURNAL_FILE).exists)
+        wait_for((home / "data" / "status.json").exists)
+        wait_for(lambda: EditReader(home / JOURNAL_FILE).looked_at() is not None, what="the first look")
+        host.send_signal(signal.SIGTERM)
+        wait_for(lambda: host.poll() is not None, what="the end of the host")
+    save(home, _AFTER)
+    return home
+
+
+@pytest.mark.parametrize("when", ["before", "after", "torn"])
+def test_killed_at_a_call_on_the_journal_an_edit_is_recorded_once(
+    nursery: Nursery, looked_at: Path, tmp_path: Path, rng: random.Random, when: When
+) -> None:
+    stride = 1 if IS_LONG else 5
+    at = rng.randint(1, stride)
+    kills = 0
+    while True:
+        home = tmp_path / f"home{at}"
+        shutil.copytree(looked_at, home)
+        with ended(nursery.start(home, faults=_AT_ONCE, kill=Kill(at, when, path="journal.db"))) as host:
+            wait_for(lambda: host.poll() is not None or is_recorded(home), what="an end or a record")  # noqa: B023
+            is_over = host.poll() is None
+        with ended(nursery.start(home, faults=_AT_ONCE)) as host:
+            wait_for(lambda: is_recorded(home), what="a record")  # noqa: B023
+            host.send_signal(signal.SIGTERM)
+            wait_for(lambda: host.poll() is not None, what="the end of the host")
+        found = {
+            edit.file.removeprefix("groups/main/"): edit for edit in EditReader(home / JOURNAL_FILE).edits("main", 99)
+        }
+        assert len(EditReader(home / JOURNAL_FILE).edits("main", 99)) == len(_AFTER), struck(home)
+        for name, edit in found.items():
+            before, after = (None if text is None else digest_of(text) for text in (_BEFORE[name], _AFTER[name]))
+            assert (edit.before, edit.after, edit.author) == (before, after, "human"), struck(home)
+        if is_over:
+            break
+        kills += 1
+        at += stride
+    assert kills > 1

@@ -1,0 +1,176 @@
+"""What people change in their files is in the log, once, as theirs; what the host writes is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal_reader import glance
+from tests.conftest import HostFactory
+from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+
+
+def logged(home: Path, group: str = "main") -> list[dict[str, Any]]:
+    """Return the edits of a group, oldest first."""
+    rows = json.loads(run_cli("log", group, "--json", "--limit", "1000", home=home).stdout or "[]")
+    return [row for row in rows if row["kind"].startswith("edit")][::-1]
+
+
+def wait_until_looked_at(host: HostProcess) -> None:
+    """Wait until the first look at a home is over: from then on what changes is an edit."""
+    wait_for(lambda: EditReader(host.home / JOURNAL_FILE).looked_at() is not None, what="the first look")
+
+
+def edits(home: Path, count: int, group: str = "main") -> list[dict[str, Any]]:
+    reader = EditReader(home / JOURNAL_FILE)
+    wait_for(lambda: len(reader.edits(group, 1000)) >= count, what=f"{count} edits")
+    found = logged(home, group)
+    assert len(found) == count, found
+    return found
+
+
+def told(edit: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(edit[name] for name in ("sender", "kind", "file", "added", "removed", "text"))
+
+
+@pytest.fixture
+def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
+    """A host whose group has a persona, a note and an entry."""
+    (home / "groups" / "main").mkdir(exist_ok=True)
+    (home / "groups" / "main" / "CLAUDE.md").write_text("# Keeper\nBe brief.\n")
+    host = make_host().start()
+    wait_until_looked_at(host)
+    assert stranger.ask("n", request("n", content="likes tea"))["ok"] is True
+    assert stranger.ask("e", request("e", "save_memory", payload={"content": "likes cake", "name": "cake"}))["ok"]
+    return host
+
+
+def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stranger: RawSender) -> None:
+    home, group = stood.home, stood.home / "groups" / "main"
+    wait_for(lambda: EditReader(home / JOURNAL_FILE).seen(["groups/main/MEMORY.md"]), what="a look at the note")
+    (group / "CLAUDE.md").write_text("# Keeper\nBe kind.\nBe brief.\n")
+    (first,) = edits(home, 1)
+    assert told(first) == ("human", "edit", "groups/main/CLAUDE.md", 1, 0, "+Be kind.\n")
+    stranger.memory.write_text(stranger.memory_text().replace("likes tea", "likes green tea") + "Mine.\n")
+    (_, second) = edits(home, 2)
+    assert told(second) == (
+        *("human", "edit", "groups/main/MEMORY.md", 2, 1),
+        "-- likes tea\n+- likes green tea\n+Mine.\n",
+    )
+    (entry,) = (group / "memory" / "general").iterdir()
+    value = orjson.loads(entry.read_bytes())
+    temporary = entry.with_name(".swp")
+    temporary.write_bytes(entry.read_bytes().replace(b"likes cake", b"loves cake"))
+    temporary.rename(entry)
+    third = edits(home, 3)[2]
+    assert told(third)[:5] == ("human", "edit", f"groups/main/memory/general/{value['id']}.json", 1, 1)
+    (group / "CLAUDE.md").unlink()
+    fourth = edits(home, 4)[3]
+    assert told(fourth)[:5] == ("human", "edit_removed", "groups/main/CLAUDE.md", 0, 3)
+    printed = run_cli("log", "main", home=home).stdout.splitlines()
+    assert [line.split(maxsplit=2)[2] for line in printed[:2]] == [
+        "human             edit_removed groups/main/CLAUDE.md  -3 lines",
+        f"human             edit  groups/main/memory/general/{value['id']}.json  +1 -1 lines",
+    ]
+    refused = run_cli("undo", fourth["seq"], home=home)
+    assert (refused.returncode, "an edit by human" in refused.stderr) == (1, True)
+    assert stranger.ask("m", request("m", content="likes milk"))["seq"] == fourth["seq"] + 1
+    stood.stop()
+
+
+def test_what_the_host_writes_is_nobodys_edit(stood: HostProcess, stranger: RawSender) -> None:
+    for number in range(30):
+        assert stranger.ask(f"n{number}", request(f"n{number}", content=f"note {number}"))["ok"]
+        payload = {"content": f"entry {number % 7}", "category": f"c{number % 3}"}
+        assert stranger.ask(f"e{number}", request(f"e{number}", "save_memory", payload=payload))["ok"]
+    wait_for(lambda: run_cli("undo", 1, home=stood.home).returncode == 0, what="an undone note")
+    (stood.home / "groups" / "main" / "CLAUDE.md").write_text("The only edit.\n")
+    assert [told(edit)[2] for edit in edits(stood.home, 1)] == ["groups/main/CLAUDE.md"]
+    reader = EditReader(stood.home / JOURNAL_FILE)
+    wait_for(lambda: reader.looked_at() == 64, 30, what="a look at everything")
+    stood.stop()
+    stood.start()
+    (stood.home / "groups" / "main" / "CLAUDE.md").write_text("The only edits.\n")
+    edits(stood.home, 2)
+    stood.stop()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_edits_while_no_host_ran_are_recorded_at_its_start(
+    stood: HostProcess, stranger: RawSender, is_killed: bool
+) -> None:
+    home, group = stood.home, stood.home / "groups" / "main"
+    wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
+    stood.kill() if is_killed else stood.stop()
+    (group / "CLAUDE.md").write_text("# Keeper\n")
+    (group / "summary.md").write_text("Tea.\n")
+    (home / "AGENT.md").write_text("For all.\n")
+    stranger.memory.write_text("Above.\n" + stranger.memory_text())
+    (entry,) = (group / "memory" / "general").iterdir()
+    entry.unlink()
+    stood.start()
+    found = {edit["file"]: told(edit) for edit in edits(home, 4)}
+    assert found["groups/main/CLAUDE.md"][1:5] == ("edit", "groups/main/CLAUDE.md", 0, 1)
+    assert found["groups/main/summary.md"][1:] == ("edit_new", "groups/main/summary.md", 1, 0, "+Tea.\n")
+    assert found["groups/main/MEMORY.md"][1:] == ("edit", "groups/main/MEMORY.md", 1, 0, "+Above.\n")
+    assert found[f"groups/main/memory/general/{entry.name}"][1] == "edit_removed"
+    assert told(edits(home, 1, "global")[0])[1:] == ("edit_new", "AGENT.md", 1, 0, "+For all.\n")
+    assert len({edit["event"] for edit in [*logged(home), *logged(home, "global")]}) == 1
+    stood.stop()
+
+
+def test_a_checkout_of_fifty_files_is_one_event_of_fifty_rows(stood: HostProcess) -> None:
+    folder = stood.home / "groups" / "main" / "memory" / "vault"
+    folder.mkdir()
+    for number in range(50):
+        (folder / f"page-{number}.json").write_text(json.dumps({"content": f"Page {number}"}))
+    found = edits(stood.home, 50)
+    assert len({edit["event"] for edit in found}) == 1
+    assert {edit["kind"] for edit in found} == {"edit_new"}
+    stood.stop()
+
+
+def test_of_a_large_file_only_a_digest_is_kept(stood: HostProcess) -> None:
+    path = stood.home / "groups" / "main" / "summary.md"
+    path.write_text("large\n" * 200_000)
+    (edit,) = edits(stood.home, 1)
+    assert told(edit)[1:] == ("edit_new", "groups/main/summary.md", None, None, None)
+    assert "its text is not kept" in run_cli("log", "main", home=stood.home).stdout
+    path.write_text("small\n")
+    assert told(edits(stood.home, 2)[1])[1:5] == ("edit", "groups/main/summary.md", None, None)
+    stood.stop()
+
+
+def test_killed_again_and_again_every_version_is_recorded_once(
+    make_host: HostFactory, stood: HostProcess, stranger: RawSender
+) -> None:
+    rng = random.Random(random.getrandbits(64))
+    path = stood.home / "groups" / "main" / "CLAUDE.md"
+    reader = EditReader(stood.home / JOURNAL_FILE)
+    for number in range(8):
+        text = path.read_text().splitlines(keepends=True)
+        text.insert(rng.randint(0, len(text)), f"Rule {number}.\n")
+        path.write_text("".join(text))
+        stranger.drop(f"k{number}", request(f"k{number}", content=f"note {number}"))
+        pause = rng.uniform(0, 1.6)
+        with_deadline = os.times().elapsed + pause
+        wait_for(lambda at=with_deadline: os.times().elapsed >= at)  # type: ignore[misc]
+        stood.kill()
+        stood.start()
+    path.write_text(path.read_text() + "The end.\n")
+    wait_for(lambda: any(e.hunks and e.hunks[-1].added[-1:] == [b"The end.\n"] for e in reader.edits("main", 99)))
+    found = reader.edits("main", 99)[::-1]
+    assert {edit.file for edit in found} == {"groups/main/CLAUDE.md"}
+    assert [edit.before for edit in found[1:]] == [edit.after for edit in found[:-1]]
+    added = [line for edit in found for hunk in edit.hunks or () for line in hunk.added]
+    assert sorted(added) == sorted([*(b"Rule %d.\n" % number for number in range(8)), b"The end.\n"])
+    assert [line for edit in found for hunk in edit.hunks or () for line in hunk.removed] == []
+    stood.stop()
