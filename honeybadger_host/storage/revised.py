@@ -176,6 +176,10 @@ def revise(path: Path, row: Row) -> Signature | None:
     """
     kept = _kept(path, row)
     try:
+        if kept.exists():
+            if not kept.samefile(path):
+                return None  # it was done before the host was killed
+            kept.unlink()
         fd, status = open_plain(path)
     except (FileNotFoundError, NotADirectoryError, NotRegular):
         return None
@@ -183,8 +187,6 @@ def revise(path: Path, row: Row) -> Signature | None:
         raise WorldFailed(f"{path} cannot be read ({error.strerror})") from error
     try:
         held = _read(fd, status.st_size)
-        if kept.exists() and not kept.samefile(path):
-            return None  # it was done before the host was killed
         if fingerprint(held) != row.offset or is_open_for_writing(path):
             revision = revision_of(row.data)
             if fingerprint(held[: revision.size]) != revision.to:
@@ -192,8 +194,6 @@ def revise(path: Path, row: Row) -> Signature | None:
             return None
         temporary = write_beside(path, new_text(held, row), mode=stat.S_IMODE(status.st_mode) & 0o777)
         try:
-            kept.unlink(missing_ok=True)
-            status = os.fstat(fd)
             with alone_with(fd):
                 if signature_of(path) != Signature.of(status):
                     log.info("projection.kept", file=row.file, seq=row.seq, why="somebody changed it meanwhile")
@@ -223,22 +223,30 @@ def take_late_save(path: Path, row: Row, behind: bytes) -> Late:
         behind: what the host appended since.
     """
     kept = _kept(path, row)
+    beside = kept.with_name(f"{kept.name}.new")
     try:
-        held = read_whole(kept)
-        if held is None:
+        if beside.exists():  # a kill left it
+            beside.unlink() if kept.exists() else os.rename(beside, kept)
+        if not kept.exists():
             return "no"
-        if is_open_for_writing(kept) and not (path.exists() and kept.samefile(path)):
+        is_same = path.exists() and kept.samefile(path)
+        if not is_same and is_open_for_writing(kept):
             return "perhaps"
-        if fingerprint(held) == row.offset or (path.exists() and kept.samefile(path)):
+        held, revision = read_whole(kept) or b"", revision_of(row.data)  # nobody can write to it any more
+        rest = held[revision.size :]
+        is_ours = fingerprint(held[: revision.size]) == revision.to and behind.startswith(rest)
+        if is_same or is_ours or fingerprint(held) == row.offset:
             kept.unlink()
             return "no"
-        revision, now_held = revision_of(row.data), read_whole(path) or b""
+        now_held = read_whole(path) or b""
         if fingerprint(now_held[: revision.size]) != revision.to or now_held[revision.size :] != behind:
             aside = path.with_name(f"{path.stem}, saved over change {row.seq}{path.suffix}")
             log.warning("projection.set_aside", file=row.file, seq=row.seq, to=aside.name)
             os.rename(kept, aside)
             return "no"
+        os.link(path, beside, follow_symlinks=False)  # somebody may have opened this one just now
         os.rename(kept, path)
+        os.rename(beside, kept)
     except OSError as error:
         raise WorldFailed(f"cannot write {path}: {error.strerror}") from error
     log.info("projection.kept", file=row.file, seq=row.seq, why="somebody saved it meanwhile")
