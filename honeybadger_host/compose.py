@@ -186,7 +186,7 @@ def _put_together(
         watermarks=watermarks,
         journal=journal.path,
         consolidate_now=curator.consolidate_now if curator.is_on else None,
-        dream_now=Dreams(room).dream,
+        dream_now=Dreams(room, infers=settings.dream.preferences and settings.conversation.enabled).dream,
     )
     runtime = AgentRuntime(
         home,

@@ -157,6 +157,12 @@ class Curation(_Section):
     )
 
 
+class Dream(_Section):
+    """Passes over all that a group remembers: `honeybadger-host dream`."""
+
+    preferences: bool = Field(True, description="false: no preferences are inferred from what people said.")
+
+
 class Context(_Section):
     """The whole context."""
 
@@ -315,6 +321,7 @@ class Settings(BaseSettings):
     history: History = History()
     consolidation: Consolidation = Consolidation()
     curation: Curation = Curation()
+    dream: Dream = Dream()
     context: Context = Context()
     working: Working = Working()
     document: Document = Document()

@@ -249,7 +249,8 @@ def _gist(kind: str, data: bytes) -> str:
                 case "note_removed" | "note_restored":
                     text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
                 case "watermark" | "watermark_removed":
-                    text = f"consolidated up to turn {value['turn']} by {value['proposal'] or 'nobody'}"
+                    up_to = value.get("at") if value["proposal"].startswith("preferences-") else f"turn {value['turn']}"
+                    text = f"read up to {up_to} by {value['proposal'] or 'nobody'}"
                 case "proposal" | "proposal_removed":
                     states = Counter(each["state"] for each in value["operations"])
                     text = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))

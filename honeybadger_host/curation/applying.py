@@ -34,7 +34,7 @@ from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
 from honeybadger_host.memory.notes import SIGNED, note_spans
 from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
-from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
+from honeybadger_host.memory.watermarks import Watermark, dump_watermark, inferred_file, parse_watermark, watermark_file
 from honeybadger_host.search.sources import Source, pieces_of
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.files import Signature
@@ -126,7 +126,7 @@ class Applying:
     Args:
         proposal: its gates are checked.
         applies: which of its waiting operations are applied; the others wait, or are refused already.
-        until: when the newest of the consolidated turns was said.
+        until: when the newest of the turns was said that were consolidated, or read for preferences.
         kept: bytes of the proposal's file; None: it is new.
     """
 
@@ -148,6 +148,8 @@ class Applying:
         if proposal.session is not None:
             load(watermark_file(group, proposal.session))
             load(f"groups/{group}/{SUMMARY}")
+        if proposal.kind == "preferences":
+            load(inferred_file(group))
         entries: dict[str, str] = {}
         free: dict[int, Sequence[str]] = {}
         for operation in proposal.operations:
@@ -193,8 +195,11 @@ class Applying:
         )
         if proposal.session is not None and any(state == "applied" for state in made.states.values()):
             changes += self._moved_mark(mark, made.part, now)
-        data = dump_proposal(proposal.model_copy(update={"operations": operations}))
-        changes.append(FileWritten(group, "proposal", file, data, self.kept))
+        if proposal.kind == "preferences" and self.kept is None:
+            changes.append(self._read_up_to())
+        if operations:
+            data = dump_proposal(proposal.model_copy(update={"operations": operations}))
+            changes.append(FileWritten(group, "proposal", file, data, self.kept))
         counts = {state: sum(each.state == state for each in operations) for state in ("applied", "waiting", "refused")}
         return Outcome({"proposal": proposal.id, **counts}, tuple(changes))
 
@@ -351,6 +356,14 @@ class Applying:
             passes=(0 if mark is None else mark.passes) + 1,
         )
         return (FileWritten(proposal.group, "watermark", file, dump_watermark(moved), self.files.view(file)),)
+
+    def _read_up_to(self) -> FileWritten:
+        """Return the change that says up to when turns were read for preferences."""
+        group = self.proposal.group
+        file = inferred_file(group)
+        held = self.files.view(file)
+        data = dump_watermark(Watermark(turn=0, at=self.until, proposal=self.proposal.id))
+        return FileWritten(group, "watermark", file, data, held)
 
 
 def merges_of(entry: Entry) -> int:

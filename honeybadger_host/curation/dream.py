@@ -91,7 +91,7 @@ def request_text(snapshot: Snapshot, found: Found, turns: Mapping[tuple[str, int
         shown |= new
         reasons.append(reason)
     heard = [f"- {each.kind} by {each.by}{_place(each)}: {_short(each.content)}\n" for each in found.feedback]
-    said = [_turn(key, turn) for key, turn in sorted(turns.items(), key=lambda item: item[1].at)]
+    said = [turn_text(key, turn) for key, turn in sorted(turns.items(), key=lambda item: item[1].at)]
     return "\n".join(
         f"## {title}\n{''.join(lines) or '(none)' + chr(10)}"
         for title, lines in (
@@ -162,7 +162,7 @@ def _place(feedback: Feedback) -> str:
     return f" on {feedback.session}#{feedback.turn}" if feedback.turn else f" in {feedback.session}"
 
 
-def _turn(key: tuple[str, int], turn: Turn) -> str:
+def turn_text(key: tuple[str, int], turn: Turn) -> str:
     session, number = key
     return f"{session}#{number} [{turn.at:%Y-%m-%d %H:%M}] {turn.sender}: {_short(turn.content)}\n"
 

@@ -2,63 +2,42 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Final
 
 import anyio.to_thread
-import structlog
 
+from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.curation.account import account
 from honeybadger_host.curation.anti_patterns import anti_patterns, feedback_turns
-from honeybadger_host.curation.applying import proposal_file
-from honeybadger_host.curation.asking import Answer, Question
+from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.candidates import alike, over_share, unused
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dream import Found, folds, parse_operations, read_in, request_text, subjects
 from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.inferring import Preferences
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.passes import Room, recalled
+from honeybadger_host.curation.passes import Made, Room, recalled
 from honeybadger_host.curation.proposal import RULES, Operation, Proposal, Tokens
-from honeybadger_host.curation.snapshot import Snapshot, decided_before, take
-from honeybadger_host.domain import Turn
-from honeybadger_host.errors import WorldFailed
+from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, take, turns_of
+from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.entry import entry_file, entry_id
 from honeybadger_host.memory.feedback import Feedback, read_feedback
 from honeybadger_host.memory.labels import folded
-from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.neutralise import estimate_tokens
-
-log = structlog.get_logger()
 
 _FEEDBACK_OF: Final = timedelta(days=7)
 _AROUND: Final = range(-1, 3)
 """Turns around the one that feedback concerns."""
-_SESSIONS: Final = 20
-"""Of a group, those that changed last, in which people may have spoken of what seems to contradict."""
 _TURNS: Final = 200
-"""The newest of such a session."""
-_LOOKED_BACK: Final = 5000
-"""Turns of a session in which a quote may stand."""
+"""The newest of a session in which people may have spoken of what seems to contradict."""
 _LEAST_SHARED: Final = 0.5
 _HEADING: Final = 8
 """Tokens of what stands above a note."""
-
-Turns = dict[tuple[str, int], Turn]
-
-
-class Made(NamedTuple):
-    """A proposal that a pass came to.
-
-    Args:
-        counts: its operations by what became of them; empty: it was a trial, nothing was changed.
-    """
-
-    proposal: Proposal
-    counts: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +55,21 @@ class Dreamt:
     told: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Pass:
-    """A pass that has begun."""
-
-    group: str
-    question: Question
-    is_worth_asking: bool
-
-
 class Dreams:
     """Makes passes, one at a time for each group. Event loop.
 
     Args:
+        infers: whether preferences are inferred from what people said.
         clock: aware.
     """
 
-    def __init__(self, room: Room, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, room: Room, *, infers: bool = True, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._room = room
+        self._infers = infers
         self._clock = clock
+        self._preferences = Preferences(room, clock)
 
     async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
         """Make a pass over a group.
@@ -103,44 +78,28 @@ class Dreams:
             is_trial: nothing is changed or kept but what the model cost.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
-        async with self._room.locks[group]:
-            begun = await self._begin(group)
-            made, snapshot = await self._pass(begun, is_trial)
-        tried = [made] if made is not None else []
-        return Dreamt(tried, len(snapshot.items), snapshot.left_out, _told_of(tried, is_trial))
+        room = self._room
+        async with room.locks[group]:
+            tidied, snapshot = await self._tidy(group, is_trial)
+            inferred, told = None, ""
+            if self._infers:
+                try:
+                    inferred, told = await self._preferences.infer(group, is_trial)
+                except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
+                    told = f"no preferences are inferred: {error}"  # what the first pass did stays
+        made = [each for each in (tidied, inferred) if each is not None]
+        return Dreamt(made, len(snapshot.items), snapshot.left_out, _told_of(made, told, is_trial))
 
-    async def _pass(self, begun: _Pass, is_trial: bool) -> tuple[Made | None, Snapshot]:
-        room, question = self._room, begun.question
-        answer = await room.answer(question) if begun.is_worth_asking else None
-        try:
-            proposal, snapshot = await anyio.to_thread.run_sync(self._propose, begun, answer)
-        except WrongAnswer:
-            await room.forget(question)
-            raise
-        if is_trial or proposal is None:
-            await room.forget(question)
-            return None if proposal is None else Made(proposal, {}), snapshot
-        done = await room.write(proposal, "main", proposal.made_at)
-        counts = {name: done[name] for name in ("applied", "waiting", "refused")}
-        log.info(
-            "dream.finished",
-            group=begun.group,
-            by=proposal.by,
-            proposal=proposal_file(begun.group, proposal.id),
-            looked_at=len(snapshot.items),
-            **counts,
-            tokens=proposal.tokens.input + proposal.tokens.output,
-        )
-        return Made(proposal, counts), snapshot
-
-    async def _begin(self, group: str) -> _Pass:
-        """Return what is to be asked: the question of before a kill, if there is one."""
+    async def _tidy(self, group: str, is_trial: bool) -> tuple[Made | None, Snapshot]:
+        """Make the first pass; a question of before a kill is taken up."""
         room = self._room
         kept = None if room.asker is None else await room.asker.unfinished(group, "dream-")
         name = kept or f"dream-{self._clock():%Y%m%d-%H%M%S-%f}"[:-3]
         text = await anyio.to_thread.run_sync(self._request, group)
-        prompt = room.directives.read("dream").text
-        return _Pass(group, Question(group, name, "dream", prompt, text or ""), text is not None or kept is not None)
+        question = Question(group, name, "dream", room.directives.read("dream").text, text or "")
+        is_asked = text is not None or kept is not None
+        proposal, snapshot = await room.proposed(question if is_asked else None, partial(self._propose, question))
+        return await room.finish(question, proposal, proposal.made_at, is_trial=is_trial), snapshot
 
     def _request(self, group: str) -> str | None:
         """Return what a model is asked; None: there is no model, or nothing to ask it."""
@@ -151,7 +110,7 @@ class Dreams:
         found = self._found(snapshot, self._feedback(group, now), now)
         if not found:
             return None
-        turns = self._turns_of(group, _around(found.feedback)) | self._spoken_of(group, subjects(snapshot, found))
+        turns = turns_of(self._room, group, _around(found.feedback)) | self._spoken_of(group, subjects(snapshot, found))
         said = {key: turn for key, turn in turns.items() if self._room.is_person(turn)}
         return request_text(snapshot, found, said)
 
@@ -175,45 +134,29 @@ class Dreams:
         except OSError as error:
             raise WorldFailed(f"the feedback of {group} cannot be read: {error.strerror}") from error
 
-    def _turns_of(self, group: str, wanted: Iterable[tuple[str, int]]) -> Turns:
-        """Return turns by session and number; one that is not there is left out."""
-        first: dict[str, int] = {}
-        for session, number in wanted:
-            first[session] = min(number, first.get(session, number))
-        return {
-            (session, turn.number): turn
-            for session, number in first.items()
-            if re.fullmatch(r"[\w.-]+", session) and (self._room.home / turns_file(group, session)).is_file()
-            for turn in self._room.turn_logs.since(group, session, number - 1, _LOOKED_BACK)
-        }
-
     def _spoken_of(self, group: str, subjects: Sequence[frozenset[str]]) -> Turns:
         """Return the newest turns that are about what seems to contradict."""
-        found: Turns = {}
-        if not subjects:
-            return found
-        logs = (self._room.home / "data" / "sessions" / group).glob("*.jsonl")
-        newest = sorted(((path.stat().st_mtime, path.stem) for path in logs if path.is_file()), reverse=True)
-        for _, session in newest[:_SESSIONS]:
-            for turn in self._room.turn_logs.since(group, session, 0, _TURNS):
-                words = content_words(turn.content)
-                if any(len(words & subject) >= _LEAST_SHARED * len(subject) for subject in subjects):
-                    found[session, turn.number] = turn
-        return found
+        turns = newest_turns(self._room, group, _TURNS) if subjects else {}
+        words = {key: content_words(turn.content) for key, turn in turns.items()}
+        return {
+            key: turn
+            for key, turn in turns.items()
+            if any(len(words[key] & subject) >= _LEAST_SHARED * len(subject) for subject in subjects)
+        }
 
     # ----------------------------------------------------------------------------------------------------- proposing
 
-    def _propose(self, begun: _Pass, answer: Answer | None) -> tuple[Proposal | None, Snapshot]:
+    def _propose(self, question: Question, answer: Answer | None) -> tuple[Proposal, Snapshot]:
         """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed, FileProblem."""
-        room, group, now = self._room, begun.group, self._clock()
+        room, group, now = self._room, question.group, self._clock()
         earlier, touched = decided_before(room.home, group, now)
         snapshot = take(room, group, earlier)
         feedback = self._feedback(group, now)
-        turns = self._turns_of(group, _around(feedback)) | feedback_turns(feedback)
+        turns = turns_of(room, group, _around(feedback)) | feedback_turns(feedback)
         by_rules = folds(snapshot, 1)
         by_rules += anti_patterns(feedback, turns, len(by_rules) + 1)
         by_model = [] if answer is None else parse_operations(answer.text, snapshot, len(by_rules) + 1)
-        turns |= self._turns_of(group, ((each.session, each.turn) for one in by_model for each in one.evidence))
+        turns |= turns_of(room, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
         known = Known(
             texts=snapshot.texts | self._there(group, [*by_rules, *by_model]),
             digests=snapshot.digests,
@@ -230,12 +173,12 @@ class Dreams:
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
         proposal = check(
             Proposal(
-                id=begun.question.name,
+                id=question.name,
                 group=group,
                 kind="dream",
                 made_at=now,
                 by=RULES if answer is None else answer.model,
-                prompt=None if answer is None else begun.question.prompt_digest,
+                prompt=None if answer is None else question.prompt_digest,
                 tokens=Tokens() if answer is None else Tokens(input=answer.input_tokens, output=answer.output_tokens),
                 base=base,
                 operations=(*by_rules, *by_model),
@@ -252,7 +195,7 @@ class Dreams:
         )
         proposal = proposal.model_copy(update={"operations": kept})
         proposal = proposal.model_copy(update={"loss": account(proposal, known)})
-        return proposal if kept else None, snapshot
+        return proposal, snapshot
 
     def _there(self, group: str, operations: Iterable[Operation]) -> dict[str, str]:
         """Return the entries that already say what is to be added, even if the pass does not look at them."""
@@ -270,7 +213,7 @@ def _around(feedback: Iterable[Feedback]) -> list[tuple[str, int]]:
     return [(one.session, max(1, one.turn + near)) for one in feedback if one.turn for near in _AROUND]
 
 
-def _told_of(made: Sequence[Made], is_trial: bool) -> str:
+def _told_of(made: Sequence[Made], more: str, is_trial: bool) -> str:
     lines = []
     for proposal, counts in made:
         states = [each.state for each in proposal.operations]
@@ -280,7 +223,7 @@ def _told_of(made: Sequence[Made], is_trial: bool) -> str:
         lines.append(f"{proposal.kind} by {proposal.by}: {done}{where}")
     if is_trial and lines:
         lines.append("a trial: nothing was changed")
-    return "\n".join(lines) or "there is nothing to do"
+    return "\n".join([*(lines or ["there is nothing to do"]), *([more] if more else [])])
 
 
 def _is_settled(operation: Operation) -> bool:

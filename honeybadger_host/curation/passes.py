@@ -11,15 +11,17 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
+import anyio.to_thread
 import orjson
 import structlog
 
 from honeybadger_agent.wire import Wire
-from honeybadger_host.curation.applying import Applying
+from honeybadger_host.curation.applying import Applying, proposal_file
 from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question, TooOften
+from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import applies_itself
 from honeybadger_host.curation.proposal import Operation, Proposal
@@ -35,6 +37,8 @@ from honeybadger_host.settings import CurationMode
 from honeybadger_host.storage.atomic_files import WholeFiles
 
 log = structlog.get_logger()
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,21 @@ class Room:
             log.error("consolidation.given_up", group=question.group, id=question.name, now_what="rules do it")
             return None
 
+    async def proposed(self, question: Question | None, propose: Callable[[Answer | None], ResultT]) -> ResultT:
+        """Return what a model's answer proposes, worked out on a thread.
+
+        Args:
+            question: None: no model is asked.
+        Raises WrongAnswer, which is forgotten, and as `answer`.
+        """
+        answer = None if question is None else await self.answer(question)
+        try:
+            return await anyio.to_thread.run_sync(propose, answer)
+        except WrongAnswer:
+            if question is not None:
+                await self.forget(question)
+            raise
+
     async def forget(self, question: Question) -> None:
         """Forget an answer: it is wrong, or there is nothing to be done with it."""
         if self.asker is not None:
@@ -109,6 +128,42 @@ class Room:
             raise WorldFailed(f"{reply['error']['message']}")
         result: Mapping[str, Any] = reply["result"]
         return result
+
+    async def finish(self, question: Question, proposal: Proposal, until: datetime, *, is_trial: bool) -> Made | None:
+        """Write what a dream proposes, unless it is a trial; return what there is to tell, None: it proposes nothing.
+
+        Args:
+            until: see `Applying`.
+        Raises WorldFailed.
+        """
+        if is_trial or (proposal.kind == "dream" and not proposal.operations):
+            await self.forget(question)
+            return Made(proposal, {}) if proposal.operations else None
+        done = await self.write(proposal, "main", until)
+        if not proposal.operations:
+            return None
+        counts = {name: done[name] for name in ("applied", "waiting", "refused")}
+        log.info(
+            "dream.finished",
+            group=proposal.group,
+            kind=proposal.kind,
+            by=proposal.by,
+            proposal=proposal_file(proposal.group, proposal.id),
+            **counts,
+            tokens=proposal.tokens.input + proposal.tokens.output,
+        )
+        return Made(proposal, counts)
+
+
+class Made(NamedTuple):
+    """A proposal that a pass came to.
+
+    Args:
+        counts: its operations by what became of them; empty: it was a trial, nothing was changed.
+    """
+
+    proposal: Proposal
+    counts: Mapping[str, Any]
 
 
 def recalled(turn: Turn) -> str:

@@ -73,7 +73,8 @@ class Reverting:
         """Find what was changed. Raises Refusal: the journal does not know it any more."""
         if not any(each.state == "applied" for each in self.proposal.operations):
             raise Refusal("conflict", f"nothing of proposal {self.proposal.id} is applied", field="payload.proposal")
-        prepared = Prepared([row for row in read_requests_of(self.journal, self.file)[::-1] if row.kind not in _KEPT])
+        kept = _KEPT if self.proposal.session is not None else (*_KEPT, "watermark")
+        prepared = Prepared([row for row in read_requests_of(self.journal, self.file)[::-1] if row.kind not in kept])
         if not prepared.rows:
             raise _changed(f"the journal does not know any more what proposal {self.proposal.id} changed")
         self.files.load(self.file)

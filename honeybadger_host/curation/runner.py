@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -200,12 +201,7 @@ class Curator:
             self._room.directives.read("consolidation").text,
             _asked_text(plan, plan.memory),
         )
-        answer = await self._room.answer(question)
-        try:
-            proposal = await anyio.to_thread.run_sync(self._propose, plan, question, answer)
-        except WrongAnswer:
-            await self._room.forget(question)
-            raise
+        proposal = await self._room.proposed(question, partial(self._propose, plan, question))
         done = await self._room.write(proposal, session, plan.turns[-1].at)
         self.consolidations += 1
         log.info(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.curation.applying import NotePlace, merges_of, notes_of
@@ -18,20 +19,30 @@ from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, TAKES
 from honeybadger_host.curation.passes import Room
 from honeybadger_host.curation.proposal import Operation, Proposal, parse_proposal
+from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry import Entry
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import PINNED
+from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.search.sources import sources
 from honeybadger_host.storage.atomic_files import read_whole
 
 MOST_ENTRIES: Final = 1000
 """Entries that a pass looks at: those that changed last (RB14)."""
 _REINFORCED: Final = 5
+_LOOKED_BACK: Final = 5000
+"""Turns of a session in which a quote may stand."""
+_SESSIONS: Final = 20
+_SESSION: Final = re.compile(r"[\w.-]+")
+_NAMES: Final = ("dream-", "preferences-")
 LATELY: Final = timedelta(days=30)
 FOLDED: Final = "the same text, byte for byte"
 """Why rules merge; only they may say it. Such a merge changes nothing that could be recalled."""
 _A_PERSON: Final = "a person wrote it"
+
+
+Turns: TypeAlias = dict[tuple[str, int], Turn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +165,7 @@ def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal
     for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
         try:
             is_late = path.stat().st_mtime >= since
-            data = read_whole(path) if is_late or path.name.startswith("dream-") else None
+            data = read_whole(path) if is_late or path.name.startswith(_NAMES) else None
             if data is None:
                 continue
             proposal = parse_proposal(data)
@@ -169,3 +180,30 @@ def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal
 
 def _counts(operation: Operation) -> bool:
     return operation.state == "applied" and operation.op in TAKES and operation.why != FOLDED
+
+
+# --------------------------------------------------------------------------------------------------------------- turns
+
+
+def turns_of(room: Room, group: str, wanted: Iterable[tuple[str, int]]) -> Turns:
+    """Return turns by session and number; one that is not there is left out. Raises WorldFailed."""
+    first: dict[str, int] = {}
+    for session, number in wanted:
+        first[session] = min(number, first.get(session, number))
+    return {
+        (session, turn.number): turn
+        for session, number in first.items()
+        if _SESSION.fullmatch(session) and (room.home / turns_file(group, session)).is_file()
+        for turn in room.turn_logs.since(group, session, number - 1, _LOOKED_BACK)
+    }
+
+
+def newest_turns(room: Room, group: str, most: int) -> Turns:
+    """Return the newest turns of each of the sessions that changed last. Raises WorldFailed."""
+    logs = (room.home / "data" / "sessions" / group).glob("*.jsonl")
+    newest = sorted(((path.stat().st_mtime, path.stem) for path in logs if path.is_file()), reverse=True)
+    return {
+        (session, turn.number): turn
+        for _, session in newest[:_SESSIONS]
+        for turn in room.turn_logs.since(group, session, 0, most)
+    }

@@ -52,6 +52,11 @@ def watermark_file(group: str, session: str) -> str:
     return f"data/consolidated/{group}/{session}.json"
 
 
+def inferred_file(group: str) -> str:
+    """Return the file that says up to when a group's turns were read for preferences, below the home folder."""
+    return f"data/consolidated/{group}.json"
+
+
 def parse_watermark(data: bytes | None) -> Watermark | None:
     """Return what a file says; None: there is no file. Raises ValueError: what is wrong with it."""
     if data is None:
@@ -64,7 +69,10 @@ def parse_watermark(data: bytes | None) -> Watermark | None:
 
 def dump_watermark(mark: Watermark) -> bytes:
     """Return the bytes of a watermark's file."""
-    value = {**mark.model_dump(exclude_none=True), "at": None if mark.at is None else time_stamp(mark.at)}
+    value = {
+        **mark.model_dump(exclude_none=True),
+        "at": None if mark.at is None else time_stamp(mark.at, "milliseconds"),
+    }
     return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 

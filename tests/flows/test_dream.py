@@ -13,6 +13,8 @@ import pytest
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, assert_refused, request, run_cli, wait_for
 
+NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"
+"""What a pass without a model says."""
 TEA = "Ann prefers green tea over coffee."
 
 
@@ -104,7 +106,7 @@ def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_los
     assert [each["id"] for each in memory.ask("search_memory", query="green tea coffee")["hits"]].count(merged) == 1
     assert host.events("dream.finished")[0]["applied"] == 1
     kept = memory.state()
-    assert memory.dream()["told"] == "there is nothing to do"
+    assert memory.dream()["told"] == NOTHING
     assert memory.state() == kept  # a pass without anything to do writes no proposal
 
 
@@ -118,7 +120,7 @@ def test_a_dream_is_taken_back_byte_for_byte(make_host: HostFactory, memory: Mem
     assert {name: data for name, data in memory.state().items() if "/memory/" in name and "/archive/" not in name} == {
         name: data for name, data in before.items() if "/memory/" in name
     }
-    assert memory.dream()["told"] == "there is nothing to do"  # what was taken back is not done again
+    assert memory.dream()["told"] == NOTHING  # what was taken back is not done again
 
 
 def test_what_a_person_wrote_pinned_or_repeated_stays(make_host: HostFactory, memory: Memory) -> None:
@@ -131,7 +133,7 @@ def test_what_a_person_wrote_pinned_or_repeated_stays(make_host: HostFactory, me
     folder.mkdir()
     (folder / "own.json").write_text(json.dumps({"content": TEA}))
     before = memory.state()
-    assert memory.dream()["told"] == "there is nothing to do"
+    assert memory.dream()["told"] == NOTHING
     assert memory.state() == before
 
 
@@ -145,7 +147,7 @@ def test_a_trial_shows_the_proposal_and_changes_nothing(make_host: HostFactory, 
     assert memory.state() == before
     shown = run_cli("dream", "--dry-run", "--home", str(memory.home)).stdout
     assert "1. merge (waiting)" in shown
-    assert shown.endswith("a trial: nothing was changed\n")
+    assert "a trial: nothing was changed\n" in shown
     assert host.events("dream.finished") == []
 
 
@@ -170,7 +172,7 @@ def test_a_correction_becomes_an_anti_pattern_once(make_host: HostFactory, memor
     (entry,) = memory.entries().values()
     assert entry["category"] == "anti-patterns/email"
     assert entry["tags"] == ["anti-pattern"]
-    assert memory.dream()["told"] == "there is nothing to do"
+    assert memory.dream()["told"] == NOTHING
     assert len(memory.entries()) == 1
 
 
@@ -347,3 +349,91 @@ def test_a_kill_while_the_model_thinks_leaves_memory_as_it_was_and_a_kept_answer
     wait_for(lambda: len(memory.entries()) == 1)
     assert memory.entries().popitem()[1]["content"] == result
     assert len(memory.proposals()) == 1
+
+
+# -------------------------------------------------------------------------------------------------------- preferences
+
+
+def preference(content: str, strength: str, *quotes: tuple[int, str], **more: Any) -> dict[str, Any]:
+    said = [{"session": "main", "turn": turn, "quote": quote} for turn, quote in quotes]
+    return {"content": content, "strength": strength, "evidence": said, **more}
+
+
+def inferring(home: Path, *preferences: Mapping[str, Any]) -> dict[str, object]:
+    return answering(home, json.dumps({"preferences": preferences}))
+
+
+SAID = (
+    "Please write short answers.",
+    "I like short answers, really.",
+    "Again: short answers without lists!",
+    "Pay my invoices with the blue card.",
+)
+
+
+def test_preferences_are_inferred_where_enough_turns_of_a_person_are_quoted(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    casual = preference("Likes short answers.", "casual", (1, "short answers"), (2, "short answers"), (2, "I like"))
+    mild = preference("Wants short answers without lists.", "mild", (1, "short answers"), (3, "without lists"))
+    strong = preference("Pays invoices with the blue card.", "strong", (4, "Pay my invoices with the blue card"))
+    invented = preference("Likes long answers.", "strong", (9, "long answers"))
+    host = make_host(inferring(home, casual, mild, strong, invented)).start()
+    memory.say(*SAID)
+    (proposal,) = memory.dream()["proposals"]
+    assert (proposal["kind"], proposal["applied"], proposal["refused"]) == ("preferences", 2, 2), proposal
+    found = {each["content"]: each for each in memory.entries().values()}
+    assert found.keys() == {"Wants short answers without lists.", "Pays invoices with the blue card."}
+    for entry in found.values():
+        assert (entry["category"], entry["tags"]) == ("user-preferences/inferred", ["inferred"])
+        assert entry["metadata"]["source"] == "inferred"
+    assert found["Pays invoices with the blue card."]["metadata"]["requires_user_permission"] == "true"
+    assert "requires_user_permission" not in found["Wants short answers without lists."]["metadata"]
+    (few,) = [each for each in memory.proposals()[0]["operations"] if each["result"] == "Likes short answers."]
+    assert [each["what"].partition(":")[0] for each in few["gates"]["failed"]] == ["2 of 3 turns of one person"]
+    spent = json.loads((home / "data/consolidated/main.json").read_text())
+    assert spent["proposal"] == proposal["id"]
+    assert memory.dream()["told"] == "there is nothing to do"  # nothing was said since; no model is asked
+    host.stop()
+    # one more turn, and what was too little counts again
+    make_host(inferring(home, preference("Likes short answers.", "casual", (5, "short answers")))).start()
+    memory.say("As always, short answers.")
+    memory.dream()
+    assert {each["content"] for each in memory.entries().values()} == found.keys() | {"Likes short answers."}
+    assert memory.review("revert", "main", proposal["id"])["applied"] == 0
+    assert [each["content"] for each in memory.entries().values()] == ["Likes short answers."]
+
+
+def test_an_answer_without_preferences_is_not_asked_for_twice(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    make_host(inferring(home)).start()
+    memory.say(*SAID)
+    before = memory.state()
+    assert memory.dream()["told"] == "there is nothing to do"
+    assert memory.dream()["told"] == "there is nothing to do"
+    assert memory.state() == before
+    wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] == 780)
+
+
+def test_a_wrong_answer_about_preferences_keeps_what_the_first_pass_did(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    make_host(inferring(home, {"content": "x", "strength": "huge", "evidence": []})).start()
+    memory.save(TEA, "a")
+    memory.save(TEA, "b")
+    memory.say(*SAID)
+    done = memory.dream()
+    assert "strength must be one of strong, mild, casual, it is 'huge'" in done["told"]
+    assert len(memory.entries()) == 1
+    assert not (home / "data/consolidated/main.json").exists()
+
+
+def test_preferences_need_a_model_and_can_be_switched_off(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    host = make_host().start()
+    memory.say(*SAID)
+    assert memory.dream()["told"] == NOTHING
+    host.stop()
+    make_host(inferring(home) | {"dream.preferences": False}).start()
+    assert memory.dream()["told"] == "there is nothing to do"
+    assert not (home / "data/consolidated/main.json").exists()

@@ -45,6 +45,7 @@ FOR_TURNS = {
     "curation.asking": {"models.model"},
     "curation.consolidation": {"turn.thinking"},
     "curation.dream": {"turn.thinking"},
+    "curation.dreaming": {"models.model"},
     "curation.runner": {"models.model"},
     "handlers.turn_output": {"models.model", "turn.thinking"},
     "agents": {"tools"},

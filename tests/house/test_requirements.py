@@ -257,6 +257,14 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_dream.py::test_what_a_gate_refuses_changes_nothing_and_is_named",
         "flows/test_dream.py::test_a_dream_is_taken_back_byte_for_byte",
     ],
+    "RB10 preferences are inferred by thresholds; what touches security or money needs permission": [
+        "flows/test_dream.py::test_preferences_are_inferred_where_enough_turns_of_a_person_are_quoted",
+        "host/curation/test_preferences.py::test_so_many_turns_of_one_person_must_be_quoted",
+        "host/curation/test_preferences.py::test_what_touches_security_credentials_or_money_needs_permission",
+    ],
+    "RB14 inferring preferences can be switched off": [
+        "flows/test_dream.py::test_preferences_need_a_model_and_can_be_switched_off",
+    ],
     "RB13 a pass hears feedback, and corrections become anti-patterns": [
         "flows/test_dream.py::test_a_correction_becomes_an_anti_pattern_once",
     ],
@@ -406,7 +414,7 @@ def test_no_row_of_this_issue_is_left_out() -> None:
         "AB8",
     }
     asked |= {"HB10", "AM4", "AM5"}
-    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB9", "RB11", "RB12", "RB13", "RB14"}
+    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB9", "RB10", "RB11", "RB12", "RB13", "RB14"}
     asked |= {"AM2", "AM3", "AM6", "AM7"}
     asked |= {"CM1", "CM2", "CM3", "CM4", "CM5", "CM6"}
     assert {row.split()[0] for row in ROWS} == asked
