@@ -346,9 +346,8 @@ def test_a_kill_while_the_model_thinks_leaves_memory_as_it_was_and_a_kept_answer
     host.kill()
     assert memory.state() == before
     host.start()
-    wait_for(lambda: len(memory.entries()) == 1)
-    assert memory.entries().popitem()[1]["content"] == result
-    assert len(memory.proposals()) == 1
+    wait_for(lambda: len(memory.proposals()) == 1)  # written last
+    wait_for(lambda: [each["content"] for each in memory.entries().values()] == [result])
 
 
 # -------------------------------------------------------------------------------------------------------- preferences
