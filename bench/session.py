@@ -39,7 +39,7 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
         log.write_bytes(b"".join(dump_turn(turn, f"r{turn.number}") for turn in turns))
 
         def load() -> None:
-            turn_logs = TurnLogs(home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=time.monotonic)
+            turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
             sessions = Sessions(home, WholeFiles(home), turn_logs, limits, last_written=lambda file: None)
             assert len(sessions.read("main", "main").document.recent_history) == 51
 

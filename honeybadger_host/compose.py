@@ -22,7 +22,7 @@ from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, build_table
 from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.turns import AgentRuntime
-from honeybadger_host.memory import group_files, session_document_store, turn_log
+from honeybadger_host.memory import group_files
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.entry_store import EntryFiles
@@ -123,8 +123,6 @@ def _put_together(
     turn_logs = TurnLogs(
         home,
         window_turns=max(settings.conversation.window_turns, settings.consolidation.memory_window),
-        idle_seconds=turn_log.IDLE_SECONDS,
-        max_sessions=turn_log.MAX_SESSIONS,
         clock=time.monotonic,
     )
     working_memory = WorkingMemoryStore(home)
@@ -136,8 +134,6 @@ def _put_together(
         CompactionLimits(),
         last_written=journal.last_written,
         is_behind=projections.is_behind,
-        max_sessions=turn_log.MAX_SESSIONS,
-        write_out_seconds=session_document_store.WRITE_OUT_SECONDS,
     )
     senders = SenderList(home) if settings.ipc.closed else None
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)

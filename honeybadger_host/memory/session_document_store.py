@@ -33,7 +33,7 @@ from honeybadger_host.memory.session_document import (
     salvaged,
     with_turns,
 )
-from honeybadger_host.memory.turn_log import TurnLogs, Window, read_window, turns_file
+from honeybadger_host.memory.turn_log import MAX_SESSIONS, TurnLogs, Window, read_window, turns_file
 from honeybadger_host.storage import files
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
@@ -134,8 +134,6 @@ class Sessions:
     Args:
         last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
         is_behind: whether a file could not be written yet with what the journal has.
-        max_sessions: documents kept in memory; the least recently used leave.
-        write_out_seconds: how long after the last turn the file is brought up to date.
         wall_seconds: since the epoch, the clock of the file system.
         clock: monotonic seconds.
     """
@@ -149,8 +147,6 @@ class Sessions:
         *,
         last_written: Callable[[str], bytes | None],
         is_behind: Callable[[str], bool] = lambda file: False,
-        max_sessions: int = 1024,
-        write_out_seconds: float = 2.0,
         wall_seconds: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -160,8 +156,6 @@ class Sessions:
         self._turn_logs = turn_logs
         self._last_written = last_written
         self._is_behind = is_behind
-        self._max_sessions = max_sessions
-        self._write_out_seconds = write_out_seconds
         self._wall_seconds = wall_seconds
         self._clock = clock
         self.compactions = 0
@@ -354,7 +348,7 @@ class Sessions:
         it after a power cut.
         """
         key = next(iter(self._lagging), None)
-        if key is None or self._clock() - self._lagging[key] < self._write_out_seconds:
+        if key is None or self._clock() - self._lagging[key] < WRITE_OUT_SECONDS:
             return False
         return self._write_out(key)
 
@@ -429,7 +423,7 @@ class Sessions:
     def _keep(self, key: tuple[str, str], generation: Generation) -> None:
         self._generations[key] = generation
         self._generations.move_to_end(key)
-        while len(self._generations) > self._max_sessions:
+        while len(self._generations) > MAX_SESSIONS:
             self._generations.popitem(last=False)
 
     def _restored(

@@ -223,7 +223,13 @@ class TurnLogs:
     """
 
     def __init__(
-        self, home: Path, *, window_turns: int, idle_seconds: float, max_sessions: int, clock: Callable[[], float]
+        self,
+        home: Path,
+        *,
+        window_turns: int,
+        clock: Callable[[], float],
+        idle_seconds: float = IDLE_SECONDS,
+        max_sessions: int = MAX_SESSIONS,
     ) -> None:
         self._home = home
         self._window_turns = window_turns

@@ -33,7 +33,7 @@ NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 @pytest.fixture
 def room(home: Path) -> Room:
     files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=1 << 20)
-    turn_logs = TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=8, clock=time.monotonic)
+    turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
     whole_files = WholeFiles(home)
     return Room(
         home,

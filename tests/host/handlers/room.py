@@ -51,9 +51,7 @@ class Room:
     def restart(self) -> None:
         """Forget everything that is only in memory."""
         home = self.home
-        self.turn_logs = TurnLogs(
-            home, window_turns=50, idle_seconds=3600, max_sessions=1024, clock=lambda: self.monotonic
-        )
+        self.turn_logs = TurnLogs(home, window_turns=50, clock=lambda: self.monotonic)
         self.working_memory = WorkingMemoryStore(home)
         self.whole_files = WholeFiles(home)
         self.sessions = Sessions(

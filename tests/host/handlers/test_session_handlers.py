@@ -17,6 +17,7 @@ from honeybadger_host.domain import (
     NoteAdded,
 )
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory import session_document_store
 from honeybadger_host.memory.compaction import HEADER, CompactionLimits
 from honeybadger_host.memory.session_document_store import deleted_file, session_file
 from tests.host.handlers import room as rooms
@@ -667,8 +668,8 @@ def test_at_the_end_every_file_is_brought_up_to_date(room: Room) -> None:
     assert sorted(path.name for path in room.file.parent.iterdir()) == ["a.json", "b.json", "c.json"]
 
 
-def test_memory_keeps_only_so_many_documents(room: Room) -> None:
-    room.sessions._max_sessions = 3
+def test_memory_keeps_only_so_many_documents(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_document_store, "MAX_SESSIONS", 3)
     for number in range(10):
         room.change("update_session", f"s{number}", add_facts=[f"fact {number}"])
         room.load(f"s{number}")

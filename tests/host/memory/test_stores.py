@@ -73,7 +73,7 @@ def working_memory(home: Path) -> Stored:
 
 
 def turns(home: Path) -> Stored:
-    turn_logs = TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=9, clock=lambda: 0.0)
+    turn_logs = TurnLogs(home, window_turns=50, clock=lambda: 0.0)
 
     def change(number: int) -> Change:
         said = Turn(turn_logs.next_number("main", "main"), NOW, "user", "user", "bee", f"turn {number}", 1)
@@ -90,7 +90,7 @@ def turns(home: Path) -> Stored:
 
 
 def documents(home: Path) -> Stored:
-    turn_logs = TurnLogs(home, window_turns=50, idle_seconds=60, max_sessions=9, clock=lambda: 0.0)
+    turn_logs = TurnLogs(home, window_turns=50, clock=lambda: 0.0)
     sessions = Sessions(home, WholeFiles(home), turn_logs, CompactionLimits(), last_written=lambda file: None)
 
     def change(number: int) -> Change:
