@@ -16,7 +16,7 @@ from honeybadger_host.agents import Agents
 from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreaming import Dreams
-from honeybadger_host.curation.passes import Room
+from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, build_table
@@ -138,7 +138,7 @@ def _put_together(
     senders = SenderList(home) if settings.ipc.closed else None
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
     watermarks, entry_files = Watermarks(home), EntryFiles(home)
-    room = Room(
+    uses = PassDependencies(
         home,
         asker=_asker_of(settings, journal, models, lambda: pipeline.writer_slot),
         directives=Directives(files),
@@ -157,7 +157,7 @@ def _put_together(
         notes_budget_tokens=int(settings.context.budget_tokens * WEIGHTS[FACTS]),
         mode=settings.curation.apply,
     )
-    curator = Curator(room)
+    curator = Curator(uses)
     unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator])
     shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
     spool = Spool(
@@ -182,7 +182,7 @@ def _put_together(
         watermarks=watermarks,
         journal=journal.path,
         consolidate_now=curator.consolidate_now if curator.is_on else None,
-        dream_now=Dreams(room, infers=settings.dream.preferences and settings.conversation.enabled).dream,
+        dream_now=Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled).dream,
     )
     runtime = AgentRuntime(
         home,

@@ -20,7 +20,7 @@ from honeybadger_host.curation.dream import Found, folds, parse_operations, read
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.inferring import Preferences
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.passes import Made, Room, recalled
+from honeybadger_host.curation.passes import Made, PassDependencies, recalled
 from honeybadger_host.curation.proposal import RULES, Operation, Proposal, Tokens
 from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, take, turns_of
 from honeybadger_host.errors import FileProblem, WorldFailed
@@ -64,12 +64,12 @@ class Dreams:
     """
 
     def __init__(
-        self, room: Room, *, infers: bool = True, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self, uses: PassDependencies, *, infers: bool = True, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        self._room = room
+        self._uses = uses
         self._infers = infers
         self._clock = clock
-        self._preferences = Preferences(room, clock)
+        self._preferences = Preferences(uses, clock)
 
     async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
         """Make a pass over a group.
@@ -78,8 +78,8 @@ class Dreams:
             is_trial: nothing is changed or kept but what the model cost.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
-        room = self._room
-        async with room.locks[group]:
+        uses = self._uses
+        async with uses.locks[group]:
             tidied, snapshot = await self._tidy(group, is_trial)
             inferred, told = None, ""
             if self._infers:
@@ -92,51 +92,51 @@ class Dreams:
 
     async def _tidy(self, group: str, is_trial: bool) -> tuple[Made | None, Snapshot]:
         """Make the first pass; a question of before a kill is taken up."""
-        room = self._room
-        kept = None if room.asker is None else await room.asker.unfinished(group, "dream-")
+        uses = self._uses
+        kept = None if uses.asker is None else await uses.asker.unfinished(group, "dream-")
         name = kept or f"dream-{self._clock():%Y%m%d-%H%M%S-%f}"[:-3]
         text = await anyio.to_thread.run_sync(self._request, group)
-        question = Question(group, name, "dream", room.directives.read("dream").text, text or "")
+        question = Question(group, name, "dream", uses.directives.read("dream").text, text or "")
         is_asked = text is not None or kept is not None
-        proposal, snapshot = await room.proposed(question if is_asked else None, partial(self._propose, question))
-        return await room.finish(question, proposal, proposal.made_at, is_trial=is_trial), snapshot
+        proposal, snapshot = await uses.proposed(question if is_asked else None, partial(self._propose, question))
+        return await uses.finish(question, proposal, proposal.made_at, is_trial=is_trial), snapshot
 
     def _request(self, group: str) -> str | None:
         """Return what a model is asked; None: there is no model, or nothing to ask it."""
-        if self._room.asker is None:
+        if self._uses.asker is None:
             return None
         now = self._clock()
-        snapshot = take(self._room, group, decided_before(self._room.home, group, now)[0])
+        snapshot = take(self._uses, group, decided_before(self._uses.home, group, now)[0])
         found = self._found(snapshot, self._feedback(group, now), now)
         if not found:
             return None
-        turns = turns_of(self._room, group, _around(found.feedback)) | self._spoken_of(group, subjects(snapshot, found))
-        said = {key: turn for key, turn in turns.items() if self._room.is_person(turn)}
+        turns = turns_of(self._uses, group, _around(found.feedback)) | self._spoken_of(group, subjects(snapshot, found))
+        said = {key: turn for key, turn in turns.items() if self._uses.is_person(turn)}
         return request_text(snapshot, found, said)
 
     # ------------------------------------------------------------------------------------------------------- reading
 
     def _found(self, snapshot: Snapshot, feedback: Sequence[Feedback], now: datetime) -> Found:
-        room = self._room
+        uses = self._uses
         tokens = [(note, estimate_tokens(place.text) + _HEADING) for note, place in snapshot.notes.items()]
         entries = [item for item in snapshot.items if item.id in snapshot.entries]
-        noted, since = room.ledger.last_recalled(snapshot.group)
+        noted, since = uses.ledger.last_recalled(snapshot.group)
         return Found(
             alike(snapshot.items),
             unused(entries, noted, since, now),
-            over_share(tokens, room.notes_budget_tokens) if room.notes_budget_tokens else [],
+            over_share(tokens, uses.notes_budget_tokens) if uses.notes_budget_tokens else [],
             feedback,
         )
 
     def _feedback(self, group: str, now: datetime) -> list[Feedback]:
         try:
-            return read_feedback(self._room.home, group, now - _FEEDBACK_OF)
+            return read_feedback(self._uses.home, group, now - _FEEDBACK_OF)
         except OSError as error:
             raise WorldFailed(f"the feedback of {group} cannot be read: {error.strerror}") from error
 
     def _spoken_of(self, group: str, subjects: Sequence[frozenset[str]]) -> Turns:
         """Return the newest turns that are about what seems to contradict."""
-        turns = newest_turns(self._room, group, _TURNS) if subjects else {}
+        turns = newest_turns(self._uses, group, _TURNS) if subjects else {}
         words = {key: content_words(turn.content) for key, turn in turns.items()}
         return {
             key: turn
@@ -148,20 +148,20 @@ class Dreams:
 
     def _propose(self, question: Question, answer: Answer | None) -> tuple[Proposal, Snapshot]:
         """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed, FileProblem."""
-        room, group, now = self._room, question.group, self._clock()
-        earlier, touched = decided_before(room.home, group, now)
-        snapshot = take(room, group, earlier)
+        uses, group, now = self._uses, question.group, self._clock()
+        earlier, touched = decided_before(uses.home, group, now)
+        snapshot = take(uses, group, earlier)
         feedback = self._feedback(group, now)
-        turns = turns_of(room, group, _around(feedback)) | feedback_turns(feedback)
+        turns = turns_of(uses, group, _around(feedback)) | feedback_turns(feedback)
         by_rules = folds(snapshot, 1)
         by_rules += anti_patterns(feedback, turns, len(by_rules) + 1)
         by_model = [] if answer is None else parse_operations(answer.text, snapshot, len(by_rules) + 1)
-        turns |= turns_of(room, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
+        turns |= turns_of(uses, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
         known = Known(
             texts=snapshot.texts | self._there(group, [*by_rules, *by_model]),
             digests=snapshot.digests,
             turns=turns,
-            is_person=room.is_person,
+            is_person=uses.is_person,
             recalled=recalled,
             protected=snapshot.protected,
             group_size=snapshot.size,
@@ -203,7 +203,7 @@ class Dreams:
         for each in operations:
             if each.op == "add" and each.category is not None and each.result is not None:
                 name = entry_id(each.category, folded(each.result))
-                data = read_whole(self._room.home / entry_file(group, each.category, name))
+                data = read_whole(self._uses.home / entry_file(group, each.category, name))
                 if data is not None and folded(each.result) in folded(data.decode(errors="replace")):
                     found[name] = each.result
         return found

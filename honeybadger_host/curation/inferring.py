@@ -12,7 +12,7 @@ import anyio.to_thread
 from honeybadger_host.curation.account import account
 from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.passes import Made, Room, recalled
+from honeybadger_host.curation.passes import Made, PassDependencies, recalled
 from honeybadger_host.curation.preferences import (
     bare,
     counted,
@@ -38,45 +38,45 @@ NO_MODEL: Final = "no preferences are inferred: that takes a model"
 class Preferences:
     """Makes the second pass of a dream. Event loop."""
 
-    def __init__(self, room: Room, clock: Callable[[], datetime]) -> None:
-        self._room = room
+    def __init__(self, uses: PassDependencies, clock: Callable[[], datetime]) -> None:
+        self._uses = uses
         self._clock = clock
 
     async def infer(self, group: str, is_trial: bool) -> tuple[Made | None, str]:
         """Return what was proposed, and what there is to say. Raises as `Dreams.dream`."""
-        room = self._room
-        if room.asker is None:
+        uses = self._uses
+        if uses.asker is None:
             return None, NO_MODEL
         turns = await anyio.to_thread.run_sync(self._new_turns, group)
         if not turns:
             return None, ""
-        kept = await room.asker.unfinished(group, _NAMED)
+        kept = await uses.asker.unfinished(group, _NAMED)
         name = kept or f"{_NAMED}{_milliseconds(turns[-1][1].at)}-{_milliseconds(self._clock())}"
         text = await anyio.to_thread.run_sync(self._request, group, turns)
-        question = Question(group, name, "preferences", room.directives.read("pref-dream").text, text)
-        proposal = await room.proposed(question, partial(self._propose, question))
+        question = Question(group, name, "preferences", uses.directives.read("pref-dream").text, text)
+        proposal = await uses.proposed(question, partial(self._propose, question))
         if proposal is None:
-            await room.forget(question)
+            await uses.forget(question)
             return None, NO_MODEL
-        return await room.finish(question, proposal, _read_up_to(name), is_trial=is_trial), ""
+        return await uses.finish(question, proposal, _read_up_to(name), is_trial=is_trial), ""
 
     def _new_turns(self, group: str) -> list[tuple[str, Turn]]:
         """Return session and turn of what people have said since the last pass, oldest first, as many as one takes."""
         try:
-            mark = parse_watermark(read_whole(self._room.home / inferred_file(group)))
+            mark = parse_watermark(read_whole(self._uses.home / inferred_file(group)))
         except ValueError:  # then all of it is read again
             mark = None
         since = None if mark is None else mark.at
-        turns = newest_turns(self._room, group, _MOST_TURNS)
+        turns = newest_turns(self._uses, group, _MOST_TURNS)
         return taken(
             (session, turn)
             for (session, _), turn in turns.items()
-            if self._room.is_person(turn) and (since is None or turn.at > since)
+            if self._uses.is_person(turn) and (since is None or turn.at > since)
         )
 
     def _request(self, group: str, turns: list[tuple[str, Turn]]) -> str:
-        earlier, _ = decided_before(self._room.home, group, self._clock())
-        entries = take(self._room, group, earlier).entries.values()
+        earlier, _ = decided_before(self._uses.home, group, self._clock())
+        entries = take(self._uses, group, earlier).entries.values()
         known = known_preferences((entry.category, entry.content) for entry in entries)
         return request_text(turns, known, [each.result or "" for each in seen_before(earlier).values()])
 
@@ -84,16 +84,16 @@ class Preferences:
         """Return what an answer proposes, with its gates checked; None: rules cannot do it. Raises WrongAnswer."""
         if answer is None:
             return None
-        room, group, now = self._room, question.group, self._clock()
-        earlier, _ = decided_before(room.home, group, now)
-        snapshot = take(room, group, earlier)
+        uses, group, now = self._uses, question.group, self._clock()
+        earlier, _ = decided_before(uses.home, group, now)
+        snapshot = take(uses, group, earlier)
         operations = parse_preferences(answer.text, seen_before(earlier))
         quoted = [(each.session, each.turn) for one in operations for each in one.evidence]
         known = Known(
             texts=snapshot.texts,
             digests=snapshot.digests,
-            turns=turns_of(room, group, quoted),
-            is_person=room.is_person,
+            turns=turns_of(uses, group, quoted),
+            is_person=uses.is_person,
             recalled=recalled,
             protected=snapshot.protected,
             group_size=snapshot.size,

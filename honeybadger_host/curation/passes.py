@@ -42,7 +42,7 @@ ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PassDependencies:
     """What the curator works with.
 
     Args:

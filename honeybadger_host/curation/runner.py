@@ -36,7 +36,7 @@ from honeybadger_host.curation.consolidation import (
 )
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job, Jobs
-from honeybadger_host.curation.passes import Room, recalled
+from honeybadger_host.curation.passes import PassDependencies, recalled
 from honeybadger_host.curation.proposal import RULES, Gates, Operation, Proposal, Tokens
 from honeybadger_host.domain import SUMMARY, Change, Turn, TurnAdded
 from honeybadger_host.errors import FileProblem, WorldFailed
@@ -87,8 +87,8 @@ class _Plan:
 class Curator:
     """The jobs in the background. `end_batch` runs on the writer's thread, the rest on the event loop."""
 
-    def __init__(self, room: Room, clock: Callable[[], float] = time.monotonic) -> None:
-        self._room = room
+    def __init__(self, uses: PassDependencies, clock: Callable[[], float] = time.monotonic) -> None:
+        self._uses = uses
         self._clock = clock
         self.jobs = Jobs()
         self._lock = threading.Lock()
@@ -101,12 +101,12 @@ class Curator:
     @property
     def is_on(self) -> bool:
         """Whether sessions are consolidated."""
-        return self._room.memory_window > 0
+        return self._uses.memory_window > 0
 
     @property
     def tokens(self) -> tuple[int, int]:
         """What models cost since the start, and today with what is booked."""
-        asker = self._room.asker
+        asker = self._uses.asker
         return (0, 0) if asker is None else (asker.tokens, asker.tokens_today)
 
     def apply(self, change: Change) -> None:
@@ -129,13 +129,13 @@ class Curator:
                     grown, self._grown = self._grown, set()
                 for job in grown:
                     self.jobs.add(job)
-                for job in self.jobs.take(self._clock(), self._room.busy_groups()):
+                for job in self.jobs.take(self._clock(), self._uses.busy_groups()):
                     tasks.start_soon(self._do, job)
                 await anyio.sleep(LOOK_SECONDS)
 
     def _found(self) -> list[Job]:
         """Return the sessions that changed last."""
-        folder = self._room.home / "data" / "sessions"
+        folder = self._uses.home / "data" / "sessions"
         found: list[tuple[float, Job]] = []
         for path in folder.glob("*/*.jsonl"):
             try:
@@ -177,7 +177,7 @@ class Curator:
             at_once: all but the turns that stay, however few they are.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
-        async with self._room.locks[group]:
+        async with self._uses.locks[group]:
             return await self._consolidate(group, session, at_once)
 
     async def consolidate_now(self, group: str, session: str) -> int:
@@ -187,7 +187,7 @@ class Curator:
         """
         while await self.consolidate(group, session, at_once=True):
             pass
-        mark = await anyio.to_thread.run_sync(self._room.watermarks.read, group, session)
+        mark = await anyio.to_thread.run_sync(self._uses.watermarks.read, group, session)
         return 0 if mark is None else mark.turn
 
     async def _consolidate(self, group: str, session: str, at_once: bool) -> bool:
@@ -198,11 +198,11 @@ class Curator:
             group,
             plan.name,
             "consolidation",
-            self._room.directives.read("consolidation").text,
+            self._uses.directives.read("consolidation").text,
             _asked_text(plan, plan.memory),
         )
-        proposal = await self._room.proposed(question, partial(self._propose, plan, question))
-        done = await self._room.write(proposal, session, plan.turns[-1].at)
+        proposal = await self._uses.proposed(question, partial(self._propose, plan, question))
+        done = await self._uses.write(proposal, session, plan.turns[-1].at)
         self.consolidations += 1
         log.info(
             "consolidation.finished",
@@ -219,17 +219,17 @@ class Curator:
 
     def _plan(self, group: str, session: str, at_once: bool) -> _Plan | None:
         """Return what is to be consolidated, None: nothing. Raises WorldFailed, FileProblem."""
-        room = self._room
-        mark = room.watermarks.read(group, session)
-        last = room.turn_logs.load(group, session).last_number
-        begun_again = room.documents.begins_after(group, session)
-        after = max(begins_after(last, mark, room.memory_window), begun_again)
-        turns = room.turn_logs.since(group, session, after, _MOST_TURNS)
-        old = turns[: -kept_turns(room.memory_window)]
-        is_long = bool(room.history_budget_tokens) and (
-            sum(turn.line_tokens for turn in turns) > room.history_budget_tokens
+        uses = self._uses
+        mark = uses.watermarks.read(group, session)
+        last = uses.turn_logs.load(group, session).last_number
+        begun_again = uses.documents.begins_after(group, session)
+        after = max(begins_after(last, mark, uses.memory_window), begun_again)
+        turns = uses.turn_logs.since(group, session, after, _MOST_TURNS)
+        old = turns[: -kept_turns(uses.memory_window)]
+        is_long = bool(uses.history_budget_tokens) and (
+            sum(turn.line_tokens for turn in turns) > uses.history_budget_tokens
         )
-        if not old or not (at_once or is_long or len(turns) > room.memory_window):
+        if not old or not (at_once or is_long or len(turns) > uses.memory_window):
             return None
         if self._waits(group, session):
             return None
@@ -240,7 +240,7 @@ class Curator:
             if taken and tokens > _MOST_TOKENS:
                 break
             taken.append(turn)
-        memory, summary = room.files.memory(group), room.files.summary(group)
+        memory, summary = uses.files.memory(group), uses.files.summary(group)
         if mark is not None and begun_again >= mark.turn:
             summary = None  # what it tells of the session was left behind
         return _Plan(
@@ -255,9 +255,9 @@ class Curator:
 
     def _waits(self, group: str, session: str) -> bool:
         """Return whether a person is to decide about a consolidation of this session."""
-        if self._room.mode != "review":
+        if self._uses.mode != "review":
             return False
-        folder = self._room.home / f"groups/{group}/proposals"
+        folder = self._uses.home / f"groups/{group}/proposals"
         return any(_is_waiting(path, session) for path in folder.glob("consolidation-*.json"))
 
     def _propose(self, plan: _Plan, question: Question, answer: Answer | None) -> Proposal:
@@ -322,8 +322,8 @@ class Curator:
     def _extracted(self, op: str, plan: _Plan) -> str:
         """Return what rules take from the turns, word for word."""
         if op == "write_history":
-            return extraction.history_entry(plan.turns, plan.session, self._room.is_person, recalled)
-        return extraction.conversation_summary(plan.turns, self._room.is_person, recalled, earlier=plan.part or "")
+            return extraction.history_entry(plan.turns, plan.session, self._uses.is_person, recalled)
+        return extraction.conversation_summary(plan.turns, self._uses.is_person, recalled, earlier=plan.part or "")
 
     def _known(self, plan: _Plan, notes: Mapping[str, NotePlace]) -> Known:
         """Return what the gates look at. What nobody signed a person wrote."""
@@ -331,7 +331,7 @@ class Curator:
             texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
             digests=_digests(notes_of(plan.group, plan.memory.encode())),
             turns={(plan.session, turn.number): turn for turn in plan.turns},
-            is_person=self._room.is_person,
+            is_person=self._uses.is_person,
             recalled=recalled,
             protected={note: "a person wrote it" for note, place in notes.items() if not place.author},
             group_size=len(notes),

@@ -17,7 +17,7 @@ from honeybadger_host.curation.applying import NotePlace, merges_of, notes_of
 from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, TAKES
-from honeybadger_host.curation.passes import Room
+from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal, parse_proposal
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
@@ -71,31 +71,31 @@ class Snapshot:
         return {item.id: item.text for item in self.items}
 
 
-def take(room: Room, group: str, decided: Sequence[Proposal]) -> Snapshot:
+def take(uses: PassDependencies, group: str, decided: Sequence[Proposal]) -> Snapshot:
     """Read what a group remembers. Raises WorldFailed, FileProblem.
 
     Args:
         decided: earlier proposals: they know which notes a merge has written.
     """
     found: list[tuple[int, str]] = []
-    for source, signature in sources(room.home, group, set()):
+    for source, signature in sources(uses.home, group, set()):
         if source.kind == "entry":
             found.append((signature.mtime_ns, source.file))
     entries: dict[str, Entry] = {}
     digests: dict[str, str] = {}
     for _, file in heapq.nlargest(MOST_ENTRIES, found):
-        data = read_whole(room.home / file)
+        data = read_whole(uses.home / file)
         if data is None:
             continue
         try:
-            entry = room.entry_files.parse(file, data)
+            entry = uses.entry_files.parse(file, data)
         except ValueError:  # it was logged
             continue
         entries[entry.id] = entry
         digests[entry.id] = hashlib.sha256(data).hexdigest()
     ids = Counter(file.rpartition("/")[2].removesuffix(".json") for _, file in found)
     entries = {entry_id: entry for entry_id, entry in entries.items() if ids[entry_id] == 1}
-    memory = room.files.memory(group)
+    memory = uses.files.memory(group)
     data = b"" if memory is None or memory.unread else memory.text.encode()
     notes = notes_of(group, data)
     digests |= {note: hashlib.sha256(place.text.encode()).hexdigest() for note, place in notes.items()}
@@ -185,7 +185,7 @@ def _counts(operation: Operation) -> bool:
 # --------------------------------------------------------------------------------------------------------------- turns
 
 
-def turns_of(room: Room, group: str, wanted: Iterable[tuple[str, int]]) -> Turns:
+def turns_of(uses: PassDependencies, group: str, wanted: Iterable[tuple[str, int]]) -> Turns:
     """Return turns by session and number; one that is not there is left out. Raises WorldFailed."""
     first: dict[str, int] = {}
     for session, number in wanted:
@@ -193,17 +193,17 @@ def turns_of(room: Room, group: str, wanted: Iterable[tuple[str, int]]) -> Turns
     return {
         (session, turn.number): turn
         for session, number in first.items()
-        if _SESSION.fullmatch(session) and (room.home / turns_file(group, session)).is_file()
-        for turn in room.turn_logs.since(group, session, number - 1, _LOOKED_BACK)
+        if _SESSION.fullmatch(session) and (uses.home / turns_file(group, session)).is_file()
+        for turn in uses.turn_logs.since(group, session, number - 1, _LOOKED_BACK)
     }
 
 
-def newest_turns(room: Room, group: str, most: int) -> Turns:
+def newest_turns(uses: PassDependencies, group: str, most: int) -> Turns:
     """Return the newest turns of each of the sessions that changed last. Raises WorldFailed."""
-    logs = (room.home / "data" / "sessions" / group).glob("*.jsonl")
+    logs = (uses.home / "data" / "sessions" / group).glob("*.jsonl")
     newest = sorted(((path.stat().st_mtime, path.stem) for path in logs if path.is_file()), reverse=True)
     return {
         (session, turn.number): turn
         for _, session in newest[:_SESSIONS]
-        for turn in room.turn_logs.since(group, session, 0, most)
+        for turn in uses.turn_logs.since(group, session, 0, most)
     }

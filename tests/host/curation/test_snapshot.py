@@ -14,7 +14,7 @@ import pytest
 from honeybadger_host.curation.candidates import alike
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreaming import Dreams
-from honeybadger_host.curation.passes import Room
+from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.curation.snapshot import FOLDED, decided_before, take
 from honeybadger_host.memory.compaction import CompactionLimits
@@ -31,11 +31,11 @@ NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
 
 
 @pytest.fixture
-def room(home: Path) -> Room:
+def uses(home: Path) -> PassDependencies:
     files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=1 << 20)
     turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
     whole_files = WholeFiles(home)
-    return Room(
+    return PassDependencies(
         home,
         asker=None,
         directives=Directives(files),
@@ -66,39 +66,39 @@ def write(home: Path, stem: str, content: str, **more: Any) -> Path:
     return path
 
 
-def test_what_a_person_wrote_pinned_or_said_again_is_protected(room: Room) -> None:
-    write(room.home, "mine", "x", by=None)
-    write(room.home, "edited", "x", by="human")
-    write(room.home, "pinned", "x", pinned=True)
-    write(room.home, "document", "x", name="plan.md")
-    write(room.home, "again", "x", reinforced=5)
-    write(room.home, "free", "x", reinforced=4)
+def test_what_a_person_wrote_pinned_or_said_again_is_protected(uses: PassDependencies) -> None:
+    write(uses.home, "mine", "x", by=None)
+    write(uses.home, "edited", "x", by="human")
+    write(uses.home, "pinned", "x", pinned=True)
+    write(uses.home, "document", "x", name="plan.md")
+    write(uses.home, "again", "x", reinforced=5)
+    write(uses.home, "free", "x", reinforced=4)
     memory = "Ours.\n\n## Own\n- Mine.\n\n## Notes (bee, 2026-11-01 09:00)\n- Free.\n"
     memory += "\n## Notes (bee, 2026-11-01 09:01)\n- Kept. (pinned)\n\n## Notes (human, 2026-11-01 09:02)\n- Said.\n"
-    (room.home / "groups/main/MEMORY.md").write_text(memory)
-    snapshot = take(room, "main", [])
+    (uses.home / "groups/main/MEMORY.md").write_text(memory)
+    snapshot = take(uses, "main", [])
     free = [item.text for item in snapshot.items if item.id not in snapshot.protected]
     assert free == ["x", "Free."]
     assert {each.partition(" ")[0] for each in snapshot.protected.values()} == {"a", "it"}
     assert snapshot.size == 10
 
 
-def test_an_id_that_two_entries_have_is_left_out(room: Room) -> None:
+def test_an_id_that_two_entries_have_is_left_out(uses: PassDependencies) -> None:
     for category in ("a", "b"):
-        write(room.home, "twice", "The same.", category=category)
-    write(room.home, "once", "Another.")
-    assert [item.id for item in take(room, "main", []).items] == ["once"]
+        write(uses.home, "twice", "The same.", category=category)
+    write(uses.home, "once", "Another.")
+    assert [item.id for item in take(uses, "main", []).items] == ["once"]
 
 
-def test_a_note_that_a_merge_wrote_is_not_merged_again(room: Room) -> None:
-    (room.home / "groups/main").mkdir(parents=True, exist_ok=True)
-    (room.home / "groups/main/MEMORY.md").write_text("\n## Notes (consolidator, 2026-11-01 09:00)\n- One\n  of two.\n")
+def test_a_note_that_a_merge_wrote_is_not_merged_again(uses: PassDependencies) -> None:
+    (uses.home / "groups/main").mkdir(parents=True, exist_ok=True)
+    (uses.home / "groups/main/MEMORY.md").write_text("\n## Notes (consolidator, 2026-11-01 09:00)\n- One\n  of two.\n")
     merge = Operation(n=1, op="merge", sources=("a", "b"), result="One\nof two.", state="applied")
     earlier = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=(merge,))
-    (note,) = take(room, "main", [earlier]).items
+    (note,) = take(uses, "main", [earlier]).items
     assert note.text == "One\nof two."
-    assert take(room, "main", [earlier]).merge_depth == {note.id: 2}
-    assert take(room, "main", []).merge_depth == {}
+    assert take(uses, "main", [earlier]).merge_depth == {note.id: 2}
+    assert take(uses, "main", []).merge_depth == {}
 
 
 def test_what_was_touched_in_30_days_counts_once_and_folds_do_not(home: Path) -> None:
@@ -119,20 +119,20 @@ def test_what_was_touched_in_30_days_counts_once_and_folds_do_not(home: Path) ->
     assert decided_before(home, "main", datetime.now(UTC) + timedelta(days=31))[1] == 0
 
 
-def test_a_pass_over_a_thousand_of_many_entries_takes_less_than_a_second(room: Room) -> None:
+def test_a_pass_over_a_thousand_of_many_entries_takes_less_than_a_second(uses: PassDependencies) -> None:
     names = ["Ann", "Bob", "Carla", "Dieter", "Eve"]
     for number in range(1100):
         person, day = names[number % 5], number % 27 + 1
         text = f"{person} paid {number // 2 * 7} EUR to firm number {number // 3} for the move on {day} March 2026."
-        write(room.home, f"e{number:04}", text if number % 10 else "The same again.", category=f"c{number % 4}")
+        write(uses.home, f"e{number:04}", text if number % 10 else "The same again.", category=f"c{number % 4}")
 
     async def trial() -> Any:
-        return await Dreams(room).dream("main", True)
+        return await Dreams(uses).dream("main", True)
 
     anyio.run(trial)
     begun = time.process_time()
     dreamt = anyio.run(trial)
-    found = alike(take(room, "main", []).items)  # what a model would be asked about
+    found = alike(take(uses, "main", []).items)  # what a model would be asked about
     seconds = time.process_time() - begun
     assert (dreamt.looked_at, dreamt.left_out) == (1000, 100)
     ((proposal, _),) = dreamt.proposals
