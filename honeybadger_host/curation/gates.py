@@ -155,7 +155,7 @@ def unquoted(operation: Operation, known: Known) -> str | None:
             return f"turn {evidence.session}#{evidence.turn} does not say {_short(evidence.quote)!r}"
     if operation.op == "add" and not operation.evidence and not operation.sources:
         return "it quotes nobody: a fact needs the turn it was said in"
-    if operation.op in ("add", "supersede", "merge", "promote", "annotate"):
+    if operation.op in ("add", "supersede", "merge", "promote", "annotate") and not is_fold(operation, known):
         if not content_words(operation.result or ""):
             return "it says nothing that could be quoted"
         made_up = unsaid(operation.result or "", _told(operation, known) + _taken_up(operation, known))
