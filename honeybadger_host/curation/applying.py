@@ -81,8 +81,11 @@ class NotePlace:
 
 
 def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
-    """Return the notes of a MEMORY.md by their ids. Raises Unsearchable, UnicodeDecodeError: it is not UTF-8."""
-    spans = note_spans(data)
+    """Return the notes of a MEMORY.md by their ids; none when it is not UTF-8."""
+    try:
+        spans = note_spans(data)
+    except UnicodeDecodeError:
+        return {}
     pieces = pieces_of(Source(f"groups/{group}/{MEMORY}", "note", group), data, _NO_SIGNATURE)
     found: dict[str, NotePlace] = {}
     for piece, span in zip(pieces[len(pieces) - len(spans) :], spans, strict=True):

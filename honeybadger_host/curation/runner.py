@@ -40,6 +40,7 @@ from honeybadger_host.curation.passes import PassDependencies, recalled
 from honeybadger_host.curation.proposal import RULES, Gates, Operation, Proposal, Tokens
 from honeybadger_host.domain import SUMMARY, Change, Turn, TurnAdded
 from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.summary_parts import part_of
 from honeybadger_host.memory.watermarks import Watermark, begins_after, kept_turns
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -147,7 +148,7 @@ class Curator:
     async def _do(self, job: Job) -> None:
         try:
             has_more = await self.consolidate(job.group, job.session)
-        except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
+        except (OverBudget, ModelFailed, WrongAnswer, WorldFailed) as error:
             pause = self.jobs.failed(job, self._clock())
             self.failures += 1
             self.waits_for = f"{job.group}/{job.session}: {error}"
@@ -175,7 +176,7 @@ class Curator:
 
         Args:
             at_once: all but the turns that stay, however few they are.
-        Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
+        Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed: nothing was changed.
         """
         async with self._uses.locks[group]:
             return await self._consolidate(group, session, at_once)
@@ -218,7 +219,7 @@ class Curator:
         return plan.has_more and done["applied"] > 0
 
     def _plan(self, group: str, session: str, at_once: bool) -> _Plan | None:
-        """Return what is to be consolidated, None: nothing. Raises WorldFailed, FileProblem."""
+        """Return what is to be consolidated, None: nothing. Raises WorldFailed."""
         uses = self._uses
         mark = uses.watermarks.read(group, session)
         last = uses.turn_logs.load(group, session).last_number
@@ -240,7 +241,7 @@ class Curator:
             if taken and tokens > _MOST_TOKENS:
                 break
             taken.append(turn)
-        memory, summary = uses.files.memory(group), uses.files.summary(group)
+        memory, summary = _read(uses.files.memory, group), _read(uses.files.summary, group)
         if mark is not None and begun_again >= mark.turn:
             summary = None  # what it tells of the session was left behind
         return _Plan(
@@ -345,6 +346,15 @@ def _digests(notes: Mapping[str, NotePlace]) -> dict[str, str]:
 
 def _sources(operations: Sequence[Operation]) -> set[str]:
     return {source for operation in operations for source in operation.sources}
+
+
+def _read(file: Callable[[str], GroupText | None], group: str) -> GroupText | None:
+    """Return a file's text, None when it cannot be served: the conversation is consolidated all the same."""
+    try:
+        return file(group)
+    except FileProblem as problem:
+        log.warning("group_file.refused", file=problem.file, why=problem.message)
+        return None
 
 
 def _asked_text(plan: _Plan, memory: str) -> str:

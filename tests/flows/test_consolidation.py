@@ -229,6 +229,20 @@ def test_a_person_may_edit_the_summary_and_the_edit_stays(make_host: HostFactory
     assert [each["state"] for each in talk.proposal()["operations"]] == ["applied", "waiting"]
 
 
+def test_a_memory_that_is_not_utf8_keeps_no_conversation_from_being_consolidated(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    make_host(scripted(home, {**ANSWER, "memory_update": "- Ann moves to Lisbon on 12 March.\n"})).start()
+    memory = home / "groups/main/MEMORY.md"
+    memory.write_bytes(b"a person's \xff byte\n")
+    talk.fill(11)
+    talk.is_consolidated(6)
+    assert talk.history == [ANSWER["history_entry"]]
+    assert memory.read_bytes().startswith(b"a person's \xff byte\n")
+    assert b"- Ann moves to Lisbon on 12 March.\n" in memory.read_bytes()
+    assert review(home, "list", "main", "--all")["proposals"][0]["applied"] == 3
+
+
 def test_sessions_have_a_part_each_and_a_context_shows_its_own(make_host: HostFactory, home: Path, talk: Talk) -> None:
     make_host(SOON).start()
     (home / "groups/main/summary.md").write_text("We are a family.\n")
