@@ -16,6 +16,8 @@ from honeybadger_host.text.neutralise import estimate_tokens
 
 SHORTENED: Final = " [... shortened]\n"
 ABOVE: Final = "[... text above left out]\n"
+_SHORTER: Final = 8
+"""Characters of a file for each token of a context: notes together may take half of what they take apart."""
 _LEAST_SHARE: Final = 40
 """Tokens below which an author has no share of the notes: one short note."""
 _MORE_ROUNDS: Final = 2
@@ -121,6 +123,9 @@ def cut_notes(notes: NotesInContext, share_tokens: int, unread: Mapping[str, int
     Source: HB5; users of peers lose facts when the head of MEMORY.md is kept and its tail is cut.
     """
     book = notes.book
+    may_fit = not unread and len(book.preface) + sum(map(len, book.notes)) <= _SHORTER * share_tokens
+    if may_fit and estimate_tokens(notes.whole.text) <= share_tokens:
+        return all_notes(notes, {})
     mark = estimate_tokens(_left_out(len(book.notes) + sum((unread or {}).values()))) + 1 if book.notes else 0
     above = estimate_tokens(ABOVE) + 1 if book.notes and book.preface.strip() else 0
     # what is said of the rest may fill half of it: else the newest note comes first

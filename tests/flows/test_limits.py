@@ -91,10 +91,10 @@ def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger
         wait_for(lambda: not any(stranger.requests.iterdir()), 60, what="all of them answered")
         return resident_bytes(host)
 
-    before = send(0, 50)
-    assert_refused(stranger.reply("s49"), "rate_limited")
-    grown = send(50, 150) - before
-    assert grown < 6_000_000, "15 MB were sent"
+    before = send(0, 100)
+    assert_refused(stranger.reply("s99"), "rate_limited")
+    grown = send(100, 400) - before
+    assert grown < 15_000_000, "40 MB were sent"
 
 
 def test_neither_another_sender_of_the_group_nor_another_group_waits_for_who_is_over_its_rate(

@@ -194,7 +194,7 @@ def test_how_many_notes_were_left_out_is_said_at_the_top() -> None:
     assert cut.left_out == 15
     assert cut.text.startswith("[... 15 older notes left out, see MEMORY.md]\n## Notes (a)\n- 2026-11-21 06:05: 15 xxx")
     assert cut.text.endswith(f"- 06:05: 19 {'x' * 40}")
-    assert cut_notes(notes_of(book_text("", ["x" * 40, "y" * 40])), 32).text.startswith("[... 1 older note left out")
+    assert cut_notes(notes_of(book_text("", ["x" * 40, "y" * 40])), 28).text.startswith("[... 1 older note left out")
 
 
 def test_the_text_above_the_notes_has_a_share_and_what_is_missing_of_it_is_said() -> None:
