@@ -132,7 +132,7 @@ def test_a_group_that_grows_while_it_is_searched_is_loaded_again_when_what_was_a
         with path.open("a") as notes:
             notes.writelines(f"\n## Notes (ann, 2026-05-01 06:05)\n- w{number}x{each}\n" for each in range(50))
         index.touch("groups/main/MEMORY.md")
-        later, kept = index.search("main", lambda corpus: (corpus.later_bytes, id(corpus)))[0]
+        later, kept = index.search("main", lambda corpus: (corpus.later_bytes, corpus))[0]
         assert later <= 100_000
         corpora.add(kept)
         assert [hit.key for hit in hits(index, f"w{number}x49")]
