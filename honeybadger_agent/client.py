@@ -216,6 +216,7 @@ class _Clients:
         box: Box = TURNS if type_name in TURN_TYPES else REQUESTS
         exchange = Exchange(self.mailbox, request_id, self.timeout_seconds if timeout is None else timeout, box)
         if asked_before and self._lies(request_id, data, box):
+            exchange.again = data
             return exchange
         try:
             self.mailbox.publish(request_id, data, box)

@@ -31,6 +31,8 @@ class Exchange:
     """A request that lies in its box, or did: look until the looks are over, then take the reply.
 
     Args:
+        again: a request that lay in its box already when it was asked again. It is published once it is gone without a
+            reply: it had been answered, to another waiter or a moment before.
         found: the reply, once a look has found it; then its file is removed.
     """
 
@@ -38,6 +40,7 @@ class Exchange:
     request_id: str
     timeout_seconds: float
     box: Box = REQUESTS
+    again: bytes | None = None
     found: Reply | None = None
 
     def looks(self, on_line: OnLine | None = None) -> Generator[float, None, None]:
@@ -86,6 +89,8 @@ class Exchange:
     def _look(self) -> None:
         if self.found is not None:
             return
+        # looked for first: the host removes a request after its reply stands
+        is_gone = self.again is not None and not self.mailbox.is_waiting(self.request_id, self.box)
         try:
             data = self.mailbox.reply(self.request_id)
         except OSError as error:
@@ -94,6 +99,8 @@ class Exchange:
                 f"{self.mailbox.path(REPLIES, self.request_id)}: {error.strerror}"
             ) from error
         if data is None:
+            if is_gone and self.again is not None:
+                self._publish_again(self.again)
             return
         try:
             self.found = Reply.model_validate(orjson.loads(data))
@@ -102,6 +109,12 @@ class Exchange:
         except ValidationError as error:
             raise self._not_a_reply(refusal_of(error).message) from None
         self.mailbox.discard_reply(self.request_id)
+
+    def _publish_again(self, data: bytes) -> None:
+        try:
+            self.mailbox.publish(self.request_id, data, self.box)
+        except OSError as error:
+            raise NoMailbox(f"cannot write into {self.mailbox.root}: {error.strerror}; ask again later") from error
 
     def _not_a_reply(self, why: str) -> AgentError:
         return AgentError(f"{self.mailbox.path(REPLIES, self.request_id)} is not a reply this client reads: {why}")

@@ -15,6 +15,7 @@ import pytest
 
 from honeybadger_agent import AgentError, Client, ReplyTimeout, RequestFailed, SyncClient, new_id, wire
 from honeybadger_agent.errors import BY_CODE, Conflict, Invalid, NoMailbox, RateLimited, TooLarge
+from honeybadger_agent.exchange import Exchange
 from honeybadger_agent.mailbox import FOLDERS, Mailbox
 from honeybadger_agent.tools import made, signature_of
 from tests.agent.conftest import Answering, put_reply, reply_bytes
@@ -152,6 +153,22 @@ def test_asking_again_with_the_id_of_a_timeout_is_applied_once(make_host: HostFa
     again = client.call(NOTE, request_id=late.value.request_id, timeout_seconds=10)
     assert first == again == wire.NoteResult(file="MEMORY.md", section="Preferences")
     assert (home / "groups/main/MEMORY.md").read_text().count("User prefers dark mode") == 1
+
+
+def test_a_request_that_was_answered_to_another_waiter_is_published_again(home: Path) -> None:
+    mailbox = SyncClient(home, "main", "researcher").mailbox
+    mailbox.publish("note-1", b"{}")
+    exchange = Exchange(mailbox, "note-1", 10, again=b"{}")
+    looks = exchange.looks()
+    next(looks)
+    mailbox.path("requests", "note-1").unlink()  # as the host does after its reply, which the other has taken
+    next(looks)
+    assert mailbox.waiting("note-1") == b"{}"
+    mailbox.path("replies", "note-1").write_bytes(b'{"v": 1, "id": "note-1", "ok": true, "result": {}}')
+    mailbox.path("requests", "note-1").unlink()
+    assert list(looks) == []
+    assert exchange.reply().ok
+    assert mailbox.waiting("note-1") is None
 
 
 def test_another_request_under_a_used_id_is_a_conflict_even_while_the_first_reply_waits(
