@@ -22,7 +22,8 @@ def to_put_back(rows: Sequence[Row], missing: Sequence[Row], lacking: Sequence[R
     Whoever saves a text that has a later row had read the earlier ones, too, and took them out. What lacks the newest
     rows, as a run, is an older text. A later row proves nothing where it stands in its old place (then something was
     written over the earlier ones), when the file was changed between the two appends (it may have come behind an older
-    text), or when one just like it is lacking (it may be either).
+    text), or when one just like it is lacking (it may be either). Of rows with the same bytes the newest counts as
+    lacking; it is appended again as well when it may be an earlier one that an older text lacks.
 
     Args:
         rows: what was appended to the file since it settled, oldest first.
@@ -32,16 +33,21 @@ def to_put_back(rows: Sequence[Row], missing: Sequence[Row], lacking: Sequence[R
     gone, alike = {row.seq for row in lacking}, {row.data for row in lacking}
     moved = {row.seq for row in missing if row.data not in alike}
     wanted: list[Row] = []
+    read: list[Row] = []
+    unread: dict[bytes, int] = {}
     end: int | None = None
     was_read = False
     for row in reversed(rows):
         was_read &= row.offset + len(row.data) == end
         end = row.offset
-        if row.seq not in gone:
-            was_read |= row.seq in moved
-        elif not was_read:
-            wanted.append(row)
-    return wanted[::-1]
+        if row.seq in gone:
+            (read if was_read else wanted).append(row)
+            continue
+        if not was_read:
+            unread[row.data] = row.seq  # the oldest of those alike in the end
+        was_read |= row.seq in moved
+    wanted += (row for row in read if unread.get(row.data, row.seq) < row.seq)
+    return sorted(wanted)
 
 
 def find_places(text: bytes, rows: Sequence[Row], lacking: Sequence[Row]) -> dict[int, int]:

@@ -383,6 +383,19 @@ def test_what_is_put_back(offsets: tuple[int, ...], moved: list[int], lacking: l
     assert [row.seq for row in wanted] == expected
 
 
+@pytest.mark.parametrize(
+    ("offsets", "alike", "lacking", "expected"),
+    [((0, 10, 20, 5, 15), [2, 4], [3, 4], [3, 4]), ((0, 10, 20, 30), [1, 3], [3], [])],
+    ids=["one that came behind an older text without the other", "one that a person deleted from a text with both"],
+)
+def test_of_two_that_are_alike_the_one_that_an_older_text_lacks_is_put_back(
+    offsets: tuple[int, ...], alike: list[int], lacking: list[int], expected: list[int]
+) -> None:
+    rows = [row._replace(data=b"the same!!") if row.seq in alike else row for row in rows_at(*offsets)]
+    wanted = to_put_back(rows, rows, [row for row in rows if row.seq in lacking])
+    assert [row.seq for row in wanted] == expected
+
+
 # --------------------------------------------------------------------------------------------------------- everything
 
 
