@@ -5,6 +5,7 @@ So a kill never pays twice for an answer, and the budget of a day is never excee
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import anyio.to_thread
 import orjson
 
 from honeybadger_agent.models.model import Model, ModelFailed, UserSaid
+from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
@@ -58,6 +60,11 @@ class Question:
     @property
     def key(self) -> TurnKey:
         return TurnKey(self.group, CURATOR, self.name)
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the name."""
+        return hashlib.sha256(self.name.encode()).digest()
 
     @property
     def prompt_digest(self) -> str:
@@ -106,7 +113,7 @@ class Asker:
         self._clean = clean
         self._tokens_per_day = tokens_per_day
         self._max_output_tokens = max_output_tokens
-        self.calls = self.tokens = 0
+        self.tokens = 0
         """Since the start."""
         self._today = _today()
         self._spent_today = self._spent_on(self._today)
@@ -124,16 +131,15 @@ class Asker:
             TooOften: do without an answer.
         """
         key = question.key
-        digest = hashlib.sha256(question.name.encode()).digest()
-        begun = await self._write(lambda: self._journal.begin_turn(key, digest))
+        begun = await self._write(lambda: self._journal.begin_turn(key, question.digest))
         if (kept := _kept_answer(begun.steps)) is not None:
             return kept
         try:
             if begun.attempts > ATTEMPTS:
                 raise TooOften
             return await self._asked(question)
-        except (OverBudget, ModelFailed, TooOften):
-            await self._write(lambda: self._journal.give_up_turn(key))
+        except (anyio.get_cancelled_exc_class(), OverBudget, ModelFailed, WorldFailed, TooOften):
+            await self._give_up(key)
             raise
 
     async def unfinished(self, group: str, prefix: str) -> str | None:
@@ -151,7 +157,6 @@ class Asker:
         estimate = estimate_tokens(question.system) + estimate_tokens(question.text) + self._max_output_tokens
         booked = Spent(_today(), question.group, question.kind, estimate)
         await self._write(lambda: self._book(question, booked))
-        self.calls += 1
         said = None
         with anyio.move_on_after(_LONGEST_ANSWER_SECONDS):
             said = await model.answer(question.system, [UserSaid(question.text)], [], _nobody_looks_on)
@@ -184,6 +189,11 @@ class Asker:
 
     def _spent_on(self, day: str) -> int:
         return sum(each.tokens for each in self._journal.spent(day))
+
+    async def _give_up(self, key: TurnKey) -> None:
+        """Count no attempt: it was not the end of the host that ended it."""
+        with anyio.CancelScope(shield=True), contextlib.suppress(WorldFailed):
+            await self._write(lambda: self._journal.give_up_turn(key))
 
     async def _write(self, what: Callable[[], ResultT]) -> ResultT:
         return await anyio.to_thread.run_sync(what, limiter=self._writer_slot())
