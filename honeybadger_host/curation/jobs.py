@@ -1,4 +1,4 @@
-"""What is to be done in the background, and when: one job of a group at a time, two in all, failures ever later. Pure.
+"""What is to be done in the background, and when: one job of a group at a time, two in all, failures ever later.
 
 A job waits while a person's turn of its group is under way.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import anyio
 
 AT_ONCE: Final = 2
 FIRST_PAUSE_SECONDS = 60.0
@@ -31,6 +33,8 @@ class Jobs:
     """Job -> not before, monotonic seconds."""
     _failures: dict[Job, int] = field(default_factory=dict)
     running: set[Job] = field(default_factory=set)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    """Set, and made anew, when a job ends: another may begin."""
 
     @property
     def waiting(self) -> int:
@@ -44,27 +48,31 @@ class Jobs:
 
     def take(self, now: float, busy_groups: Collection[str]) -> Iterator[Job]:
         """Yield the jobs that may begin now; each is running until `done` or `failed`."""
-        groups = {job.group for job in self.running}
-        for job, not_before in list(self._waiting.items()):
-            if len(self.running) >= AT_ONCE:
+        while len(self.running) < AT_ONCE:
+            groups = {*busy_groups, *(job.group for job in self.running)}
+            due = (job for job, not_before in self._waiting.items() if not_before <= now and job.group not in groups)
+            if (job := next(due, None)) is None:
                 return
-            if not_before <= now and job.group not in groups and job.group not in busy_groups:
-                del self._waiting[job]
-                self.running.add(job)
-                groups.add(job.group)
-                yield job
+            del self._waiting[job]
+            self.running.add(job)
+            yield job
 
     def done(self, job: Job, *, has_more: bool) -> None:
         """End a job; with more to do it is looked at again."""
-        self.running.discard(job)
         self._failures.pop(job, None)
         if has_more:
             self.add(job)
+        self._end(job)
 
     def failed(self, job: Job, now: float) -> float:
         """End a job that is to be tried again; return after how many seconds."""
-        self.running.discard(job)
         count = self._failures[job] = self._failures.get(job, 0) + 1
         pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (count - 1), _LONGEST_PAUSE_SECONDS)
         self._waiting[job] = now + pause
+        self._end(job)
         return pause
+
+    def _end(self, job: Job) -> None:
+        self.running.discard(job)
+        self.ended.set()
+        self.ended = anyio.Event()

@@ -132,7 +132,8 @@ class Curator:
                     self.jobs.add(job)
                 for job in self.jobs.take(self._clock(), self._uses.busy_groups()):
                     tasks.start_soon(self._do, job)
-                await anyio.sleep(LOOK_SECONDS)
+                with anyio.move_on_after(LOOK_SECONDS):
+                    await self.jobs.ended.wait()
 
     def _found(self) -> list[Job]:
         """Return the sessions that changed last."""

@@ -3,58 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
-import pytest
 
 from honeybadger_host.curation.candidates import alike
-from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal, dump_proposal
 from honeybadger_host.curation.snapshot import FOLDED, decided_before, take
-from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
-from honeybadger_host.memory.entry_store import EntryFiles
-from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import TurnLogs
-from honeybadger_host.memory.watermarks import Watermarks
-from honeybadger_host.storage.atomic_files import WholeFiles
 
 NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
-
-
-@pytest.fixture
-def uses(home: Path) -> PassDependencies:
-    files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=1 << 20)
-    turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
-    whole_files = WholeFiles(home)
-    return PassDependencies(
-        home,
-        asker=None,
-        directives=Directives(files),
-        change=cast(Any, None),
-        busy_groups=tuple,
-        is_agent=lambda name: name == "bee",
-        turn_logs=turn_logs,
-        documents=Sessions(home, whole_files, turn_logs, CompactionLimits(), last_written=lambda file: None),
-        watermarks=Watermarks(home),
-        files=files,
-        whole_files=whole_files,
-        entry_files=EntryFiles(home),
-        ledger=InjectionLedger(home),
-        memory_window=50,
-        history_budget_tokens=0,
-        notes_budget_tokens=1000,
-        mode="lossless",
-        locks=defaultdict(anyio.Lock),
-    )
 
 
 def write(home: Path, stem: str, content: str, **more: Any) -> Path:
