@@ -5,6 +5,6 @@ the background) takes clock, ids and everything it looks at as arguments.
 
 Reading order: `proposal`; `ordinary`, `quantities` and `specifics` (what a text says), `meaning` and `staleness` (how);
 `evidence`, `gates` and `account`; `extraction`, `candidates`, `anti_patterns`; `directives`; `consolidation`, `asking`,
-`applying` and `reverting`; `passes`, `jobs` and `runner`; `snapshot`, `dream`,
+`notes`, `applying` and `reverting`; `passes`, `jobs` and `runner`; `snapshot`, `dream`,
 `preferences`, `inferring` and `dreaming`.
 """

@@ -15,6 +15,7 @@ from typing import Final
 from honeybadger_agent.wire import GENERAL, Refusal
 from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.consolidation import history_entry
+from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, dump_proposal
 from honeybadger_host.domain import (
     MEMORY,
@@ -32,21 +33,16 @@ from honeybadger_host.memory.archive import Retired, archive_notes
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, parse_entry
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
-from honeybadger_host.memory.notes import SIGNED, note_spans
 from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, inferred_file, parse_watermark, watermark_file
-from honeybadger_host.search.sources import Source, pieces_of
 from honeybadger_host.storage.atomic_files import WholeFiles
-from honeybadger_host.storage.files import Signature
 from honeybadger_host.text.neutralise import neutralise, render_note
 
 SECTION: Final = "Notes"
-NOTE_ID: Final = f"{MEMORY}#"
 TAKEN_UP: Final = ("merge", "supersede", "promote")
 """Operations whose result stands for their sources, which go to the archive."""
 MERGED: Final = "merged"
 """Member of an entry's metadata: how many merges it is made of, one upon the other."""
-_NO_SIGNATURE: Final = Signature(0, 0, 0, 0)
 _PLACES: Final = 4
 """Files looked at for a new entry: the first of them that is free is its own."""
 
@@ -63,37 +59,6 @@ def archived_file(file: str) -> str:
     """Return where an entry's file goes when the entry is taken up by another, or retired."""
     group, rest = file.removeprefix("groups/").split("/", 1)
     return f"groups/{group}/archive/{rest}"
-
-
-@dataclass(frozen=True, slots=True)
-class NotePlace:
-    """A note as it stands in MEMORY.md.
-
-    Args:
-        span: begin and end of what goes when it goes.
-        author: empty: nobody signed it.
-    """
-
-    span: tuple[int, int]
-    section: str
-    author: str
-    text: str
-
-
-def notes_of(group: str, data: bytes) -> dict[str, NotePlace]:
-    """Return the notes of a MEMORY.md by their ids; none when it is not UTF-8."""
-    try:
-        spans = note_spans(data)
-    except UnicodeDecodeError:
-        return {}
-    pieces = pieces_of(Source(f"groups/{group}/{MEMORY}", "note", group), data, _NO_SIGNATURE)
-    found: dict[str, NotePlace] = {}
-    for piece, span in zip(pieces[len(pieces) - len(spans) :], spans, strict=True):
-        heading = data[slice(*span)].decode().strip().partition("\n")[0]
-        is_signed = SIGNED.fullmatch(heading) is not None
-        text = piece.text.removeprefix("- ").replace("\n  ", "\n") if is_signed else piece.text.removeprefix("- ")
-        found[f"{NOTE_ID}{piece.key}"] = NotePlace(span, piece.names[0], piece.author if is_signed else "", text)
-    return found
 
 
 @dataclass(slots=True)

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import GENERAL
-from honeybadger_host.curation.applying import NOTE_ID
 from honeybadger_host.curation.candidates import Alike, identical
 from honeybadger_host.curation.consolidation import WrongAnswer, json_object
 from honeybadger_host.curation.meaning import content_words
+from honeybadger_host.curation.notes import NOTE_ID
 from honeybadger_host.curation.proposal import MAX_OPERATIONS, Operation
 from honeybadger_host.curation.snapshot import FOLDED, Snapshot
 from honeybadger_host.domain import Turn

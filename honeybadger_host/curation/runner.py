@@ -24,7 +24,7 @@ import structlog
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.curation import extraction
 from honeybadger_host.curation.account import account
-from honeybadger_host.curation.applying import NotePlace, notes_of, proposal_file
+from honeybadger_host.curation.applying import proposal_file
 from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.consolidation import (
     WrongAnswer,
@@ -36,6 +36,7 @@ from honeybadger_host.curation.consolidation import (
 )
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job, Jobs
+from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies, recalled
 from honeybadger_host.curation.proposal import RULES, Gates, Operation, Proposal, Tokens
 from honeybadger_host.domain import SUMMARY, Change, Turn, TurnAdded
@@ -292,7 +293,7 @@ class Curator:
             session=plan.session,
             first_turn=turns[0].number,
             last_turn=turns[-1].number,
-            base={note: digest for note, digest in _digests(notes).items() if note in _sources(operations)},
+            base={note: digest for note, digest in digests_of(notes).items() if note in _sources(operations)},
             operations=(*heads, *operations),
         )
         known = self._known(plan, notes)
@@ -328,21 +329,17 @@ class Curator:
         return extraction.conversation_summary(plan.turns, self._uses.is_person, recalled, earlier=plan.part or "")
 
     def _known(self, plan: _Plan, notes: Mapping[str, NotePlace]) -> Known:
-        """Return what the gates look at. What nobody signed a person wrote."""
+        """Return what the gates look at."""
         return Known(
             texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
-            digests=_digests(notes_of(plan.group, plan.memory.encode())),
+            digests=digests_of(notes_of(plan.group, plan.memory.encode())),
             turns={(plan.session, turn.number): turn for turn in plan.turns},
             is_person=self._uses.is_person,
             recalled=recalled,
-            protected={note: "a person wrote it" for note, place in notes.items() if not place.author},
+            protected=protected_notes(notes),
             group_size=len(notes),
             changed_lately=0,
         )
-
-
-def _digests(notes: Mapping[str, NotePlace]) -> dict[str, str]:
-    return {note: hashlib.sha256(place.text.encode()).hexdigest() for note, place in notes.items()}
 
 
 def _sources(operations: Sequence[Operation]) -> set[str]:

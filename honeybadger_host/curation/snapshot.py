@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from honeybadger_agent.mailbox import HUMAN
-from honeybadger_host.curation.applying import NotePlace, merges_of, notes_of
+from honeybadger_host.curation.applying import merges_of
 from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, TAKES
+from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import Operation, Proposal, parse_proposal
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry import Entry
 from honeybadger_host.memory.labels import folded
-from honeybadger_host.memory.notes import PINNED
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.search.sources import sources
 from honeybadger_host.storage.atomic_files import read_whole
@@ -39,7 +39,6 @@ _NAMES: Final = ("dream-", "preferences-")
 LATELY: Final = timedelta(days=30)
 FOLDED: Final = "the same text, byte for byte"
 """Why rules merge; only they may say it. Such a merge changes nothing that could be recalled."""
-_A_PERSON: Final = "a person wrote it"
 
 
 Turns: TypeAlias = dict[tuple[str, int], Turn]
@@ -98,14 +97,14 @@ def take(uses: PassDependencies, group: str, decided: Sequence[Proposal]) -> Sna
     memory = uses.files.memory(group)
     data = b"" if memory is None or memory.unread else memory.text.encode()
     notes = notes_of(group, data)
-    digests |= {note: hashlib.sha256(place.text.encode()).hexdigest() for note, place in notes.items()}
+    digests |= digests_of(notes)
     return Snapshot(
         group,
         [*_entry_items(entries.values()), *(Item(note, place.text) for note, place in notes.items())],
         entries,
         notes,
         {name: digest for name, digest in digests.items() if name in entries or name in notes},
-        dict([*_protected_entries(entries.values()), *_protected_notes(notes, data)]),
+        dict(_protected_entries(entries.values())) | protected_notes(notes),
         {each.id: merges_of(each) for each in entries.values()} | dict(_merged_notes(notes, decided)),
         len(found) + len(notes),
         len(found) - len(entries),
@@ -121,21 +120,13 @@ def _entry_items(entries: Iterable[Entry]) -> list[Item]:
 def _protected_entries(entries: Iterable[Entry]) -> Iterator[tuple[str, str]]:
     for entry in entries:
         if entry.by is None or entry.by == HUMAN:
-            yield entry.id, _A_PERSON
+            yield entry.id, A_PERSON
         elif entry.pinned:
-            yield entry.id, "it is pinned"
+            yield entry.id, PINNED
         elif entry.name is not None:
             yield entry.id, f"it is the document {entry.name}"
         elif entry.reinforced >= _REINFORCED:
             yield entry.id, f"it was said again {entry.reinforced} times"
-
-
-def _protected_notes(notes: Mapping[str, NotePlace], data: bytes) -> Iterator[tuple[str, str]]:
-    for note, place in notes.items():
-        if place.author in ("", HUMAN):
-            yield note, _A_PERSON
-        elif PINNED.encode() in data[slice(*place.span)]:
-            yield note, "it is pinned"
 
 
 def _merged_notes(notes: Mapping[str, NotePlace], decided: Iterable[Proposal]) -> Iterator[tuple[str, int]]:

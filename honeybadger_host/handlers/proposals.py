@@ -14,10 +14,11 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wire import ConsolidateResult, DecideProposal, Dream, ListProposals, Refusal
-from honeybadger_host.curation.applying import NOTE_ID, Applying, notes_of, proposal_file
+from honeybadger_host.curation.applying import Applying, proposal_file
 from honeybadger_host.curation.asking import OverBudget
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dreaming import Dreamt
+from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.curation.proposal import Proposal, dump_proposal, parse_proposal
 from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, Outcome, QueryHandler

@@ -277,6 +277,25 @@ def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, 
     assert host.events("consolidation.failed") == []
 
 
+def test_a_note_that_is_pinned_or_signed_by_a_person_stays_whatever_a_model_makes_of_it(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    answer = {**ANSWER, "memory_update": "- The rent is 990 EUR.\n- The office closes at 16:00.\n"}
+    make_host(scripted(home, answer)).start()
+    (home / "groups/main").mkdir(parents=True, exist_ok=True)
+    notes = "## Notes (pinned) (bee, 2026-11-01 09:00)\n- The rent is 950 EUR.\n\n"
+    notes += "## Notes (human, 2026-11-01 09:01)\n- The office closes at 18:00.\n"
+    (home / "groups/main/MEMORY.md").write_text(notes)
+    talk.say("The rent is now 990 EUR.", "Noted.", "The office is now closed at 16:00.", "Noted.")
+    talk.say(*ANSWER.values())
+    talk.fill(11)
+    talk.is_consolidated(6)
+    replacing = [each for each in talk.proposal()["operations"] if each["op"] == "supersede"]
+    assert len(replacing) == 2
+    assert [[gate["gate"] for gate in each["gates"]["failed"]] for each in replacing] == [["protected"]] * 2
+    assert talk.file("MEMORY.md") == notes
+
+
 def test_a_session_that_begins_again_is_not_told_of_what_was_before(
     make_host: HostFactory, home: Path, client: Callable[..., SyncClient]
 ) -> None:
