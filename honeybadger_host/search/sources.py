@@ -25,7 +25,6 @@ from honeybadger_host.memory.session_document import parse_document
 from honeybadger_host.memory.turn_log import parse_turn
 from honeybadger_host.search.documents import Kind
 from honeybadger_host.search.hashes import Hashes
-from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, open_plain
 
 HISTORY: Final = "HISTORY.md"
@@ -250,14 +249,6 @@ def last_note(data: bytes) -> int:
 def hash_of(key: str) -> bytes:
     """Return a note's key without the number that tells equal notes apart, as 8 bytes."""
     return bytes.fromhex(f"{key.partition('-')[0]:0<16}")
-
-
-def note_keys(data: bytes) -> list[str]:
-    """Return the key of each note of a MEMORY.md, in the order of `memory.notes.note_spans`. Raises Unsearchable."""
-    text = data.removeprefix(BOM)
-    pieces = pieces_of(Source(MEMORY, "note", ""), text, NEVER_SEEN)
-    has_preface = bool(parse_notes(text.decode()).preface.strip())
-    return [piece.key for piece in pieces[has_preface:]]
 
 
 def turns_of(data: bytes) -> tuple[list[Piece], int, int]:

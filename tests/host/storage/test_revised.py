@@ -16,9 +16,6 @@ from honeybadger_host.domain import NoteArchived, NotesRevised
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
 from honeybadger_host.memory.notes import note_spans
-from honeybadger_host.search.sources import Source, note_keys, pieces_of
-from honeybadger_host.storage.file_cache import NEVER_SEEN
-from honeybadger_host.storage.files import BOM
 from honeybadger_host.storage.revised import revision_of
 from tests.host.storage.projected import MEMORY, World, note
 
@@ -127,15 +124,6 @@ def test_what_a_person_wrote_below_a_note_stays(world: World) -> None:
     assert isinstance(removed, NotesRevised)
     assert removed.text == b"A person's line.\n\nAnother.\n"
     assert [b"person" in change.data or b"Another" in change.data for change in archived] == [False, False]
-
-
-def test_the_id_of_a_note_tells_where_it_stands() -> None:
-    text = BOM + WHOLE + note("two")
-    keys = note_keys(text)
-    pieces = pieces_of(Source(MEMORY, "note", "main"), text, NEVER_SEEN)
-    assert keys == [piece.key for piece in pieces[1:]]
-    assert [text[slice(*span)] for span in note_spans(text)] == [note(name) for name in ("one", "two", "three", "two")]
-    assert keys[3] == f"{keys[1]}-2"
 
 
 def test_a_note_that_comes_back_at_once_leaves_the_archive_for_good(world: World) -> None:
