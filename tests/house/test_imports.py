@@ -27,7 +27,7 @@ LAYERS = [
     {"storage"},
     {"agents", "models"},
     {"domain"},
-    {"text"},
+    {"text", "schedule"},
     {"settings"},
     {"errors"},
 ]
@@ -61,7 +61,7 @@ FOR_TURNS = {
 """Module -> what it may take besides: the host runs agents, and both programs print results the same way."""
 
 PURE = [
-    *("text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
+    *("schedule.times", "text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
     *("handlers.context_text", "memory.working_memory"),
     *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning", "staleness", "evidence")),
     *("curation.gates", "curation.account", "curation.extraction", "curation.candidates", "curation.anti_patterns"),
@@ -230,7 +230,18 @@ print("done")
 
 
 def test_each_package_names_its_files_in_reading_order() -> None:
-    for package in ("memory", "storage", "search", "search/language", "curation", "spool", "ops", "handlers", "text"):
+    for package in (
+        "memory",
+        "storage",
+        "search",
+        "search/language",
+        "curation",
+        "spool",
+        "ops",
+        "handlers",
+        "text",
+        "schedule",
+    ):
         folder = ROOT / HOST / package
         page = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
         unnamed = {file.stem for file in folder.glob("[!_]*.py")} - set(re.findall(r"`(\w+)`", page))

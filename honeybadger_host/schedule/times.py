@@ -1,0 +1,163 @@
+"""The next run of a schedule: once, at an interval, or by a cron line in a time zone (HB7).
+
+The clock of a zone jumps. What has a fixed time of day runs once on such a day: a time that comes twice counts the
+first time, and a time that does not exist is replaced by the first moment after the gap. A line whose minutes or hours
+begin with `*` follows the clock on the wall: it goes on through the repeated hour, as cron on Debian does.
+
+`cronsim` reads the lines and finds the next match on a clock that never jumps. The jumps are handled here: `cronsim`
+answers a moment before the one it was asked about in the second half of a repeated hour, and leaves out half an hour
+where a clock is set back by 30 minutes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+_SECOND: Final = timedelta(seconds=1)
+_STRIDE: Final = timedelta(days=5)
+"""How far apart a zone's offset is looked at: no zone ever changed it and changed it back within such a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """One run.
+
+    Args:
+        at: aware.
+    """
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A run every so often, counted from an anchor, so that late runs do not move the later ones.
+
+    Args:
+        every: more than nothing.
+        anchor: aware; the first run is one interval later.
+    """
+
+    every: timedelta
+    anchor: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Runs by a cron line; see `read_cron`."""
+
+    expression: str
+    zone: ZoneInfo
+
+
+Schedule: TypeAlias = Once | Interval | Cron
+
+
+def read_zone(name: str) -> ZoneInfo:
+    """Return an IANA time zone. Raises ValueError: it is not known here."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise ValueError(
+            f"time zone {name!r} is not known here: use an IANA name such as Europe/Berlin (if all names are unknown: "
+            f"pip install tzdata)"
+        ) from None
+
+
+def read_cron(expression: str, zone: ZoneInfo, now: datetime, least_seconds: float = 60) -> Cron:
+    """Return the schedule of a cron line of 5 fields, or of 6 with the seconds first.
+
+    Args:
+        least_seconds: time that must lie between two runs.
+    Raises:
+        ValueError: it cannot be read, never fires, or fires more often.
+    """
+    line = " ".join(expression.split())
+    try:
+        parsed = CronSim(line, datetime(2000, 1, 1))  # noqa: DTZ001  any clock that never jumps
+    except (CronSimError, ValueError, TypeError, AssertionError) as error:
+        why = str(error) if isinstance(error, CronSimError) else "its fields do not fit together"
+        raise ValueError(
+            f"cron line {line!r} cannot be read, or names a day that does not exist ({why}): write minute, hour, day "
+            f"of month, month, day of week, such as `0 9 * * MON-FRI`"
+        ) from None
+    cron = Cron(line, zone)
+    first = next_run(cron, now)
+    if first is None:
+        raise ValueError(f"cron line {line!r} never fires: no date of the next 50 years fits it")
+    if least_seconds > 1 and len(parsed.seconds) > 1:
+        raise ValueError(f"cron line {line!r} fires more than once a minute; allowed is once in {least_seconds:g} s")
+    return cron
+
+
+def next_run(schedule: Schedule, after: datetime) -> datetime | None:
+    """Return the first run after a moment, in UTC; None: there is none (for a cron line: within 50 years).
+
+    Args:
+        after: aware.
+    """
+    after = after.astimezone(UTC)
+    match schedule:
+        case Once(at=at):
+            return at.astimezone(UTC) if at > after else None
+        case Interval(every=every, anchor=anchor):
+            passed = max((after - anchor) // every, 0)
+            return anchor.astimezone(UTC) + (passed + 1) * every
+        case Cron(expression=expression, zone=zone):
+            fields = expression.split()
+            follows_the_clock = fields[-5].startswith("*") or fields[-4].startswith("*")
+            return (_next_on_the_clock if follows_the_clock else _next_fixed)(expression, zone, after)
+
+
+def _next_fixed(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """Return the next run of a line with fixed times of day: each of them once."""
+    for wall in CronSim(expression, _wall(after, zone)):
+        at = wall.replace(tzinfo=zone).astimezone(UTC)  # where it comes twice: the first
+        if _wall(at, zone) != wall:
+            at = _jump(zone, wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at)
+        if at > after:
+            return at
+    return None
+
+
+def _next_on_the_clock(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """Return the first moment at which the clock on the wall shows a time that fits."""
+    since, begin = after, _wall(after, zone)
+    while (found := next(CronSim(expression, begin), None)) is not None:
+        offset = since.astimezone(zone).utcoffset() or timedelta()
+        at = found.replace(tzinfo=UTC) - offset  # if the clock does not jump before
+        jump = _next_jump(zone, since, at)
+        if jump is None:
+            return at
+        since, begin = jump, _wall(jump, zone) - _SECOND  # what the clock shows from then on
+    return None
+
+
+def _next_jump(zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
+    """Return the first moment behind one and up to another from which the zone's clock shows another offset."""
+    before = after
+    while before < until:
+        here = min(before + _STRIDE, until)
+        if here.astimezone(zone).utcoffset() != before.astimezone(zone).utcoffset():
+            return _jump(zone, before, here)
+        before = here
+    return None
+
+
+def _jump(zone: ZoneInfo, before: datetime, behind: datetime) -> datetime:
+    """Return the moment between two, to the second, from which the zone has the offset of the later one."""
+    offset = behind.astimezone(zone).utcoffset()
+    while behind - before > _SECOND:
+        middle = before + (behind - before) // 2
+        before, behind = (before, middle) if middle.astimezone(zone).utcoffset() == offset else (middle, behind)
+    return behind.replace(microsecond=0)
+
+
+def _wall(at: datetime, zone: ZoneInfo) -> datetime:
+    """Return what the zone's clock shows, without its zone."""
+    return at.astimezone(zone).replace(tzinfo=None)

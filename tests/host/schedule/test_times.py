@@ -1,0 +1,211 @@
+"""When schedules run next, against a second implementation that walks over every minute."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.schedule.times import Cron, Interval, Once, Schedule, next_run, read_cron, read_zone
+
+MINUTE = timedelta(minutes=1)
+NAMES = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))}
+RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+EDGES = {
+    "Europe/Berlin": ("2026-03-29", "2026-10-25"),
+    "America/New_York": ("2026-03-08", "2026-11-01"),
+    "Australia/Lord_Howe": ("2026-04-05", "2026-10-04"),  # by half an hour
+    "America/Santiago": ("2026-04-05", "2026-09-06"),  # at midnight
+    "Africa/Casablanca": ("2026-02-15", "2026-03-22"),  # back for Ramadan, and forward again
+}
+"""Zone -> the days in whose night its clock jumps."""
+LINES = (
+    *("* * * * *", "*/7 * * * *", "0 * * * *", "*/20 2 * * *", "*/15 0,1,23 * * *", "10 */2 * * *", "* 1-3 * * SUN"),
+    *("30 2 * * *", "0,30 1-3 * * *", "15 0 * * *", "45 1 * * *", "59 23 * * *", "0-59 2 * * *", "5,50 0-23 * * *"),
+)
+
+
+def numbers(field: str, low: int, high: int) -> set[int]:
+    """Return what a field of a cron line names: numbers, ranges, lists and steps."""
+    found: set[int] = set()
+    for part in field.split(","):
+        reach, _, step = part.partition("/")
+        first, _, last = reach.partition("-")
+        ends = (
+            (low, high)
+            if reach == "*"
+            else (int(NAMES.get(first, first)), int(NAMES.get(last or first, last or first)))
+        )
+        found |= set(range(ends[0], ends[1] + 1, int(step or 1)))
+    return found
+
+
+def brute_force(line: str, zone: ZoneInfo, first: datetime, last: datetime) -> list[datetime]:
+    """Return the runs of a line of 5 fields in a stretch of time, by looking at every minute of it."""
+    minutes, hours, days, months, weekdays = (
+        numbers(*of) for of in zip(line.split(), *zip(*RANGES, strict=True), strict=True)
+    )
+
+    def fits(wall: datetime) -> bool:
+        return (
+            wall.minute in minutes
+            and wall.hour in hours
+            and wall.day in days
+            and wall.month in months
+            and (wall.weekday() + 1) % 7 in weekdays
+        )
+
+    shown = [(at, at.astimezone(zone).replace(tzinfo=None)) for at in every_minute(first, last)]
+    fields = line.split()
+    if fields[0].startswith("*") or fields[1].startswith("*"):
+        return [at for at, wall in shown if fits(wall)]
+    runs: set[datetime] = set()
+    latest = shown[0][1] - MINUTE
+    for at, wall in shown:  # the clock at its furthest: what it passes for the first time is due, jumped over or not
+        while latest < wall:
+            latest += MINUTE
+            if fits(latest):
+                runs.add(at)
+    return sorted(runs)
+
+
+def every_minute(first: datetime, last: datetime, step: timedelta = MINUTE) -> Iterator[datetime]:
+    while first <= last:
+        yield first
+        first += step
+
+
+def runs_of(schedule: Schedule, after: datetime, last: datetime) -> list[datetime]:
+    found = []
+    while (at := next_run(schedule, after)) is not None and at <= last:
+        found.append(at)
+        after = at
+    return found
+
+
+def noon(day: str) -> datetime:
+    return datetime.fromisoformat(f"{day}T12:00:00Z")
+
+
+@pytest.mark.parametrize(("zone", "day"), [(zone, day) for zone, days in EDGES.items() for day in days])
+def test_each_line_runs_at_a_jump_of_the_clock_as_a_walk_over_the_minutes_says(zone: str, day: str) -> None:
+    read = read_zone(zone)
+    first, last = noon(day) - timedelta(days=2), noon(day) + timedelta(days=1)
+    assert first.astimezone(read).utcoffset() != last.astimezone(read).utcoffset(), "the clock does not jump here"
+    for line in LINES:
+        expected = brute_force(line, read, first, last)
+        cron = Cron(line, read)
+        assert runs_of(cron, first - MINUTE, last) == expected, line
+        for after in every_minute(first, noon(day), step=3 * MINUTE):
+            after += timedelta(seconds=after.minute, microseconds=after.hour)
+            place = bisect_right(expected, after)
+            coming = expected[place] if place < len(expected) else next_run(cron, last)
+            assert next_run(cron, after) == coming, (line, after)
+
+
+def test_a_year_of_every_minute_is_every_minute_of_the_year() -> None:
+    zone = read_zone("Europe/Berlin")
+    first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+    found = runs_of(Cron("* * * * *", zone), first - MINUTE, last)
+    assert found == brute_force("* * * * *", zone, first, last)
+    assert len(found) == 365 * 24 * 60 + 1
+
+
+@pytest.mark.parametrize("zone", EDGES)
+def test_a_year_of_fixed_times_runs_each_once_a_day(zone: str) -> None:
+    read = read_zone(zone)
+    first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
+    for line in ("30 2 * * *", "15 0 * * MON-FRI"):
+        assert runs_of(Cron(line, read), first, last) == brute_force(line, read, first, last)
+
+
+def test_a_time_that_does_not_exist_runs_at_the_next_that_does() -> None:
+    found = next_run(Cron("30 2 29 3 *", read_zone("Europe/Berlin")), datetime(2026, 3, 1, tzinfo=UTC))
+    assert found == datetime(2026, 3, 29, 1, 0, tzinfo=UTC)  # 03:00 there
+
+
+def test_asked_in_the_second_half_of_a_repeated_hour_no_run_is_before_the_question() -> None:
+    cron = Cron("50 2 * * *", read_zone("Europe/Berlin"))
+    after = datetime(2026, 10, 25, 1, 45, tzinfo=UTC)  # 02:45 for the second time
+    assert next_run(cron, after) == datetime(2026, 10, 26, 1, 50, tzinfo=UTC)
+
+
+def test_29_february_comes_every_four_years_and_not_in_2100() -> None:
+    cron = Cron("0 12 29 2 *", read_zone("America/New_York"))
+    days = [
+        at.date().isoformat()
+        for at in runs_of(cron, datetime(2093, 1, 1, tzinfo=UTC), datetime(2109, 1, 1, tzinfo=UTC))
+    ]
+    assert days == ["2096-02-29", "2104-02-29", "2108-02-29"]
+
+
+def test_intervals_keep_to_their_anchor_over_jumps_and_late_questions() -> None:
+    anchor = datetime(2026, 3, 28, 7, 0, 30, tzinfo=read_zone("Europe/Berlin"))
+    interval = Interval(timedelta(hours=7), anchor)
+    at = anchor.astimezone(UTC)
+    assert next_run(interval, at - timedelta(days=900)) == at + timedelta(hours=7)
+    for number in range(1, 50):
+        at = anchor.astimezone(UTC) + number * timedelta(hours=7)
+        assert next_run(interval, at - timedelta(microseconds=1)) == at
+        assert (
+            next_run(interval, at) == next_run(interval, at + timedelta(hours=6, minutes=59)) == at + timedelta(hours=7)
+        )
+
+
+def test_once_is_once() -> None:
+    at = datetime(2026, 11, 22, 9, 0, tzinfo=read_zone("Asia/Tokyo"))
+    assert next_run(Once(at), at - MINUTE) == at
+    assert next_run(Once(at), at) is None
+    assert next_run(Once(at), at + MINUTE) is None
+
+
+@pytest.mark.parametrize("line", ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 */31 2 MON#5"])
+def test_a_line_that_never_fires_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(line)):
+        read_cron(line, read_zone("UTC"), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "* * *", "* * * *", "60 * * * *", "a b c d e", "*/0 * * * *", "1#2/3 * * * 1#2/3", "0 0 * * 1#2/3", "@daily"],
+)
+def test_a_line_that_cannot_be_read_is_refused_with_an_example(line: str) -> None:
+    with pytest.raises(ValueError, match=r"cannot be read.*such as `0 9"):
+        read_cron(line, read_zone("UTC"), datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_seconds_are_read_and_refused_where_they_are_too_many() -> None:
+    now, zone = datetime(2026, 1, 1, tzinfo=UTC), read_zone("UTC")
+    assert next_run(read_cron("15 30 9 * * mon-fri", zone, now), now) == datetime(2026, 1, 1, 9, 30, 15, tzinfo=UTC)
+    with pytest.raises(ValueError, match="more than once a minute"):
+        read_cron("*/2 * * * * *", zone, now)
+    every = read_cron("*/2 * * * * *", zone, now, least_seconds=1)
+    found = runs_of(every, now, now + MINUTE)
+    assert {later - at for at, later in pairwise(found)} == {timedelta(seconds=2)}
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Europe", "Mars/Olympus", "../../etc/passwd", "/etc/localtime", "\0", "UTC+1", "x" * 300]
+)
+def test_an_unknown_zone_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="is not known here: use an IANA name"):
+        read_zone(name)
+
+
+@given(st.text(alphabet="0123456789*/-,#LWMONFRI @?.", max_size=30))
+def test_no_line_breaks_what_reads_it(line: str) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    try:
+        cron = read_cron(line, ZoneInfo("Europe/Berlin"), now)
+    except ValueError:
+        return
+    found = next_run(cron, now)
+    assert found is not None
+    assert found > now
