@@ -137,7 +137,7 @@ def build_table(
         "decide_proposal": proposals.decide_proposal(
             dependencies.journal, dependencies.entry_files, dependencies.whole_files
         ),
-        "consolidate": proposals.consolidate(dependencies.consolidate_now),
+        "consolidate": proposals.consolidate(dependencies.turn_logs, dependencies.consolidate_now),
         "dream": proposals.dream(dependencies.entry_files.home, dependencies.entry_files, dependencies.dream_now),
         "load_session": sessions.load_session(dependencies.sessions),
         "update_session": sessions.update_session(dependencies.sessions, screen),

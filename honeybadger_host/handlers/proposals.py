@@ -25,6 +25,7 @@ from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, O
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.entry import parse_entry
 from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -118,7 +119,7 @@ def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> Ch
     return ChangeHandler(decide, prepare)
 
 
-def consolidate(now: Consolidates | None) -> QueryHandler:
+def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> QueryHandler:
     """Return the handler of `consolidate`: it waits for the job, which writes through the pipeline.
 
     Args:
@@ -133,6 +134,8 @@ def consolidate(now: Consolidates | None) -> QueryHandler:
             up_to = anyio.from_thread.run(now, asked.group, asked.session)
         except (OverBudget, ModelFailed, WrongAnswer) as error:
             raise Refusal("unavailable", f"{error}; nothing was changed") from None
+        if not up_to and not turn_logs.load(asked.group, asked.session).last_number:
+            raise Refusal("not_found", f"nothing was said in session {asked.session!a} of group {asked.group}")
         told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"
         return ConsolidateResult(up_to=up_to, told=told).model_dump(exclude_none=True)
 

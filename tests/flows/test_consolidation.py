@@ -438,6 +438,9 @@ def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: P
     done = run_cli("consolidate", "main", "--home", str(home))
     assert done.stdout == "session main is consolidated up to turn 3\n", done.stderr
     talk.is_consolidated(3)
+    misspelt = run_cli("consolidate", "main", "mian", "--home", str(home))
+    assert (misspelt.returncode, misspelt.stdout) == (9, "")
+    assert "nothing was said in session 'mian' of group main" in misspelt.stderr
     host.stop()
     assert "nothing to do" not in run_cli("consolidate", "main", "--home", str(home)).stdout
     refused = RawSender(home, sender="bee").make()
