@@ -82,11 +82,14 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
 
 
 def _print_curation(curation: dict[str, Any]) -> None:
-    """Print what was consolidated since the start; nothing when nothing was and nothing waits."""
+    """Print what was consolidated since the start, what runs and what waits; nothing when there is nothing of it."""
     limit = f" of {curation['tokens_per_day']}" if curation["tokens_per_day"] else ""
     spent = f", {curation['tokens_today']}{limit} tokens today" if curation["tokens_today"] else ""
     if curation["consolidations"] or curation["running"] or spent:
         runs = f", now {', '.join(curation['running'])}" if curation["running"] else ""
         print(f"curation  {count_of(curation['consolidations'], 'consolidation')} since the start{runs}{spent}")
-    if curation["waits_for"]:
-        print(paint(f"          tried again later: {curation['waits_for']}", "yellow"))
+    for job in curation["waiting"]:
+        print(f"          waits for its turn: {job}")
+    for failed in curation["failed"]:
+        again = f"again in {in_words(failed['again_in_seconds'])}"
+        print(paint(f"          failed: {failed['job']}: {failed['why']}; {again}", "yellow"))

@@ -19,6 +19,7 @@ from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dream import Found, folds, parse_operations, read_in, request_text, subjects
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.inferring import Preferences
+from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.passes import Made, PassDependencies, recalled
 from honeybadger_host.curation.proposal import RULES, Operation, Proposal, Tokens
@@ -56,7 +57,7 @@ class Dreamt:
 
 
 class Dreams:
-    """Makes passes, one at a time for each group. Event loop.
+    """Makes passes. Event loop.
 
     Args:
         infers: whether preferences are inferred from what people said.
@@ -72,14 +73,14 @@ class Dreams:
         self._preferences = Preferences(uses, clock)
 
     async def dream(self, group: str, is_trial: bool = False) -> Dreamt:
-        """Make a pass over a group.
+        """Make a pass over a group that somebody asked for, when its turn has come.
 
         Args:
             is_trial: nothing is changed or kept but what the model cost.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
         uses = self._uses
-        async with uses.locks[group]:
+        async with uses.jobs.asked_for(Job(group, "dream")):
             tidied, snapshot = await self._tidy(group, is_trial)
             inferred, told = None, ""
             if self._infers:

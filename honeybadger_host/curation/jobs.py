@@ -1,45 +1,70 @@
-"""What is to be done in the background, and when: one job of a group at a time, two in all, failures ever later.
+"""What is to be done, and when: one job of a group at a time, two in all, failures ever later.
 
-A job waits while a person's turn of its group is under way.
+What a person asks for goes before what is done in the background; that waits while a turn of its group is under way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import anyio
 
+from honeybadger_host.curation.proposal import Kind
+
 AT_ONCE: Final = 2
 FIRST_PAUSE_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS: Final = 3600.0
 _MOST_WAITING: Final = 10_000
-"""Sessions that are remembered; one that is forgotten is met again with its next turn."""
+"""Jobs that are remembered; a session that is forgotten is met again with its next turn."""
 
 
 class Job(NamedTuple):
-    """Something to look at: a session that grew."""
+    """Something to look at.
+
+    Args:
+        session: of a consolidation.
+    """
 
     group: str
-    session: str
+    kind: Kind
+    session: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.group}" + (f"/{self.session}" if self.session else "")
+
+
+class Failure(NamedTuple):
+    """What went wrong with a job, the last time.
+
+    Args:
+        times: how often it failed.
+        again_at: monotonic seconds.
+    """
+
+    why: str
+    times: int
+    again_at: float
 
 
 @dataclass(slots=True)
 class Jobs:
-    """The jobs that wait. Event loop."""
+    """The jobs that run and wait. Event loop.
 
+    Args:
+        asked: what people asked for and what has not begun, in their order.
+        failed: what waits for another try.
+        ended: set, and made anew, when a job ends: another may begin.
+    """
+
+    running: set[Job] = field(default_factory=set)
+    asked: list[Job] = field(default_factory=list)
+    failed: dict[Job, Failure] = field(default_factory=dict)
+    ended: anyio.Event = field(default_factory=anyio.Event)
     _waiting: dict[Job, float] = field(default_factory=dict)
     """Job -> not before, monotonic seconds."""
-    _failures: dict[Job, int] = field(default_factory=dict)
-    running: set[Job] = field(default_factory=set)
-    ended: anyio.Event = field(default_factory=anyio.Event)
-    """Set, and made anew, when a job ends: another may begin."""
-
-    @property
-    def waiting(self) -> int:
-        """How many failed and wait for another try."""
-        return len(self._failures)
 
     def add(self, job: Job) -> None:
         """Look at a job soon; one that failed keeps its pause."""
@@ -47,28 +72,48 @@ class Jobs:
             self._waiting[job] = 0.0
 
     def take(self, now: float, busy_groups: Collection[str]) -> Iterator[Job]:
-        """Yield the jobs that may begin now; each is running until `done` or `failed`."""
-        while len(self.running) < AT_ONCE:
-            groups = {*busy_groups, *(job.group for job in self.running)}
-            due = (job for job, not_before in self._waiting.items() if not_before <= now and job.group not in groups)
+        """Yield the jobs that may begin now; each is running until `end` or `fail`."""
+        while True:
+            groups = {job.group for job in self.running}
+            next_groups = {job.group for job in self.asked} - groups
+            if len(groups) + len(next_groups) >= AT_ONCE:
+                return
+            taken = groups | next_groups | {*busy_groups}
+            due = (job for job, not_before in self._waiting.items() if not_before <= now and job.group not in taken)
             if (job := next(due, None)) is None:
                 return
             del self._waiting[job]
             self.running.add(job)
             yield job
 
-    def done(self, job: Job, *, has_more: bool) -> None:
+    @asynccontextmanager
+    async def asked_for(self, job: Job) -> AsyncIterator[None]:
+        """Wait for the turn of a job that somebody asked for, and run it."""
+        self.asked.append(job)
+        try:
+            while len(self.running) >= AT_ONCE or any(job.group == other.group for other in self.running):
+                await self.ended.wait()
+        finally:
+            self.asked.remove(job)
+        self.running.add(job)
+        try:
+            yield
+        finally:
+            self._end(job)
+
+    def end(self, job: Job, *, has_more: bool) -> None:
         """End a job; with more to do it is looked at again."""
-        self._failures.pop(job, None)
+        self.failed.pop(job, None)
         if has_more:
             self.add(job)
         self._end(job)
 
-    def failed(self, job: Job, now: float) -> float:
+    def fail(self, job: Job, why: str, now: float) -> float:
         """End a job that is to be tried again; return after how many seconds."""
-        count = self._failures[job] = self._failures.get(job, 0) + 1
-        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (count - 1), _LONGEST_PAUSE_SECONDS)
+        times = 1 + (self.failed[job].times if job in self.failed else 0)
+        pause = min(FIRST_PAUSE_SECONDS * 2.0 ** (times - 1), _LONGEST_PAUSE_SECONDS)
         self._waiting[job] = now + pause
+        self.failed[job] = Failure(why, times, now + pause)
         self._end(job)
         return pause
 

@@ -6,14 +6,12 @@ Nothing here writes memory: what a pass comes to goes through the pipeline like 
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import anyio
 import anyio.to_thread
 import orjson
 import structlog
@@ -24,6 +22,7 @@ from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question, T
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import applies_itself
+from honeybadger_host.curation.jobs import Jobs
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
@@ -53,7 +52,7 @@ class PassDependencies:
         memory_window: see `watermarks`; 0: nothing is consolidated.
         history_budget_tokens: of what a context replays; 0: no limit.
         notes_budget_tokens: of the notes in a context; 0: no limit.
-        locks: group -> held while a pass over it is made.
+        jobs: what runs and waits, of whatever kind.
     """
 
     home: Path
@@ -73,7 +72,7 @@ class PassDependencies:
     history_budget_tokens: int
     notes_budget_tokens: int
     mode: CurationMode
-    locks: defaultdict[str, anyio.Lock] = field(default_factory=lambda: defaultdict(anyio.Lock))
+    jobs: Jobs = field(default_factory=Jobs)
 
     def is_person(self, turn: Turn) -> bool:
         return turn.role == "user" and not self.is_agent(turn.by) and not self.is_agent(turn.sender)

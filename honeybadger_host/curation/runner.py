@@ -35,7 +35,7 @@ from honeybadger_host.curation.consolidation import (
     request_text,
 )
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.jobs import Job, Jobs
+from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies, recalled
 from honeybadger_host.curation.proposal import RULES, Gates, Operation, Proposal, Tokens
@@ -92,13 +92,11 @@ class Curator:
     def __init__(self, uses: PassDependencies, clock: Callable[[], float] = time.monotonic) -> None:
         self._uses = uses
         self._clock = clock
-        self.jobs = Jobs()
+        self.jobs = uses.jobs
         self._lock = threading.Lock()
         self._grown: set[Job] = set()
         self.consolidations = self.failures = 0
         """Since the start."""
-        self.waits_for = ""
-        """Why the newest job that failed waits; empty when none does."""
 
     @property
     def is_on(self) -> bool:
@@ -116,7 +114,9 @@ class Curator:
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Note the sessions that grew."""
-        grown = {Job(change.group, change.session) for change in written if isinstance(change, TurnAdded)}
+        grown = {
+            Job(change.group, "consolidation", change.session) for change in written if isinstance(change, TurnAdded)
+        }
         if grown:
             with self._lock:
                 self._grown |= grown
@@ -142,18 +142,17 @@ class Curator:
         found: list[tuple[float, Job]] = []
         for path in folder.glob("*/*.jsonl"):
             try:
-                found.append((path.stat().st_mtime, Job(path.parent.name, path.stem)))
+                found.append((path.stat().st_mtime, Job(path.parent.name, "consolidation", path.stem)))
             except OSError:
                 continue
         return [job for _, job in sorted(found, reverse=True)[:_FOUND_AT_START]]
 
     async def _do(self, job: Job) -> None:
         try:
-            has_more = await self.consolidate(job.group, job.session)
+            has_more = await self._consolidate(job.group, job.session)
         except (OverBudget, ModelFailed, WrongAnswer, WorldFailed) as error:
-            pause = self.jobs.failed(job, self._clock())
+            pause = self.jobs.fail(job, str(error), self._clock())
             self.failures += 1
-            self.waits_for = f"{job.group}/{job.session}: {error}"
             log.warning(
                 "consolidation.failed",
                 group=job.group,
@@ -163,37 +162,32 @@ class Curator:
                 now_what="nothing is lost: the turns stay in the log and in the context",
             )
         except Exception as error:
-            self.jobs.failed(job, self._clock())
+            self.jobs.fail(job, f"{type(error).__name__}, see the log", self._clock())
             self.failures += 1
             log.error("consolidation.failed", group=job.group, session=job.session, exc_info=error)
         else:
-            self.jobs.done(job, has_more=has_more)
-            if not self.jobs.waiting:
-                self.waits_for = ""
+            self.jobs.end(job, has_more=has_more)
 
     # -------------------------------------------------------------------------------------------------- consolidation
 
-    async def consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
+    async def consolidate_now(self, group: str, session: str) -> int:
+        """Consolidate all but the turns that stay; return the number of the last turn that is consolidated.
+
+        Raises as `_consolidate`.
+        """
+        async with self.jobs.asked_for(Job(group, "consolidation", session)):
+            while await self._consolidate(group, session, at_once=True):
+                pass
+        mark = await anyio.to_thread.run_sync(self._uses.watermarks.read, group, session)
+        return 0 if mark is None else mark.turn
+
+    async def _consolidate(self, group: str, session: str, *, at_once: bool = False) -> bool:
         """Consolidate what of a session is due; return whether there is more.
 
         Args:
             at_once: all but the turns that stay, however few they are.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed: nothing was changed.
         """
-        async with self._uses.locks[group]:
-            return await self._consolidate(group, session, at_once)
-
-    async def consolidate_now(self, group: str, session: str) -> int:
-        """Consolidate all but the turns that stay; return the number of the last turn that is consolidated.
-
-        Raises as `consolidate`.
-        """
-        while await self.consolidate(group, session, at_once=True):
-            pass
-        mark = await anyio.to_thread.run_sync(self._uses.watermarks.read, group, session)
-        return 0 if mark is None else mark.turn
-
-    async def _consolidate(self, group: str, session: str, at_once: bool) -> bool:
         plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
         if plan is None:
             return False

@@ -139,7 +139,7 @@ def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> QueryHandler:
         told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"
         return ConsolidateResult(up_to=up_to, told=told).model_dump(exclude_none=True)
 
-    return QueryHandler(answer)
+    return QueryHandler(answer, is_long=True)
 
 
 def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> QueryHandler:
@@ -165,7 +165,7 @@ def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> QueryHandler:
         ]
         return {"proposals": shown, "looked_at": dreamt.looked_at, "left_out": dreamt.left_out, "told": dreamt.told}
 
-    return QueryHandler(answer)
+    return QueryHandler(answer, is_long=True)
 
 
 def _shown(home: Path, entries: EntryFiles, proposal: Proposal, file: str) -> dict[str, Any]:

@@ -85,15 +85,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "projected_seq": host.journal.projected_seq,
             "commits": counters.commits,
         },
-        "curation": {
-            "running": sorted(f"{job.group}/{job.session}" for job in host.curator.jobs.running),
-            "consolidations": host.curator.consolidations,
-            "failures": host.curator.failures,
-            "tried_again_later": host.curator.jobs.waiting,
-            "waits_for": host.curator.waits_for,
-            "tokens_today": host.curator.tokens[1],
-            "tokens_per_day": host.settings.curation.tokens_per_day,
-        },
+        "curation": _curation(host, now),
         "limits": _limits(host, inboxes, now),
         "files_behind": host.projections.behind,
         "sessions_in_memory": len(host.turn_logs),
@@ -113,6 +105,25 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "last_error": counters.last_error,
         "last_error_at": counters.last_error_at,
         "resident_bytes": resident_bytes(),
+    }
+
+
+def _curation(host: Host, now: float) -> dict[str, Any]:
+    """Return what of curation runs, waits for its turn, and failed; and what it costs."""
+    curator, jobs = host.curator, host.curator.jobs
+    failed = sorted(jobs.failed.items(), key=lambda item: item[1].again_at)
+    return {
+        "running": sorted(map(str, jobs.running)),
+        "waiting": list(map(str, jobs.asked)),
+        "failed": [
+            {"job": str(job), "why": why, "times": times, "again_in_seconds": max(0, round(again_at - now))}
+            for job, (why, times, again_at) in failed[:_MOST_SHOWN]
+        ],
+        "failed_total": len(failed),
+        "consolidations": curator.consolidations,
+        "failures": curator.failures,
+        "tokens_today": curator.tokens[1],
+        "tokens_per_day": host.settings.curation.tokens_per_day,
     }
 
 

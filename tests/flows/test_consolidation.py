@@ -264,7 +264,11 @@ def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, 
     host = make_host(scripted(home, answer, delay_seconds=0.2)).start()  # some seconds for its answer
     talk.fill(11)
     status = home / "data/status.json"
-    wait_for(lambda: status.exists() and json.loads(status.read_text())["curation"]["running"] == ["main/main"])
+    wait_for(
+        lambda: (
+            status.exists() and json.loads(status.read_text())["curation"]["running"] == ["consolidation of main/main"]
+        )
+    )
     talk.ann.note("meanwhile", "The cat is called Mog.")
     memory = home / "groups/main/MEMORY.md"
     wait_for(lambda: "Mog" in talk.file("MEMORY.md"))
@@ -510,11 +514,12 @@ def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
         assert "curation.tokens_per_day is 2600" in failed["why"]
         assert len(endpoint.asked) == 1
         status = wait_for(
-            lambda: (found := json.loads((home / "data/status.json").read_text())["curation"])["waits_for"] and found
+            lambda: (found := json.loads((home / "data/status.json").read_text())["curation"])["failed"] and found
         )
         assert (status["tokens_today"], status["tokens_per_day"]) == (1000, 2600)
         assert (
-            "tried again later: main/main: 1000 tokens were used today" in run_cli("status", "--home", str(home)).stdout
+            "failed: consolidation of main/main: 1000 tokens were used today"
+            in run_cli("status", "--home", str(home)).stdout
         )
         host.restart()
         talk.fill(18)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import PATIENCE, RawSender, assert_refused, request, run_cli, wait_for
 
 NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"
 """What a pass without a model says."""
@@ -305,6 +305,34 @@ def test_two_dreams_at_once_are_made_one_after_the_other(make_host: HostFactory,
     assert len(memory.entries()) == 20
     assert len(memory.entries("archive/memory")) == 40
     assert len(host.events("dream.finished")) == 1
+
+
+def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
+    make_host: HostFactory, home: Path
+) -> None:
+    host = make_host(answering(home, "", delay_seconds=10 * PATIENCE)).start()
+    groups = [f"group-{number}" for number in range(5)]
+    for group in groups:
+        bee = RawSender(home, group=group, sender="bee").make()
+        for number, content in enumerate((TEA, f"{TEA} Always.")):
+            stem = f"save-{number}"
+            assert bee.ask(stem, request(stem, "save_memory", payload={"content": content}))["ok"] is True
+        RawSender(home, group=group, sender="operator").make().drop("dream", request("dream", "dream"))
+
+    def curation() -> Any:
+        return json.loads((home / "data/status.json").read_text())["curation"]
+
+    wait_for(lambda: len(curation()["waiting"]) == 3)
+    assert len(curation()["running"]) == 2
+    assert {*curation()["running"], *curation()["waiting"]} == {f"dream of {group}" for group in groups}
+    bee = RawSender(home, group=groups[0], sender="bee").make()
+    for number in range(8):
+        found = bee.ask(f"find-{number}", request(f"find-{number}", "search_memory", payload={"query": "tea"}))
+        assert len(found["result"]["hits"]) == 2
+    told = run_cli("status", "--home", str(home)).stdout
+    assert "now dream of group-" in told
+    assert told.count("waits for its turn: dream of group-") == 3
+    host.stop()
 
 
 def test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later(
