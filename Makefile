@@ -59,7 +59,7 @@ check: $(VENV)/.dev
 	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
 
 # The rooms and the main flows, where interpreters differ; faults, crashes and floods are the same: TEST_313=tests runs them, too.
-TEST_313 ?= tests/agent tests/host tests/house $(addprefix tests/flows/test_,road.py life.py entries.py turns.py chat.py recall.py)
+TEST_313 ?= tests/agent tests/host tests/house $(addprefix tests/flows/test_,request_path.py life.py entries.py turns.py chat.py recall.py)
 check-313:
 	$(MAKE) test VENV=.venv-313 PYTHON=$(PYTHON313) TEST_ARGS="$(TEST_ARGS) $(TEST_313)"
 

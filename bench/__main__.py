@@ -15,8 +15,7 @@ from bench.chat import bench_chat
 from bench.curation import bench_curation
 from bench.index import bench_index
 from bench.large import bench_large
-from bench.receipts import bench_receipts
-from bench.road import (
+from bench.pipeline import (
     Figure,
     bench_backlog,
     bench_context,
@@ -25,6 +24,7 @@ from bench.road import (
     bench_live,
     bench_single,
 )
+from bench.receipts import bench_receipts
 from bench.session import bench_session, bench_turns
 from bench.start import bench_start
 

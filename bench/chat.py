@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from bench.hosting import new_home, running, wait_for
-from bench.road import Figure, append_turns, write_files
+from bench.pipeline import Figure, append_turns, write_files
 from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
 

@@ -11,7 +11,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.road import Figure
+from bench.pipeline import Figure
 from honeybadger_host.curation.candidates import Item, alike, identical
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.proposal import Operation, Proposal

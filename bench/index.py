@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 
 from bench.hosting import Daemon, new_home, running
-from bench.road import Figure, percentile
+from bench.pipeline import Figure, percentile
 from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Role
@@ -165,17 +165,17 @@ def _searched(agent: SyncClient, words: Words, name: str, goals: tuple[float, fl
         started = time.perf_counter()
         agent.call(call)
         times.append((time.perf_counter() - started) * 1000)
-    road = statistics.median(_asked(agent) for _ in range(100))
+    ping = statistics.median(_asked(agent) for _ in range(100))
     median, slow = statistics.median(times), percentile(times, 0.99)
     return [
         Figure(
             f"search with its request and reply, {name}: p50",
             f"{median:.1f} ms",
-            floor=f"{road:.1f} ms (ping)",
-            goal=f"{goals[0]} ms without the road",
-            is_met=median - road < goals[0],
+            floor=f"{ping:.1f} ms (ping)",
+            goal=f"{goals[0]} ms without the pipeline",
+            is_met=median - ping < goals[0],
         ),
-        Figure("- p99", f"{slow:.1f} ms", goal=f"{goals[1]:g} ms", is_met=slow - road < goals[1]),
+        Figure("- p99", f"{slow:.1f} ms", goal=f"{goals[1]:g} ms", is_met=slow - ping < goals[1]),
     ]
 
 

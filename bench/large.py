@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.hosting import Daemon, new_home, running
 from bench.index import Words, index_status, make_entries, make_notes, make_turns
-from bench.road import Figure, percentile
+from bench.pipeline import Figure, percentile
 from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.tools import made
 

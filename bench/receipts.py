@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.hosting import NOTE, Daemon, drop, new_home, request, running
-from bench.road import Figure, percentile
+from bench.pipeline import Figure, percentile
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
@@ -156,7 +156,7 @@ def _start(home: Path) -> tuple[float, float]:
 
 
 def _look_up(path: Path, seqs: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Return the milliseconds of looking ids up as the road does, each beside one SELECT by the same index."""
+    """Return the milliseconds of looking ids up as the pipeline does, each beside one SELECT by the same index."""
     looked: list[float] = []
     bare: list[float] = []
     query = "SELECT reply FROM receipts WHERE grp = ? AND sender = ? AND request = ?"

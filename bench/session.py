@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from bench.hosting import NOTE, drop, new_home, running, wait_for
-from bench.road import Figure
+from bench.pipeline import Figure
 from honeybadger_agent import new_id
 from honeybadger_agent.mailbox import Mailbox
 from honeybadger_host.domain import Turn

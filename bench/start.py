@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench.road import Figure
+from bench.pipeline import Figure
 
 _STARTS = 15
 

@@ -35,7 +35,7 @@ from honeybadger_host.spool.watcher import Watcher
 log = structlog.get_logger()
 
 SWITCH_SECONDS = 0.001
-"""How long a thread computes while others wait for Python's lock; 5 ms, the default, are several slices of the road."""
+"""How long a thread computes while others wait for Python's lock; 5 ms, the default, are several batches."""
 _FIRST_SWEEP_SECONDS = 0.01
 """Whoever waits for READY need not wait for the second one."""
 _LOOK_EVERY_SECONDS = 1.0
@@ -227,7 +227,7 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
         host.pipeline.hint(None)
         host.pipeline.wake()
         await anyio.sleep(host.settings.ipc.sweep_seconds if is_ready else _FIRST_SWEEP_SECONDS)
-        if host.pipeline.sweeps > swept:  # only a finished sweep says that the road is alive
+        if host.pipeline.sweeps > swept:  # only a finished sweep says that the pipeline is alive
             host.counters.swept_at = time.time()
             if not is_ready:
                 is_ready = True

@@ -26,7 +26,7 @@ GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that passed the door: who asked is where it lay."""
+    """A request that was read and parsed: who asked is where it lay."""
 
     group: str
     sender: str

@@ -75,9 +75,9 @@ def warnings_to_stderr() -> Iterator[None]:
 
 
 class RequestLog:
-    """The canonical line of each request, written for a slice at once.
+    """The canonical line of each request, written for a batch at once.
 
-    The same lines as `log.info("request.answered", …)`, at 2 us instead of 20: the road writes one for every request.
+    The same lines as `log.info("request.answered", …)`, at 2 us instead of 20: there is one for every request.
     """
 
     def __init__(self, *, is_on: bool) -> None:
@@ -136,7 +136,7 @@ class Throttle:
 class Outlet:
     """Standard error, unbuffered, one whole line after another from any thread.
 
-    What cannot be written is lost: a log on a full disk, or a reader that went, must not stop the road.
+    What cannot be written is lost: a log on a full disk, or a reader that went, must not stop the pipeline.
     """
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ def _dump_line(event: MutableMapping[str, Any], **_: Any) -> bytes:
 
 @dataclass(slots=True)
 class Counters:
-    """What happened since the start. Written by the road's threads; reading needs no lock.
+    """What happened since the start. Written by the pipeline's threads; reading needs no lock.
 
     Attributes:
         requests: (type, outcome) -> how many.

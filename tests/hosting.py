@@ -1,4 +1,4 @@
-"""The real daemon as a process, and a sender that uses nothing of ours: for tests over the whole road."""
+"""The real daemon as a process, and a sender that uses nothing of ours: for tests over the whole path."""
 
 from __future__ import annotations
 

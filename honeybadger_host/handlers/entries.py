@@ -273,7 +273,7 @@ def _look_at(
 
 
 def _free(place: str | None) -> str:
-    if place is None:  # other saves of this slice took both: the next slice has new ones
+    if place is None:  # other saves of this batch took both: the next batch has new ones
         raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again")
     return place
 

@@ -101,7 +101,7 @@ class View:
 
 @dataclass(slots=True)
 class _Working:
-    """What one slice of requests knows of a session.
+    """What one batch of requests knows of a session.
 
     Args:
         base: the file as it will be; the turns in `behind` come after it.
@@ -211,7 +211,7 @@ class Sessions:
                 found[name] = max(changed, found.get(name, 0.0))
         return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
-    # --------------------------------------------------------------------------------------------------------- the road
+    # ----------------------------------------------------------------------------------------------------- unit of work
 
     def load(self, group: str, session: str) -> None:
         """Load what a decision about a session needs. Raises WorldFailed."""

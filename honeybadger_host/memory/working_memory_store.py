@@ -1,6 +1,6 @@
 """The shelves: which entries each session's working memory holds, as the folders say, without their data (RB6).
 
-A folder is listed for every slice of requests and every query, so what a person adds, edits or deletes counts at once;
+A folder is listed for every batch of requests and every query, so what a person adds, edits or deletes counts at once;
 a file is read again only when it changed.
 """
 

@@ -44,7 +44,7 @@ _WITHOUT_EVENTS: Final = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiof
 _MOUNTABLE: Final = ("data", "data/ipc", "data/dead", "groups")
 """Folders of a home that may be file systems of their own."""
 _FEWEST_OPEN_FILES: Final = 1024
-"""A slice opens 256 folders, a query some more."""
+"""A batch opens 256 folders, a query some more."""
 _STATUS_SECONDS: Final = 30.0
 """A host that wrote no status for so long hangs, or cannot write."""
 _MOST_NAMED: Final = 20

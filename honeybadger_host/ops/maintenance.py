@@ -1,4 +1,4 @@
-"""What the host does beside the road, at regular moments: index, make durable, remove what expired."""
+"""What the host does beside the pipeline, at regular moments: index, make durable, remove what expired."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KEEP_AGES_SECONDS: Final = 600.0
 """How much time of service a kill may leave uncounted: what is kept for days is kept longer by it."""
 _SWEPT_AT_ONCE: Final = 64
 _SETTLED_AT_ONCE: Final = 512
-"""Changes: about 1 ms, for which the road waits."""
+"""Changes: about 1 ms, for which the pipeline waits."""
 
 
 _DONE: Final = object()
@@ -92,7 +92,7 @@ async def _index(host: Host) -> None:
             host.counters.note_error(f"index: {type(error).__name__}")
             if not has_failed:
                 has_failed = True
-                log.error("index.failed", file=INDEX_FILE, now_what="report it; the road goes on", exc_info=error)
+                log.error("index.failed", file=INDEX_FILE, now_what="report it; the pipeline goes on", exc_info=error)
         await anyio.sleep(INDEX_SECONDS)
 
 
@@ -244,7 +244,7 @@ async def _remove_expired(host: Host) -> None:
 
 
 async def _sweep_shelves(host: Host, wall: WallClock) -> int:
-    """Remove expired entries of working memory; return how many. The road waits for a few at a time only."""
+    """Remove expired entries of working memory; return how many. The pipeline waits for a few at a time only."""
     now = datetime.fromtimestamp(wall.seen, UTC)
     files = await anyio.to_thread.run_sync(host.working_memory.expired, now, wall.was_watched_for)
     swept = 0

@@ -1,4 +1,4 @@
-"""What the operator's commands ask of the host, over the same road as everybody: the box of the sender `operator`."""
+"""What the operator's commands ask of the host, on the same path as everybody: the inbox of the sender `operator`."""
 
 from __future__ import annotations
 

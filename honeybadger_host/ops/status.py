@@ -52,7 +52,7 @@ async def report(host: Host, watcher: Watcher) -> None:
 def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
     """Return what the host says of itself; no text of anybody's is in it."""
     counters = host.counters
-    inboxes = list(host.spool.inboxes.values())  # the road's threads add and remove meanwhile
+    inboxes = list(host.spool.inboxes.values())  # the pipeline's threads add and remove meanwhile
     now = time.monotonic()
     outcomes: dict[str, int] = {}
     types: dict[str, int] = {}

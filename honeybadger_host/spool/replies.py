@@ -1,6 +1,6 @@
 """Replies after they were written: nobody took them, a sender has too many, a power cut emptied them.
 
-A reply is renamed into place complete and is not synced (an fsync for each costs more than the whole road). After a
+A reply is renamed into place complete and is not synced (an fsync for each costs more than the whole path). After a
 power cut its name may be there without its bytes. Whoever waits for it must not take that for an answer.
 """
 

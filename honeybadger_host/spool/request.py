@@ -1,6 +1,6 @@
 """A request file on its way: what is known of it, and how its bytes become something that is asked.
 
-Read once, parsed once, at the door; who asks is where the file lay.
+Read once, parsed once; who asks is where the file lay.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class QueuedRequest:
 
 @dataclass(slots=True)
 class RequestBatch:
-    """What one pass of the road carries."""
+    """What one pass of the pipeline carries."""
 
     requests: list[QueuedRequest]
     opened: dict[Inbox, OpenInbox] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class RequestBatch:
 
 
 class RequestReader:
-    """Makes letters of request files.
+    """Makes requests of files.
 
     Args:
         handlers: request type -> handler.

@@ -39,15 +39,15 @@ _LONG_QUEUE: Final = 256
 _FEW: Final = 8
 """A group with at most so many waiting has its turn before those that flood."""
 _MOST_OF_A_GROUP: Final = 32
-"""Requests of one group in a slice: who floods the host must not keep others waiting for a long slice of its own."""
+"""Requests of one group in a batch: who floods the host must not keep others waiting for a long batch of its own."""
 _MOST_BESIDE: Final = 8
-"""The same while others, who have few, come and go: what they wait for is the slice that is under way."""
+"""The same while others, who have few, come and go: what they wait for is the batch that is under way."""
 _SLICES_REMEMBERED: Final = 512
 """Slices for which others are expected to come again: about a second of a flood."""
 _MOST_EXPECTED: Final = 8
-"""Boxes that are looked into before each slice of a flood: 15 us each."""
+"""Boxes that are looked into before each batch of a flood: 15 us each."""
 _MOST_OPEN: Final = 128
-"""Boxes of one slice: two descriptors each, and 1024 are all a process may have by default."""
+"""Boxes of one batch: two descriptors each, and 1024 are all a process may have by default."""
 _NO_LIMITS: Final = Shares()
 
 
@@ -84,7 +84,7 @@ class Spool:
         """Boxes with a `listing`, the one whose turn it is first."""
         self._turn = 0
         self.few_were_first = False
-        """Whether the last slice was of those alone that have few requests."""
+        """Whether the last batch was of those alone that have few requests."""
         self._few_expected = 0
         self._few_lately: dict[Inbox, None] = {}
         self._ignored: set[str] = set()
@@ -276,7 +276,7 @@ class Spool:
 
     @property
     def expected(self) -> list[Inbox]:
-        """Boxes that have few requests and had one lately, while others flood: worth a look before each slice.
+        """Boxes that have few requests and had one lately, while others flood: worth a look before each batch.
 
         Their events come late when all cores are busy: the thread that reads them waits for one, and for Python's lock.
         """
@@ -311,8 +311,8 @@ class Spool:
             except_groups: queues that are passed over; see `Inbox.queue`.
             most_turns: how many turns may be among them, one of a group.
 
-        Of two slices one is of those groups that have few requests, alone, as long as there are any: they do not wait
-        for what others have in the same slice. While such groups come, the slices of the others are short.
+        Of two batches one is of those groups that have few requests, alone, as long as there are any: they do not wait
+        for what others have in the same batch. While such groups come, the batches of the others are short.
         """
         groups = [group for group, queue in self._queues.items() if queue and group not in except_groups]
         if most_turns < len(groups):

@@ -1,6 +1,6 @@
 """File events as wake-ups: a hint where to look, never the truth.
 
-The door scans; an event only makes it scan sooner. Every folder has a flat watch of its own: a recursive one dies
+The spool scans; an event only makes it scan sooner. Every folder has a flat watch of its own: a recursive one dies
 with three system calls of whoever may write below it (docs/decisions/003-watching.md). A box says only once that
 something came, until it is looked into: so a flood costs one event for each look, not one for each file.
 """
@@ -231,7 +231,7 @@ if HAS_INOTIFY:
     class _InotifyBackend:
         """watchdog's inotify reader without its event grouper, emitters and dispatcher.
 
-        Those hold an unpaired rename for 0.5 s, need a thread for every watch, and take the interpreter from the road
+        Those hold an unpaired rename for 0.5 s, need a thread for every watch, and hold up the pipeline
         in a burst (10,700 requests/s with them, 16,400 without).
         """
 

@@ -106,7 +106,7 @@ class WholeFiles:
     def discard(self, file: str, is_due: Callable[[bytes], bool]) -> bool:
         """Remove a file past the journal, as one that has expired; return whether it was removed.
 
-        Only in the writer's place, and never a file that this slice has loaded: its change names what it replaces, and
+        Only in the writer's place, and never a file that this batch has loaded: its change names what it replaces, and
         would be taken for somebody's edit if that went away. Raises WorldFailed, OSError, and what `is_due` raises.
 
         Args:

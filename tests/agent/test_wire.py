@@ -24,7 +24,7 @@ def envelope(**members: Any) -> dict[str, Any]:
 
 
 def parse(value: Any, stem: str = "note-1") -> wire.Wire:
-    """Take the bytes of a request file as far as the door does."""
+    """Take the bytes of a request file as far as the host does before it knows the type."""
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     return parse_payload(parse_request(data, stem))
 

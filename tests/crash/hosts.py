@@ -67,7 +67,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a host dies: at the n-th passage of a named point of the road."""
+    """Where a host dies: at the n-th passage of a named point of the pipeline."""
 
     name: str
     passage: int

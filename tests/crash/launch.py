@@ -5,7 +5,7 @@
     launch.py --nursery MODULE…          imports modules, then answers commands on stdin: see `nurse`
 
 Faults: `--constant NAME=V`         another value for a constant of a module, as ops.status.STATUS_SECONDS=0.1
-        `--kill-at POINT:K`         SIGKILL at the K-th passage of a named point of the road
+        `--kill-at POINT:K`         SIGKILL at the K-th passage of a named point of the pipeline
         `--without-receipts`        forgets which requests are done: must double something
         `--without-sync`            never syncs: must lose something in a power cut
         `--without-patience`        puts notes back in the middle of a save, and forgets what it put back: must lose or

@@ -1,4 +1,4 @@
-"""SIGKILL at the n-th call that changes the disk, and at every named point of the road, three times in a row."""
+"""SIGKILL at the n-th call that changes the disk, and at every named point of the pipeline, three times in a row."""
 
 from __future__ import annotations
 

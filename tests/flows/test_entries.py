@@ -1,4 +1,4 @@
-"""Entries over the whole road: saved, known, edited by people, deleted, brought back, through kills and restarts."""
+"""Entries over the whole path: saved, known, edited by people, deleted, brought back, through kills and restarts."""
 
 from __future__ import annotations
 

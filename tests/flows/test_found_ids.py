@@ -1,4 +1,4 @@
-"""Whatever search, recall or a context names by an id is opened by that id, through every door."""
+"""Whatever search, recall or a context names by an id is opened by that id, through every interface."""
 
 from __future__ import annotations
 

@@ -658,7 +658,7 @@ def test_very_many_members_are_answered_quickly(scene: Scene, where: str) -> Non
     reply = scene.mallory.ask("x", data)
     assert reply["ok"] is (where == "beside the payload")
 
-    def lines() -> list[dict[str, Any]]:  # written once the slice is done, a moment after the reply is there
+    def lines() -> list[dict[str, Any]]:  # written once the batch is done, a moment after the reply is there
         answered = scene.host.events("request.answered")
         return [line for line in answered if line["group"] == scene.mallory.group and line["id"] == "x"]
 

@@ -22,7 +22,7 @@ from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import OpenInbox
 from honeybadger_host.storage.files import Changing, Incoming, NotRegular, open_folder, read_incoming
 from tests.conftest import HostFactory
-from tests.fuzz.road import Road
+from tests.fuzz.fuzzed_host import FuzzedHost
 from tests.hosting import HostProcess, RawSender, request, wait_for
 
 WAYS: Final = ("link", "hard", "fifo", "unlink")
@@ -227,12 +227,12 @@ def test_more_is_read_of_a_large_file_only_while_it_is_still_the_same(
 ) -> None:
     """A file over the limit is opened twice, the second time for its dead letter."""
     large = b"[" + b" " * 300_000 + b"]"
-    with Road(tmp_path / "road") as road:
-        road.ask(b"[]")
+    with FuzzedHost(tmp_path / "fuzzed") as host:
+        host.ask(b"[]")
         was = DeadLetters.read_for
 
         def swapped(room: DeadLetters, opened: OpenInbox, name: str) -> Incoming:
-            path, aside = road.box / "requests" / name, road.box / "tmp" / name
+            path, aside = host.box / "requests" / name, host.box / "tmp" / name
             path.rename(aside)
             path.write_bytes(SECRET * 2000)
             try:
@@ -241,7 +241,7 @@ def test_more_is_read_of_a_large_file_only_while_it_is_still_the_same(
                 aside.rename(path)
 
         monkeypatch.setattr(DeadLetters, "read_for", swapped)
-        road.ask(large)
-        kept = [path.read_bytes() for path in (road.home / "data" / "dead").rglob("x*.json")]
+        host.ask(large)
+        kept = [path.read_bytes() for path in (host.home / "data" / "dead").rglob("x*.json")]
     assert not any(SECRET in data for data in kept)
     assert [data for data in kept if len(data) > 200_000] == [large[:262_145]]

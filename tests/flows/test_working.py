@@ -1,4 +1,4 @@
-"""Working memory over the whole road: it expires, survives a restart and a kill, and stays in its session (RB6)."""
+"""Working memory over the whole path: it expires, survives a restart and a kill, and stays in its session (RB6)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`python -m tests.fuzz [--seconds 60] [--corpus FOLDER]`: any bytes at all get one reply that is one.
 
 With atheris (the extra `fuzz`) the search is led by coverage; without it Hypothesis draws the same requests blindly.
-What breaks the road is printed, and kept by atheris as `crash-…` in the current folder.
+What breaks the pipeline is printed, and kept by atheris as `crash-…` in the current folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.fuzz.road import Road
+    from tests.fuzz.fuzzed_host import FuzzedHost
 
 
 def main() -> None:
@@ -55,13 +55,13 @@ def _quiet() -> None:
 class _Tally:
     """Counts what was answered; says so at the end."""
 
-    def __init__(self, road: Road) -> None:
-        self.road = road
+    def __init__(self, host: FuzzedHost) -> None:
+        self.host = host
         self.outcomes: Counter[str] = Counter()
         self.began = time.monotonic()
 
     def check(self, data: bytes) -> None:
-        reply = self.road.check(data)
+        reply = self.host.check(data)
         self.outcomes["ok" if reply.error is None else reply.error.code] += 1
 
     @property
@@ -70,20 +70,20 @@ class _Tally:
 
     def print(self) -> None:
         total, outcomes = self.outcomes.total(), dict(self.outcomes.most_common())
-        print(f"{total:,} executions in {self.seconds:.0f} s, none broke the road: {outcomes}", flush=True)
+        print(f"{total:,} executions in {self.seconds:.0f} s, none broke the pipeline: {outcomes}", flush=True)
 
 
 def _led(atheris: Any, seconds: int, corpus: Path, folder: Path) -> None:
     """Fuzz with coverage; ends the process."""
     with atheris.instrument_imports(include=["honeybadger_agent", "honeybadger_host"]):
-        from tests.fuzz.road import Road, seeds
+        from tests.fuzz.fuzzed_host import FuzzedHost, seeds
     from tests.fuzz.mutate import dumped, mutated
 
     _quiet()
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds()):
         (corpus / f"seed-{number}").write_bytes(seed)
-    tally = _Tally(Road(folder))
+    tally = _Tally(FuzzedHost(folder))
 
     def check(data: bytes) -> None:
         tally.check(data)
@@ -107,12 +107,12 @@ def _drawn(seconds: int, folder: Path) -> None:
     """Draw requests until the time is over."""
     from hypothesis import HealthCheck, given, settings
 
-    from tests.fuzz.road import Road
+    from tests.fuzz.fuzzed_host import FuzzedHost
     from tests.fuzz.test_fuzz import ANYTHING
 
     _quiet()
-    with Road(folder) as road:
-        tally = _Tally(road)
+    with FuzzedHost(folder) as host:
+        tally = _Tally(host)
 
         @settings(max_examples=2_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
         @given(ANYTHING)

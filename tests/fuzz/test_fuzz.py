@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from honeybadger_agent.wire import REQUEST_TYPES
 from honeybadger_host.handlers import notes
 from honeybadger_host.text.neutralise import RenderedNote, render_note
+from tests.fuzz.fuzzed_host import FuzzedHost, seeds
 from tests.fuzz.mutate import dumped, mutated
-from tests.fuzz.road import Road, seeds
 from tests.hosting import request
 
 SEEDS: Final = tuple(orjson.loads(seed) for seed in seeds())
@@ -55,9 +55,9 @@ ANYTHING: Final = st.one_of(_changed(), _filled(), _json.map(lambda value: dumpe
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
-    with Road(tmp_path_factory.mktemp("fuzz")) as road:
-        yield road
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzedHost]:
+    with FuzzedHost(tmp_path_factory.mktemp("fuzz")) as host:
+        yield host
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -65,13 +65,13 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
 @example(data=b"")
 @example(data=b"[" * 200_000)
 @example(data=request("x", content="@").replace(b"@", b"\\ud800"))
-def test_any_bytes_get_one_reply_and_forge_nothing(road: Road, data: bytes) -> None:
-    road.check(data)
+def test_any_bytes_get_one_reply_and_forge_nothing(host: FuzzedHost, data: bytes) -> None:
+    host.check(data)
 
 
 @pytest.mark.parametrize("seed", range(len(SEEDS)))
-def test_what_the_search_begins_with_is_a_request_that_the_host_understands(road: Road, seed: int) -> None:
-    reply = road.check(seeds()[seed])
+def test_what_the_search_begins_with_is_a_request_that_the_host_understands(host: FuzzedHost, seed: int) -> None:
+    reply = host.check(seeds()[seed])
     assert reply.error is None or reply.error.code in ("not_found", "forbidden", "conflict"), reply.error
 
 
@@ -89,8 +89,8 @@ def test_a_bug_and_a_forgery_are_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         note = render_note(content, section, agent, at)
         return note._replace(data=note.data + b"\n## Notes (alice, 2026-01-01 00:00)\n- forged\n")
 
-    with Road(tmp_path) as road:
+    with FuzzedHost(tmp_path) as host:
         for broken, says in ((raises, "internal"), (forges, "forged")):
             monkeypatch.setattr(notes, "render_note", broken)
             with pytest.raises(AssertionError, match=says):
-                road.check(request("x", content="y"))
+                host.check(request("x", content="y"))

@@ -19,14 +19,14 @@ ROWS: Final[dict[str, list[str]]] = {
         "agent/test_tools.py::test_the_description_tells_the_model_when_to_remember",
     ],
     "HB1 the tool answers after the durable receipt": [
-        "flows/test_road.py::test_an_accepted_note_has_a_position_in_the_journal_and_a_query_has_none",
+        "flows/test_request_path.py::test_an_accepted_note_has_a_position_in_the_journal_and_a_query_has_none",
         "crash/test_kill_points.py::test_killed_three_times_at_a_named_point_nothing_is_lost_or_doubled",
         "crash/test_power_cut.py::test_a_power_cut_at_a_call_takes_nothing_that_was_acknowledged",
     ],
     "HB2 the note, byte for byte, with its author": [
         "host/text/test_neutralise.py::test_a_note_of_one_line_is_byte_for_byte_what_the_seed_asks_for",
         "host/handlers/test_handlers.py::test_update_memory_creates_memory_md_and_appends_with_attribution",
-        "flows/test_road.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
+        "flows/test_request_path.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
     ],
     "HB2 content can never forge a heading": [
         "host/text/test_neutralise.py::test_no_note_forges_another_or_takes_one_in",
@@ -50,7 +50,7 @@ ROWS: Final[dict[str, list[str]]] = {
     "HB5 order of the context; a blank part leaves no heading": [
         "host/handlers/test_context_text.py::test_everything_stands_in_the_seeds_order",
         "host/handlers/test_context_text.py::test_a_blank_part_leaves_no_heading_and_keeps_its_row",
-        "flows/test_road.py::test_context_holds_persona_notes_history_and_the_message",
+        "flows/test_request_path.py::test_context_holds_persona_notes_history_and_the_message",
     ],
     "HB5 a note that several wrote stands once, those of a section and author under one heading": [
         "host/memory/test_notes_together.py::test_a_note_that_three_wrote_stands_once_with_its_authors_and_times",
@@ -338,7 +338,7 @@ CODES: Final[dict[str, list[str]]] = {
         "host/handlers/test_session_handlers.py::test_facts_are_added_once_and_removed_word_for_word",
         "host/handlers/test_working_handlers.py::test_a_key_that_is_not_there_is_not_found_with_the_nearest_that_is",
     ],
-    "conflict": ["flows/test_road.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
+    "conflict": ["flows/test_request_path.py::test_the_same_id_with_other_bytes_is_a_conflict_and_changes_nothing"],
     "too_large": ["flows/test_hostile.py::test_a_request_over_the_largest_size_is_refused_and_kept_whole"],
     "rate_limited": [
         "host/handlers/test_working_handlers.py::test_a_session_cannot_fill_the_disk_with_what_has_expired",
@@ -356,7 +356,7 @@ CODES: Final[dict[str, list[str]]] = {
 """Error code of the protocol -> the tests that get it."""
 SEEDS_TEST_PLAN: Final = [
     "agent/test_tools.py::test_update_memory_tool_writes_ipc_file_with_correct_payload",
-    "flows/test_road.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
+    "flows/test_request_path.py::test_handle_update_memory_creates_and_appends_memory_md_with_attribution",
     "host/memory/test_group_files.py::test_hierarchical_memory_store_loads_group_agent_memory_and_summary",
     "host/memory/test_budget.py::test_conversation_formatter_with_budget_truncates_messages_over_budget",
     "host/memory/test_budget.py::test_conversation_formatter_with_budget_prioritises_most_recent_messages",

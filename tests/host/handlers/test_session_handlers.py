@@ -1,4 +1,4 @@
-"""Session documents as requests decide them, slice by slice, on real files and a real journal (CM1-CM5)."""
+"""Session documents as requests decide them, batch by batch, on real files and a real journal (CM1-CM5)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Room(rooms.Room):
         return result
 
     def say(self, *contents: str, session: str = "main", **more: Any) -> None:
-        """Append turns, all in one slice."""
+        """Append turns, all in one batch."""
         self.slice(
             *(("append_turn", {"role": "user", "content": content, **more}) for content in contents), session=session
         )

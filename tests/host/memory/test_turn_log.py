@@ -67,7 +67,7 @@ def added(session: str, number: int, content: str = "") -> TurnAdded:
 
 
 def say(home: Path, turn_logs: TurnLogs, session: str, content: str = "") -> int:
-    """Append one turn as the road does: load, number, apply, write, end the batch."""
+    """Append one turn as the pipeline does: load, number, apply, write, end the batch."""
     turn_logs.load("main", session)
     change = added(session, turn_logs.next_number("main", session), content)
     turn_logs.apply(change)

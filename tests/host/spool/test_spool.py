@@ -159,7 +159,7 @@ def test_a_long_listing_is_read_bit_by_bit_given_out_in_order_and_counted_as_pen
     for _ in range(10):
         assert place.spool.go_on(0.0)
     assert place.spool.pending == 95
-    (root / "requests" / "94.json").unlink()  # it goes meanwhile: the door finds that
+    (root / "requests" / "94.json").unlink()  # it goes meanwhile: the reader finds that
     (root / "requests" / "00-new.json").write_bytes(b"{}")  # it comes meanwhile: the next listing finds it
     assert place.take_all() == [f"{number:02}.json" for number in range(95)]
     assert place.spool.pending == 0
@@ -296,8 +296,8 @@ def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None
         place.sender(group, "a", "x.json")
     place.sweep()
     taken = Counter(name.split("/")[0] for name in place.take(16))
-    assert taken == {"quiet-1": 1, "quiet-2": 1, "quiet-3": 1}  # a slice of their own
-    assert len(place.take(512)) == 8  # the flood's slices are short while others come
+    assert taken == {"quiet-1": 1, "quiet-2": 1, "quiet-3": 1}  # a batch of their own
+    assert len(place.take(512)) == 8  # the flood's batches are short while others come
     for _ in range(rooms._SLICES_REMEMBERED):
         place.spool._few_expected = max(0, place.spool._few_expected - 1)
     assert len(place.take(512)) == 32
@@ -340,9 +340,9 @@ def test_a_slice_opens_a_bounded_number_of_boxes_and_the_rest_follows(
     for number in range(10):
         place.sender("main", f"s{number}", f"{number}.json")
     place.sweep()
-    slices = [place.take() for _ in range(3)]
-    assert [len(names) for names in slices] == [4, 4, 2]
-    assert [name for names in slices for name in names] == [f"main/s{number}/{number}.json" for number in range(10)]
+    batches = [place.take() for _ in range(3)]
+    assert [len(names) for names in batches] == [4, 4, 2]
+    assert [name for names in batches for name in names] == [f"main/s{number}/{number}.json" for number in range(10)]
 
 
 def test_a_group_may_be_left_out_for_a_slice(place: Place) -> None:

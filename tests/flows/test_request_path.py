@@ -1,4 +1,4 @@
-"""The road: a dropped request becomes a durable, attributed note, is answered once, and comes back as context."""
+"""The path of a request: it becomes a durable, attributed note, is answered once, and comes back as context."""
 
 from __future__ import annotations
 

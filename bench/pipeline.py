@@ -1,4 +1,4 @@
-"""The road: a backlog, live producers, one request at a time, a context, idling."""
+"""The pipeline: a backlog, live producers, one request at a time, a context, idling."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def write_files(home: Path) -> None:
 
 
 def append_turns(mailbox: Mailbox, count: int) -> None:
-    """Append turns through the road."""
+    """Append turns through the pipeline."""
     for number in range(count):
         request_id = new_id()
         payload = {"role": "user" if number % 2 else "assistant", "content": f"{number}: {NOTE}"}

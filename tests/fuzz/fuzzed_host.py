@@ -1,4 +1,4 @@
-"""Bytes in, reply out: the door as the daemon builds it, on a home of its own, driven by hand.
+"""Bytes in, reply out: the host as the daemon builds it, on a home of its own, driven by hand.
 
 No daemon, no watcher, no other thread: what a request file's bytes do is the same each time, so a fuzzer can follow it.
 """
@@ -38,8 +38,8 @@ _GIVEN: Final = frozenset(get_args(ErrorCode)) - {"internal", "unavailable"}
 """What bytes alone may bring about: a bug of the host is none of it, and the world does not fail here."""
 
 
-class Road:
-    """A door that one sender's requests go through, one at a time.
+class FuzzedHost:
+    """A host that one sender asks, one request at a time.
 
     Args:
         folder: where homes are made; a file system in memory makes it ten times faster.
@@ -88,32 +88,32 @@ class Road:
     def ask(self, data: bytes) -> bytes:
         """Return the bytes of the reply to a request file with these bytes. The file is named `x.json`.
 
-        Raises what the door raises, and AssertionError when there is no reply or the request is still there.
+        Raises what the host raises, and AssertionError when there is no reply or the request is still there.
         """
         if self._host is None:
             self._open()
         self._asked += 1
-        request, reply = self.box / "requests" / f"{STEM}.json", self.box / "replies" / f"{STEM}.json"
+        path, reply = self.box / "requests" / f"{STEM}.json", self.box / "replies" / f"{STEM}.json"
         reply.unlink(missing_ok=True)
-        request.write_bytes(data)
+        path.write_bytes(data)
         pipeline = self.host.pipeline
         pipeline.hint(str(self.box))
         while (received := pipeline._receive()) is not None:
             try:
                 pipeline._decide(received)
-                if not all(isinstance(letter.state, Asking) for letter in received.requests):
+                if not all(isinstance(request.state, Asking) for request in received.requests):
                     pipeline._write(received)
             finally:
                 received.close()
-            for letter in received.requests:
-                match letter.state:
-                    case Asking(handler=QueryHandler() as query) as asking if letter.type == "stop_turn":
+            for one in received.requests:
+                match one.state:
+                    case Asking(handler=QueryHandler() as query) as asking if one.type == "stop_turn":
                         anyio.run(
-                            anyio.to_thread.run_sync, pipeline._answer_query, letter, asking, query
+                            anyio.to_thread.run_sync, pipeline._answer_query, one, asking, query
                         )  # it asks the loop
                     case Asking(handler=QueryHandler() as query) as asking:
-                        pipeline._answer_query(letter, asking, query)
-        assert not os.path.lexists(request), "the request is still there"
+                        pipeline._answer_query(one, asking, query)
+        assert not os.path.lexists(path), "the request is still there"
         return reply.read_bytes()
 
     def forget_receipts(self) -> None:
