@@ -68,16 +68,25 @@ class Prepared:
     Args:
         entries: id -> its file; none for an id that has no file, or several.
         free: number of an operation -> files that its new entry may have.
+        memory: bytes of MEMORY.md; None: there is none, or no operation takes up a note.
+        notes: those of it.
     """
 
     entries: Mapping[str, str]
     free: Mapping[int, Sequence[str]]
+    memory: bytes | None
+    notes: Mapping[str, NotePlace]
 
 
 @dataclass(slots=True)
 class _Made:
-    """What is decided so far."""
+    """What is decided so far.
 
+    Args:
+        standing: the notes of MEMORY.md as it is.
+    """
+
+    standing: Mapping[str, NotePlace]
     changes: list[Change] = field(default_factory=list)
     retired: list[Retired] = field(default_factory=list)
     notes: list[NoteAdded] = field(default_factory=list)
@@ -120,11 +129,10 @@ class Applying:
             load(inferred_file(group))
         entries: dict[str, str] = {}
         free: dict[int, Sequence[str]] = {}
-        for operation in proposal.operations:
-            if not self.applies(operation):
-                continue
-            if any(source.startswith(NOTE_ID) for source in operation.sources):
-                load(f"groups/{group}/{MEMORY}")
+        chosen = [operation for operation in proposal.operations if self.applies(operation)]
+        takes_notes = any(source.startswith(NOTE_ID) for operation in chosen for source in operation.sources)
+        memory = load(f"groups/{group}/{MEMORY}") if takes_notes else None
+        for operation in chosen:
             for source in operation.sources:
                 found = [] if source.startswith(NOTE_ID) else self.entries.find(group, source)
                 for file in found:
@@ -139,7 +147,7 @@ class Applying:
                 for file in places:
                     load(file)
                 free[operation.n] = places
-        return Prepared(entries, free)
+        return Prepared(entries, free, memory, notes_of(group, memory or b""))
 
     def decide(self, asked: Asked, prepared: Prepared, now: datetime) -> Outcome:
         """Decide what changes. Raises Refusal: somebody consolidated the session meanwhile."""
@@ -148,7 +156,7 @@ class Applying:
         if self.files.view(file) != self.kept:
             raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
         mark = self._mark() if proposal.session is not None else None
-        made = _Made()
+        made = _Made(self._standing(prepared))
         for operation in proposal.operations:
             if operation.state == "waiting" and self.applies(operation):
                 made.states[operation.n] = self._apply(operation, prepared, mark, now, made)
@@ -214,12 +222,8 @@ class Applying:
         """Retire the sources of an operation, and write its result."""
         group = self.proposal.group
         notes = [source for source in operation.sources if source.startswith(NOTE_ID)]
-        standing: dict[str, NotePlace] = {}
-        if notes:
-            held = self.files.view(f"groups/{group}/{MEMORY}")
-            standing = {} if held is None else notes_of(group, held)
-            if any(note not in standing for note in notes):
-                return "stale"
+        if any(note not in made.standing for note in notes):
+            return "stale"
         sources: list[tuple[str, Entry, bytes]] = []
         for source in operation.sources:
             if source.startswith(NOTE_ID):
@@ -229,7 +233,7 @@ class Applying:
                 return "stale"
             sources.append(found)
         if operation.result is not None:
-            section = standing[notes[0]].section if notes else operation.title or SECTION
+            section = made.standing[notes[0]].section if notes else operation.title or SECTION
             if _makes_entry(operation):
                 written = self._new_entry(operation, prepared, [entry for _, entry, _ in sources], now, made)
                 if written is None:
@@ -239,7 +243,7 @@ class Applying:
                 made.notes.append(NoteAdded(group, render_note(operation.result, section, CURATOR, now).data))
         if operation.op == "retire" or operation.op in TAKEN_UP:
             why = f"{operation.op} by proposal {self.proposal.id}"
-            made.retired += [Retired(standing[note].span, why) for note in notes]
+            made.retired += [Retired(made.standing[note].span, why) for note in notes]
             for file, _, data in sources:
                 archived = archived_file(file)
                 made.changes += [
@@ -248,6 +252,13 @@ class Applying:
                 ]
         made.used |= {*operation.sources}
         return "applied"
+
+    def _standing(self, prepared: Prepared) -> Mapping[str, NotePlace]:
+        """Return the notes as they are now: rarely others than those that were prepared."""
+        if prepared.memory is None:
+            return {}
+        held = self.files.view(f"groups/{self.proposal.group}/{MEMORY}")
+        return prepared.notes if held == prepared.memory else notes_of(self.proposal.group, held or b"")
 
     def _entry(self, source: str, prepared: Prepared) -> tuple[str, Entry, bytes] | None:
         """Return an entry that is as it was read: its file, what it says, its bytes; None: it is not."""
