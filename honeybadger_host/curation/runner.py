@@ -300,20 +300,23 @@ class Curator:
             for each in proposal.operations
             if each.gates.failed and each.op in ("write_history", "write_summary")
         }
-        operations = tuple(
-            each.model_copy(update={"result": self._extracted(each.op, plan), "why": f"extracted: {refused[each.n]}"})
-            if each.n in refused
-            else each
-            for each in proposal.operations
-        )
-        checked = check(proposal.model_copy(update={"operations": operations}), known)
-        certain = tuple(
-            each.model_copy(update={"state": "waiting", "gates": Gates(passed=each.gates.passed)})
-            if each.op in ("write_history", "write_summary") and (each.n in refused or proposal.by == RULES)
-            else each
-            for each in checked.operations
-        )
-        proposal = checked.model_copy(update={"operations": certain})
+        if refused:
+            extracted = tuple(
+                each.model_copy(
+                    update={"result": self._extracted(each.op, plan), "why": f"extracted: {refused[each.n]}"}
+                )
+                if each.n in refused
+                else each
+                for each in proposal.operations
+            )
+            checked = check(proposal.model_copy(update={"operations": extracted}), known)
+            certain = tuple(
+                each.model_copy(update={"state": "waiting", "gates": Gates(passed=each.gates.passed)})
+                if each.n in refused
+                else each
+                for each in checked.operations
+            )
+            proposal = checked.model_copy(update={"operations": certain})
         return proposal.model_copy(update={"loss": account(proposal, known)})
 
     def _extracted(self, op: str, plan: _Plan) -> str:
