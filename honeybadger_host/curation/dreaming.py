@@ -21,8 +21,8 @@ from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.inferring import Preferences
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.passes import Made, PassDependencies, recalled
-from honeybadger_host.curation.proposal import RULES, Operation, Proposal, Tokens
+from honeybadger_host.curation.passes import Made, PassDependencies, origin, recalled
+from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, take, turns_of
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.entry import entry_file, entry_id
@@ -173,17 +173,7 @@ class Dreams:
         read = {} if answer is None else read_in(snapshot, answer.asked)
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
         proposal = check(
-            Proposal(
-                id=question.name,
-                group=group,
-                kind="dream",
-                made_at=now,
-                by=RULES if answer is None else answer.model,
-                prompt=None if answer is None else question.prompt_digest,
-                tokens=Tokens() if answer is None else Tokens(input=answer.input_tokens, output=answer.output_tokens),
-                base=base,
-                operations=(*by_rules, *by_model),
-            ),
+            Proposal(**origin(question, answer), made_at=now, base=base, operations=(*by_rules, *by_model)),
             known,
         )
         told = {_told(each) for one in earlier for each in one.operations if _is_settled(each)}

@@ -12,7 +12,7 @@ import anyio.to_thread
 from honeybadger_host.curation.account import account
 from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.passes import Made, PassDependencies, recalled
+from honeybadger_host.curation.passes import Made, PassDependencies, origin, recalled
 from honeybadger_host.curation.preferences import (
     bare,
     counted,
@@ -22,7 +22,7 @@ from honeybadger_host.curation.preferences import (
     seen_before,
     taken,
 )
-from honeybadger_host.curation.proposal import Proposal, Tokens
+from honeybadger_host.curation.proposal import Proposal
 from honeybadger_host.curation.snapshot import decided_before, newest_turns, take, turns_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.labels import folded
@@ -99,17 +99,7 @@ class Preferences:
             group_size=snapshot.size,
         )
         proposal = check(
-            Proposal(
-                id=question.name,
-                group=group,
-                kind="preferences",
-                made_at=now,
-                by=answer.model,
-                prompt=question.prompt_digest,
-                tokens=Tokens(input=answer.input_tokens, output=answer.output_tokens),
-                operations=tuple(map(bare, operations)),
-            ),
-            known,
+            Proposal(**origin(question, answer), made_at=now, operations=tuple(map(bare, operations))), known
         )
         settled = {folded(text) for text in snapshot.texts.values()} | {
             folded(each.result or "")

@@ -23,7 +23,7 @@ from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import applies_itself
 from honeybadger_host.curation.jobs import Jobs
-from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.curation.proposal import RULES, Operation, Proposal, Tokens
 from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry_store import EntryFiles
@@ -152,6 +152,19 @@ class PassDependencies:
             tokens=proposal.tokens.input + proposal.tokens.output,
         )
         return Made(proposal, counts)
+
+
+def origin(question: Question, answer: Answer | None) -> dict[str, Any]:
+    """Return the members of a proposal that say what it is called, and who made it by which prompt at what cost.
+
+    Args:
+        answer: None: rules made it.
+    """
+    about = {"id": question.name, "group": question.group, "kind": question.kind}
+    if answer is None:
+        return {**about, "by": RULES}
+    tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
+    return {**about, "by": answer.model, "prompt": question.prompt_digest, "tokens": tokens}
 
 
 class Made(NamedTuple):

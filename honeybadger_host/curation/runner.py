@@ -37,8 +37,8 @@ from honeybadger_host.curation.consolidation import (
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
-from honeybadger_host.curation.passes import PassDependencies, recalled
-from honeybadger_host.curation.proposal import RULES, Gates, Operation, Proposal, Tokens
+from honeybadger_host.curation.passes import PassDependencies, origin, recalled
+from honeybadger_host.curation.proposal import Gates, Operation, Proposal
 from honeybadger_host.domain import SUMMARY, Change, Turn, TurnAdded
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.group_files import GroupText
@@ -277,13 +277,8 @@ class Curator:
             Operation(n=2, op="write_summary", result=summary, why="what the conversation was about"),
         ]
         proposal = Proposal(
-            id=plan.name,
-            group=group,
-            kind="consolidation",
+            **origin(question, answer),
             made_at=datetime.now(UTC),
-            by=RULES if answer is None else answer.model,
-            prompt=None if answer is None else question.prompt_digest,
-            tokens=Tokens() if answer is None else Tokens(input=answer.input_tokens, output=answer.output_tokens),
             session=plan.session,
             first_turn=turns[0].number,
             last_turn=turns[-1].number,
