@@ -21,6 +21,7 @@ class ProposalRow(Result):
     waiting: int = Field(description="Operations that nobody has decided.")
     applied: int
     refused: int = Field(description="Operations that a gate refuses; accepting one by its number overrules that.")
+    stale: int = Field(default=0, description="Operations whose sources have changed: they are not applied.")
     file: str = Field(description="Below the home folder.")
     problem: str | None = Field(default=None, description="Why the file cannot be read.")
     operations: list[dict[str, Any]] = Field(description="As in the file; of one proposal only.")

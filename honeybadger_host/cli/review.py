@@ -138,9 +138,8 @@ def _list(host: _Host, every: bool, as_json: bool) -> None:
         if row.get("problem"):
             print(here(f"{row['id']}  cannot be read: {row['problem']}"))
             continue
-        counts = ", ".join(f"{row[state]} {state}" for state in ("waiting", "applied", "refused") if row[state])
         about = f"  session {row['session']}" if row.get("session") else ""
-        print(here(f"{row['made_at']}  {row['id']}  {row['kind']} by {row['by']}{about}  {counts}"))
+        print(here(f"{row['made_at']}  {row['id']}  {row['kind']} by {row['by']}{about}  {_counts(row)}"))
     if found["left_out"]:
         print(f"and {found['left_out']} older")
     if not found["proposals"]:
@@ -148,11 +147,13 @@ def _list(host: _Host, every: bool, as_json: bool) -> None:
 
 
 def _told(action: str, result: Mapping[str, Any]) -> str:
-    counts = ", ".join(
-        f"{result[state]} {state}" for state in ("applied", "waiting", "refused", "stale") if result.get(state)
-    )
     done = {"accept": "accepted", "strike": "struck", "revert": "taken back"}[action]
-    return f"{result['proposal']}: {done}" + (f"; {counts}" if counts else "")
+    return f"{result['proposal']}: {done}" + (f"; {counts}" if (counts := _counts(result)) else "")
+
+
+def _counts(result: Mapping[str, Any]) -> str:
+    states = ("waiting", "applied", "refused", "stale")
+    return ", ".join(f"{result[state]} {state}" for state in states if result.get(state))
 
 
 def _shown(proposal: Mapping[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from honeybadger_agent.wire import GENERAL, Refusal
 from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.consolidation import history_entry
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
-from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, dump_proposal
+from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, counts_of, dump_proposal
 from honeybadger_host.domain import (
     MEMORY,
     SUMMARY,
@@ -176,8 +176,7 @@ class Applying:
         if operations:
             data = dump_proposal(proposal.model_copy(update={"operations": operations}))
             changes.append(FileWritten(group, "proposal", file, data, self.kept))
-        counts = {state: sum(each.state == state for each in operations) for state in ("applied", "waiting", "refused")}
-        return Outcome({"proposal": proposal.id, **counts}, tuple(changes))
+        return Outcome({"proposal": proposal.id, **counts_of(operations)}, tuple(changes))
 
     # ----------------------------------------------------------------------------------------------------- operations
 

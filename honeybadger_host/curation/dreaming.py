@@ -22,7 +22,7 @@ from honeybadger_host.curation.inferring import Preferences
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.passes import Made, PassDependencies, origin, recalled
-from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
 from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, take, turns_of
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.entry import entry_file, entry_id
@@ -207,8 +207,7 @@ def _around(feedback: Iterable[Feedback]) -> list[tuple[str, int]]:
 def _told_of(made: Sequence[Made], more: str, is_trial: bool) -> str:
     lines = []
     for proposal, counts in made:
-        states = [each.state for each in proposal.operations]
-        told = counts or {state: states.count(state) for state in ("waiting", "refused", "stale")}
+        told = counts or counts_of(proposal.operations)
         done = ", ".join(f"{count} {state}" for state, count in told.items() if count)
         where = "" if is_trial else f"; honeybadger-host review show {proposal.group} {proposal.id}"
         lines.append(f"{proposal.kind} by {proposal.by}: {done}{where}")

@@ -23,7 +23,7 @@ from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import applies_itself
 from honeybadger_host.curation.jobs import Jobs
-from honeybadger_host.curation.proposal import RULES, Operation, Proposal, Tokens
+from honeybadger_host.curation.proposal import COUNTED, RULES, Operation, Proposal, Tokens
 from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry_store import EntryFiles
@@ -111,7 +111,7 @@ class PassDependencies:
         if self.asker is not None:
             await self.asker.forget(question)
 
-    async def write(self, proposal: Proposal, session: str, until: datetime) -> Mapping[str, Any]:
+    async def write(self, proposal: Proposal, session: str, until: datetime) -> Mapping[str, int]:
         """Apply what applies itself, and keep the proposal; return how many operations are in which state.
 
         Args:
@@ -125,8 +125,7 @@ class PassDependencies:
         reply = orjson.loads(await self.change(asked, type_name, applying.handler, digest))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
-        result: Mapping[str, Any] = reply["result"]
-        return result
+        return {state: reply["result"][state] for state in COUNTED}
 
     async def finish(self, question: Question, proposal: Proposal, until: datetime, *, is_trial: bool) -> Made | None:
         """Write what a dream proposes, unless it is a trial; return what there is to tell, None: it proposes nothing.
@@ -138,10 +137,9 @@ class PassDependencies:
         if is_trial or (proposal.kind == "dream" and not proposal.operations):
             await self.forget(question)
             return Made(proposal, {}) if proposal.operations else None
-        done = await self.write(proposal, "main", until)
+        counts = await self.write(proposal, "main", until)
         if not proposal.operations:
             return None
-        counts = {name: done[name] for name in ("applied", "waiting", "refused")}
         log.info(
             "dream.finished",
             group=proposal.group,
@@ -175,7 +173,7 @@ class Made(NamedTuple):
     """
 
     proposal: Proposal
-    counts: Mapping[str, Any]
+    counts: Mapping[str, int]
 
 
 def recalled(turn: Turn) -> str:

@@ -6,6 +6,7 @@ is applied, or waits for a person (docs/decisions/029-gates.md).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
@@ -29,6 +30,8 @@ Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
 Op: TypeAlias = Literal["add", "merge", "supersede", "retire", "promote", "annotate", "write_history", "write_summary"]
 OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "stale"]
 """`refused`: a gate fails. `struck`: a person does not want it. `stale`: what it builds upon has changed."""
+COUNTED: Final[tuple[OperationState, ...]] = ("applied", "waiting", "refused", "stale")
+"""States of which people are told how many operations are in them."""
 GateName: TypeAlias = Literal[
     "base_moved",
     "unquoted",
@@ -183,6 +186,12 @@ class Proposal(_Part):
         if (self.first_turn or 0) > (self.last_turn or 0):
             raise _must_be("in order: `first_turn` is not after `last_turn`")
         return self
+
+
+def counts_of(operations: Iterable[Operation]) -> dict[str, int]:
+    """Return how many operations are in which state; those that a person struck are not told."""
+    states = [operation.state for operation in operations]
+    return {state: states.count(state) for state in COUNTED}
 
 
 def parse_proposal(data: bytes) -> Proposal:

@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.asking import CURATOR
-from honeybadger_host.curation.proposal import Proposal, dump_proposal
+from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal
 from honeybadger_host.domain import (
     ARCHIVE,
     MEMORY,
@@ -108,9 +108,7 @@ class Reverting:
         operations = tuple(each.model_copy(update={"state": "struck"}) for each in self.proposal.operations)
         data = dump_proposal(self.proposal.model_copy(update={"operations": operations}))
         changes.append(FileWritten(group, "proposal", self.file, data, self.kept))
-        states = [each.state for each in operations]
-        counts = {state: states.count(state) for state in ("applied", "waiting", "refused", "stale")}
-        return Outcome({"proposal": self.proposal.id, **counts}, tuple(changes))
+        return Outcome({"proposal": self.proposal.id, **counts_of(operations)}, tuple(changes))
 
     def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace], now: datetime) -> Sequence[Change]:
         """Return the changes that archive added notes and bring removed ones back."""

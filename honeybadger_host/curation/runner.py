@@ -209,7 +209,7 @@ class Curator:
             up_to=plan.turns[-1].number,
             by=proposal.by,
             proposal=proposal_file(group, proposal.id),
-            **{name: done[name] for name in ("applied", "waiting", "refused")},
+            **done,
             tokens=proposal.tokens.input + proposal.tokens.output,
         )
         return plan.has_more and done["applied"] > 0

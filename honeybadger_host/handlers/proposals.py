@@ -19,7 +19,7 @@ from honeybadger_host.curation.asking import OverBudget
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dreaming import Dreamt
 from honeybadger_host.curation.notes import NOTE_ID, notes_of
-from honeybadger_host.curation.proposal import Proposal, dump_proposal, parse_proposal
+from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal, parse_proposal
 from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
 from honeybadger_host.errors import FileProblem, WorldFailed
@@ -54,7 +54,7 @@ class _Striking:
         if self.files.view(file) != self.kept:
             raise Refusal("conflict", f"proposal {struck.id} was changed meanwhile: look at it again")
         change = FileWritten(asked.group, "proposal", file, dump_proposal(struck), self.kept)
-        return Outcome({"proposal": struck.id, **_counts(struck)}, (change,))
+        return Outcome({"proposal": struck.id, **counts_of(struck.operations)}, (change,))
 
 
 class _Decision(NamedTuple):
@@ -215,11 +215,6 @@ def _with_states(proposal: Proposal, chosen: frozenset[int], state: str) -> Prop
     return proposal.model_copy(update={"operations": operations})
 
 
-def _counts(proposal: Proposal) -> dict[str, int]:
-    states = [each.state for each in proposal.operations]
-    return {"applied": states.count("applied"), "waiting": states.count("waiting"), "refused": states.count("refused")}
-
-
 def _row(proposal: Proposal, file: str) -> dict[str, Any]:
     return {
         "id": proposal.id,
@@ -227,15 +222,15 @@ def _row(proposal: Proposal, file: str) -> dict[str, Any]:
         "made_at": time_stamp(proposal.made_at),
         "by": proposal.by,
         "session": proposal.session,
-        **_counts(proposal),
+        **counts_of(proposal.operations),
         "file": file,
         "operations": [],
     }
 
 
 def _unreadable(name: str, file: str, problem: str) -> dict[str, Any]:
-    nothing = {"kind": "?", "made_at": "", "by": "?", "waiting": 0, "applied": 0, "refused": 0, "operations": []}
-    return {"id": name, **nothing, "file": file, "problem": problem}
+    nothing = {"kind": "?", "made_at": "", "by": "?", "operations": []}
+    return {"id": name, **nothing, **counts_of(()), "file": file, "problem": problem}
 
 
 def _texts(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, str]:

@@ -75,6 +75,15 @@ def test_what_is_accepted_is_applied_and_what_is_struck_is_not(room: Room) -> No
     assert len(listed(room, every=True)) == 1
 
 
+def test_what_is_accepted_too_late_is_told_to_be_stale(room: Room) -> None:
+    gone = Operation(n=1, op="retire", sources=("MEMORY.md#0123456789ab",), lost=("it",))
+    propose(room.home, gone, note(2, "The cat is grey."))
+    done = room.change("decide_proposal", "operator", proposal="dream-1", decision="accept")
+    assert done == {"proposal": "dream-1", "applied": 1, "waiting": 0, "refused": 0, "stale": 1}
+    (row,) = listed(room, every=True)
+    assert (row["applied"], row["stale"]) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("members", "code", "says"),
     [
