@@ -3,8 +3,8 @@
 May import: search, memory, storage, text, domain, errors, and the wire models. What is pure here (all but the jobs in
 the background) takes clock, ids and everything it looks at as arguments.
 
-Reading order: `proposal`; `ordinary`, `quantities` and `specifics` (what a text says), `meaning` and `staleness` (how);
-`evidence`, `gates` and `account`; `extraction`, `candidates`, `anti_patterns`; `directives`; `consolidation`, `asking`,
-`notes`, `applying` and `reverting`; `passes`, `jobs` and `runner`; `snapshot`, `dream`,
+Reading order: `proposal` and `proposal_files`; `ordinary`, `quantities` and `specifics` (what a text says), `meaning`
+and `staleness` (how); `evidence`, `gates` and `account`; `extraction`, `candidates`, `anti_patterns`; `directives`;
+`consolidation`, `asking`, `notes`, `applying` and `reverting`; `passes`, `jobs` and `runner`; `snapshot`, `dream`,
 `preferences`, `inferring` and `dreaming`.
 """

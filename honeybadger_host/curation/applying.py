@@ -17,6 +17,7 @@ from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.consolidation import history_entry
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, counts_of, dump_proposal
+from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import (
     MEMORY,
     SUMMARY,
@@ -48,11 +49,6 @@ _PLACES: Final = 4
 
 Applies = Callable[[Operation], bool]
 """Whether an operation is to be applied now."""
-
-
-def proposal_file(group: str, proposal_id: str) -> str:
-    """Return the file of a proposal, below the home folder."""
-    return f"groups/{group}/proposals/{proposal_id}.json"
 
 
 def archived_file(file: str) -> str:

@@ -17,13 +17,14 @@ import orjson
 import structlog
 
 from honeybadger_agent.wire import Wire
-from honeybadger_host.curation.applying import Applying, proposal_file
+from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question, TooOften
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import applies_itself
 from honeybadger_host.curation.jobs import Jobs
 from honeybadger_host.curation.proposal import COUNTED, RULES, Operation, Proposal, Tokens
+from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry_store import EntryFiles

@@ -13,18 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import anyio
 import anyio.to_thread
-import orjson
 import structlog
 
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.curation import extraction
 from honeybadger_host.curation.account import account
-from honeybadger_host.curation.applying import proposal_file
 from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.consolidation import (
     WrongAnswer,
@@ -38,7 +35,8 @@ from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies, origin, recalled
-from honeybadger_host.curation.proposal import Gates, Operation, Proposal
+from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of
+from honeybadger_host.curation.proposal_files import proposal_file, stored
 from honeybadger_host.domain import SUMMARY, Change, Turn, TurnAdded
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.group_files import GroupText
@@ -83,7 +81,7 @@ class _Plan:
         passes = 0 if self.mark is None else self.mark.passes
         last = self.turns[-1].number
         told = hashlib.sha256(f"{self.session}\0{self.turns[0].number}\0{passes}".encode()).hexdigest()[:6]
-        return f"consolidation-{_NO_NAME.sub('-', self.session[:24])}-{last}-{told}"
+        return f"{_named(self.session)}{last}-{told}"
 
 
 class Curator:
@@ -251,11 +249,13 @@ class Curator:
         )
 
     def _waits(self, group: str, session: str) -> bool:
-        """Return whether a person is to decide about a consolidation of this session."""
+        """Return whether a person is to decide about a consolidation of this session, or to mend the file of one."""
         if self._uses.mode != "review":
             return False
-        folder = self._uses.home / f"groups/{group}/proposals"
-        return any(_is_waiting(path, session) for path in folder.glob("consolidation-*.json"))
+        return any(
+            proposal is None or (proposal.session == session and counts_of(proposal.operations)["waiting"] > 0)
+            for _, proposal, *_ in stored(self._uses.home, group, lambda name, _: name.startswith(_named(session)))
+        )
 
     def _propose(self, plan: _Plan, question: Question, answer: Answer | None) -> Proposal:
         """Return what a consolidation proposes, with its gates checked. Raises WrongAnswer."""
@@ -334,6 +334,11 @@ class Curator:
         )
 
 
+def _named(session: str) -> str:
+    """Return what the names of a session's consolidations begin with; those of another session may, too."""
+    return f"consolidation-{_NO_NAME.sub('-', session[:24])}-"
+
+
 def _sources(operations: Sequence[Operation]) -> set[str]:
     return {source for operation in operations for source in operation.sources}
 
@@ -350,11 +355,3 @@ def _read(file: Callable[[str], GroupText | None], group: str) -> GroupText | No
 def _asked_text(plan: _Plan, memory: str) -> str:
     given = memory if estimate_tokens(memory) <= _MOST_MEMORY_TOKENS else ""
     return request_text(given, plan.part, plan.turns)
-
-
-def _is_waiting(path: Path, session: str) -> bool:
-    try:
-        value = orjson.loads(path.read_bytes())
-        return value["session"] == session and any(each["state"] == "waiting" for each in value["operations"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False

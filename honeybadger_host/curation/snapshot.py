@@ -19,9 +19,9 @@ from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, TAKES
 from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies
-from honeybadger_host.curation.proposal import Operation, Proposal, parse_proposal
+from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import Turn
-from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry import Entry
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.turn_log import turns_file
@@ -153,18 +153,12 @@ def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal
     since = (now - LATELY).timestamp()
     dreams: list[Proposal] = []
     touched: set[str] = set()
-    for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
-        try:
-            is_late = path.stat().st_mtime >= since
-            data = read_whole(path) if is_late or path.name.startswith(_NAMES) else None
-            if data is None:
-                continue
-            proposal = parse_proposal(data)
-        except (OSError, ValueError, WorldFailed):  # `review` names it
+    for _, proposal, _, changed_at in stored(home, group, lambda name, at: at >= since or name.startswith(_NAMES)):
+        if proposal is None:  # `review` names it
             continue
         if proposal.kind in ("dream", "preferences"):
             dreams.append(proposal)
-        if is_late:
+        if changed_at >= since:
             touched |= {source for each in proposal.operations if _counts(each) for source in each.sources}
     return dreams, len(touched)
 

@@ -14,12 +14,13 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wire import ConsolidateResult, DecideProposal, Dream, ListProposals, Refusal
-from honeybadger_host.curation.applying import Applying, proposal_file
+from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import OverBudget
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dreaming import Dreamt
 from honeybadger_host.curation.notes import NOTE_ID, notes_of
-from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal, parse_proposal
+from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal
+from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored
 from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
 from honeybadger_host.errors import FileProblem, WorldFailed
@@ -72,18 +73,13 @@ def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
         assert isinstance(payload, ListProposals)  # noqa: S101  the table pairs type and payload
         _is_operator(asked)
         if payload.proposal is not None:
-            file = proposal_file(asked.group, payload.proposal)
-            proposal = _parsed(file, read_whole(home / file), payload.proposal)
-            return {"proposals": [_shown(home, entries, proposal, file)], "left_out": 0}
+            data = read_whole(home / proposal_file(asked.group, payload.proposal))
+            proposal = _parsed(data, asked.group, payload.proposal)
+            return {"proposals": [_shown(home, entries, proposal)], "left_out": 0}
         rows: list[dict[str, Any]] = []
-        folder = home / f"groups/{asked.group}/proposals"
-        for path in folder.glob("*.json"):
-            file = proposal_file(asked.group, path.stem)
-            try:
-                row = _row(_parsed(file, read_whole(path), path.stem), file)
-            except (Refusal, WorldFailed) as error:
-                row = _unreadable(path.stem, file, str(error))
-            if payload.every or row["waiting"] or row["refused"] or "problem" in row:
+        for name, known, problem, _ in stored(home, asked.group):
+            row = _unreadable(asked.group, name, problem) if known is None else _row(known)
+            if payload.every or row["waiting"] or row["refused"] or problem:
                 rows.append(row)
         rows.sort(key=lambda row: (row["made_at"], row["id"]), reverse=True)
         return {"proposals": rows[: payload.limit], "left_out": max(0, len(rows) - payload.limit)}
@@ -100,7 +96,7 @@ def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> Ch
         _is_operator(asked)
         file = proposal_file(asked.group, payload.proposal)
         data = files.load(file)
-        proposal = _parsed(file, data, payload.proposal)
+        proposal = _parsed(data, asked.group, payload.proposal)
         assert data is not None  # noqa: S101  it was parsed
         work: Applying | Reverting
         if payload.decision == "revert":
@@ -159,19 +155,16 @@ def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> QueryHandler:
             dreamt = anyio.from_thread.run(now, asked.group, payload.dry_run)
         except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
             raise Refusal("unavailable", f"{error}; nothing was changed") from None
-        shown = [
-            {**_shown(home, entries, proposal, proposal_file(proposal.group, proposal.id)), **counts}
-            for proposal, counts in dreamt.proposals
-        ]
+        shown = [{**_shown(home, entries, proposal), **counts} for proposal, counts in dreamt.proposals]
         return {"proposals": shown, "looked_at": dreamt.looked_at, "left_out": dreamt.left_out, "told": dreamt.told}
 
     return QueryHandler(answer, is_long=True)
 
 
-def _shown(home: Path, entries: EntryFiles, proposal: Proposal, file: str) -> dict[str, Any]:
+def _shown(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, Any]:
     """Return a proposal with its operations, and what their sources say now."""
     operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
-    return {**_row(proposal, file), "operations": operations, "before": _texts(home, entries, proposal)}
+    return {**_row(proposal), "operations": operations, "before": _texts(home, entries, proposal)}
 
 
 def _is_operator(asked: Asked) -> None:
@@ -179,18 +172,15 @@ def _is_operator(asked: Asked) -> None:
         raise Refusal("forbidden", "proposals are the operator's: honeybadger-host review", field="type")
 
 
-def _parsed(file: str, data: bytes | None, name: str) -> Proposal:
+def _parsed(data: bytes | None, group: str, name: str) -> Proposal:
     """Return a proposal that lies where it says. Raises Refusal."""
     if data is None:
         why = f"there is no proposal {name}: `honeybadger-host review list` shows them"
         raise Refusal("not_found", why, field="payload.proposal")
     try:
-        proposal = parse_proposal(data)
+        return proposal_in(data, group, name)
     except ValueError as error:
-        raise Refusal("conflict", f"{file}: {error}", field="payload.proposal") from None
-    if (proposal.id, proposal.group) != (name, file.split("/")[1]):
-        raise Refusal("conflict", f"{file} says it is {proposal.group}/{proposal.id}", field="payload.proposal")
-    return proposal
+        raise Refusal("conflict", str(error), field="payload.proposal") from None
 
 
 def _chosen(proposal: Proposal, payload: DecideProposal) -> frozenset[int]:
@@ -215,7 +205,7 @@ def _with_states(proposal: Proposal, chosen: frozenset[int], state: str) -> Prop
     return proposal.model_copy(update={"operations": operations})
 
 
-def _row(proposal: Proposal, file: str) -> dict[str, Any]:
+def _row(proposal: Proposal) -> dict[str, Any]:
     return {
         "id": proposal.id,
         "kind": proposal.kind,
@@ -223,14 +213,14 @@ def _row(proposal: Proposal, file: str) -> dict[str, Any]:
         "by": proposal.by,
         "session": proposal.session,
         **counts_of(proposal.operations),
-        "file": file,
+        "file": proposal_file(proposal.group, proposal.id),
         "operations": [],
     }
 
 
-def _unreadable(name: str, file: str, problem: str) -> dict[str, Any]:
+def _unreadable(group: str, name: str, problem: str) -> dict[str, Any]:
     nothing = {"kind": "?", "made_at": "", "by": "?", "operations": []}
-    return {"id": name, **nothing, **counts_of(()), "file": file, "problem": problem}
+    return {"id": name, **nothing, **counts_of(()), "file": proposal_file(group, name), "problem": problem}
 
 
 def _texts(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, str]:

@@ -404,6 +404,24 @@ def test_everything_waits_for_a_person_who_wants_to_review(make_host: HostFactor
     assert talk.file("summary.md") == ""
 
 
+def test_a_proposal_that_a_person_broke_while_editing_it_is_named_and_not_made_again(
+    make_host: HostFactory, home: Path, talk: Talk
+) -> None:
+    host = make_host(scripted(home, ANSWER) | {"curation.apply": "review"}).start()
+    talk.fill(11)
+    wait_for(lambda: host.events("consolidation.finished"))
+    (path,) = (home / "groups/main/proposals").glob("*.json")
+    path.write_text(path.read_text().replace("{", "", 1))
+    talk.fill(14)
+    other = Talk(home, "other")
+    other.fill(11)
+    wait_for(lambda: len(host.events("consolidation.finished")) == 2)  # by now the first would have been
+    assert [line["session"] for line in host.events("consolidation.finished")] == ["main", "other"]
+    assert host.events("consolidation.failed") == []
+    rows = {row["id"]: row.get("problem", "") for row in review(home, "list", "main")["proposals"]}
+    assert f"proposals/{path.name}: it is not JSON" in rows[path.stem]
+
+
 def test_a_person_goes_through_what_waits_at_a_terminal(make_host: HostFactory, home: Path, talk: Talk) -> None:
     answer = {**ANSWER, "memory_update": "- Ann moves to Lisbon on 12 March.\n- Ann hates Lisbon.\n"}
     make_host(scripted(home, answer) | {"curation.apply": "review"}).start()

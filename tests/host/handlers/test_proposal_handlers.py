@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.curation.applying import proposal_file
 from honeybadger_host.curation.proposal import Evidence, Operation, Proposal, dump_proposal
+from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import QueryHandler
 from tests.host.handlers.room import Room
 

@@ -1,0 +1,64 @@
+"""The proposals of a group as files: `groups/<group>/proposals/<id>.json`. A person may edit and remove them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from honeybadger_host.curation.proposal import Proposal, parse_proposal
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.atomic_files import read_whole
+
+
+class Stored(NamedTuple):
+    """A proposal's file.
+
+    Args:
+        proposal: None: it cannot be read, and `problem` says why.
+    """
+
+    name: str
+    proposal: Proposal | None
+    problem: str
+    changed_at: float
+
+
+def proposal_file(group: str, proposal_id: str) -> str:
+    """Return the file of a proposal, below the home folder."""
+    return f"groups/{group}/proposals/{proposal_id}.json"
+
+
+def proposal_in(data: bytes, group: str, name: str) -> Proposal:
+    """Return the proposal of this group and name from the bytes of its file. Raises ValueError."""
+    try:
+        proposal = parse_proposal(data)
+        if (proposal.id, proposal.group) != (name, group):
+            raise ValueError(f"it says that it is {proposal.group}/{proposal.id}")
+    except ValueError as error:
+        raise ValueError(f"{proposal_file(group, name)}: {error}") from None
+    return proposal
+
+
+def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lambda name, at: True) -> Iterator[Stored]:
+    """Yield the proposals of a group by name.
+
+    Args:
+        is_wanted: name, seconds since the epoch when it was last changed -> whether to read it.
+    """
+    for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
+        name = path.stem
+        try:
+            changed_at = path.lstat().st_mtime
+            data = read_whole(path) if is_wanted(name, changed_at) else None
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        except (OSError, WorldFailed) as error:
+            yield Stored(name, None, str(error), 0.0)
+            continue
+        if data is None:
+            continue
+        try:
+            yield Stored(name, proposal_in(data, group, name), "", changed_at)
+        except ValueError as error:
+            yield Stored(name, None, str(error), changed_at)
