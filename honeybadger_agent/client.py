@@ -196,7 +196,8 @@ class _Clients:
     async def _result(
         self, request: Request[ResultT], request_id: str | None, timeout_seconds: float | None
     ) -> ResultT:
-        exchange = await self._aside(self._send, request.type_name, request, request_id, timeout_seconds)
+        seconds = self.timeout_seconds + request.may_take if timeout_seconds is None else timeout_seconds
+        exchange = await self._aside(self._send, request.type_name, request, request_id, seconds)
         return result_of(await self._reply(exchange), request)
 
     async def _reply(self, exchange: Exchange, on_line: OnLine | None = None) -> wire.Reply:

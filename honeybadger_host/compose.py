@@ -18,9 +18,11 @@ from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
+from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, build_table
 from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
+from honeybadger_host.handlers.messages import Arrivals
 from honeybadger_host.handlers.turns import AgentRuntime
 from honeybadger_host.memory import group_files
 from honeybadger_host.memory.compaction import CompactionLimits
@@ -106,9 +108,13 @@ def _put_together(
     ledger = InjectionLedger(home)
     opened.callback(ledger.close)
 
+    arrivals = Arrivals()
+
     def changed(file: str) -> None:
         files.drop(file)
         index.touch(file)
+        if file.startswith(f"{MESSAGES_FOLDER}/"):
+            arrivals.came(Path(file).stem)
 
     projections = Projections(
         home,
@@ -180,7 +186,8 @@ def _put_together(
         index=index,
         ledger=ledger,
         watermarks=watermarks,
-        journal=journal.path,
+        journal=journal,
+        arrivals=arrivals,
         consolidate_now=curator.consolidate_now if curator.is_on else None,
         dream_now=Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled).dream,
     )

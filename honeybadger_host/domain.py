@@ -21,6 +21,7 @@ ROOT_GLOBAL_FILE: Final = "AGENT.md"
 GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
 ARCHIVE: Final = "archive/MEMORY.md"
 """Where notes go that leave MEMORY.md."""
+MESSAGES_FOLDER: Final = "data/messages"
 GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
 
 
@@ -156,6 +157,23 @@ class FeedbackAdded:
         return "feedback"
 
 
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """A message goes to the end of the group's file of them."""
+
+    group: str
+    data: bytes
+
+    @property
+    def file(self) -> str:
+        return f"{MESSAGES_FOLDER}/{self.group}.jsonl"
+
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return "message"
+
+
 WholeKind: TypeAlias = Literal["entry", "working", "session", "summary", "watermark", "proposal", "archived"]
 """What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document, a
 group's summary.md, how far a session is consolidated, what curation proposes, an entry that was taken up."""
@@ -252,7 +270,7 @@ class NotesRevised:
         return NOTE_RESTORED if self.are_restored else NOTE_REMOVED
 
 
-Appended: TypeAlias = NoteAdded | TurnAdded | HistoryAdded | NoteArchived | FeedbackAdded
+Appended: TypeAlias = NoteAdded | TurnAdded | HistoryAdded | NoteArchived | FeedbackAdded | MessageAdded
 """`data` goes to the end of `file`, a path below the home folder."""
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""
@@ -334,6 +352,18 @@ class QueryHandler:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingHandler:
+    """Answers when something has come, or when the time is over. It holds no batch and no thread while it waits.
+
+    Args:
+        answer: asked -> result; on the event loop; changes nothing; raises `wire.Refusal`, WorldFailed. Cancelled when
+            the host ends: the request stays in its box, and the next start asks again.
+    """
+
+    answer: Callable[[Asked], Awaitable[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
 class StopAsked:
     """Which turn is to be stopped, and who asks.
 
@@ -396,4 +426,4 @@ class TurnHandler:
     run: Callable[[Asked, TurnUnderWay], Awaitable[ChangeHandler[Any]]]
 
 
-Handler: TypeAlias = ChangeHandler[Any] | QueryHandler | TurnHandler
+Handler: TypeAlias = ChangeHandler[Any] | QueryHandler | WaitingHandler | TurnHandler

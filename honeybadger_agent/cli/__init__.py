@@ -157,6 +157,11 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     history.add_argument("--budget", metavar="TOKENS", type=int, help="0 means no limit")
     history.add_argument("--max", metavar="COUNT", type=int, help="most messages")
 
+    messages = command("messages", "Print the messages of the group, one after the other; with --json one a line.")
+    messages.add_argument("--after", metavar="NUMBER", type=int, help="only those after it; else the newest")
+    messages.add_argument("--limit", metavar="COUNT", type=int, help="most messages (50)")
+    messages.add_argument("--follow", action="store_true", help="then those that come, until Ctrl-C")
+
     call = command("call", "Send any request and print its reply as JSON.")
     call.add_argument("type", metavar="TYPE", help="as update_memory")
     call.add_argument(
@@ -180,7 +185,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     mcp.add_argument("--tools", choices=("default", "all"), default="default", help="which tools are offered (default)")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
-    for one in (remember, save, forget, context, recall, history, ask, answer, ping):
+    for one in (remember, save, forget, context, recall, history, messages, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     return parser, commands.choices
 

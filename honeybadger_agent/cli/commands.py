@@ -5,6 +5,7 @@ Separate, so that `--help` and usage errors do not wait for the import of the pr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import sys
@@ -16,6 +17,7 @@ import orjson
 
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
+from honeybadger_agent.cli.following import followed, message_lines
 from honeybadger_agent.cli.terminal import (
     Screen,
     complain,
@@ -36,6 +38,8 @@ from honeybadger_agent.wire import (
     DeleteMemory,
     GetContext,
     GetHistory,
+    GetMessages,
+    GroupMessage,
     Reply,
     Request,
     SaveMemory,
@@ -111,6 +115,25 @@ def _history(options: Mapping[str, Any]) -> None:
         _print_json(history.model_dump())
     else:
         _print_text(history.text)
+
+
+def _messages(options: Mapping[str, Any]) -> None:
+    found = _asked(options, made(GetMessages, options["after"], options["limit"]))
+    for message in found.messages:
+        _print_message(options, message)
+    if options["follow"]:
+        client = _client(options)
+        with contextlib.closing(followed(client, found.after, lambda: complain("no host answers; waiting"))) as coming:
+            for message in coming:
+                _print_message(options, message)
+
+
+def _print_message(options: Mapping[str, Any], message: GroupMessage) -> None:
+    if options["json"]:
+        print(orjson.dumps(message.model_dump()).decode())
+    else:
+        print_lines(message_lines(message))
+    sys.stdout.flush()
 
 
 def _call(options: Mapping[str, Any]) -> int:
@@ -193,6 +216,7 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "context": _context,
     "recall": _recall,
     "history": _history,
+    "messages": _messages,
     "call": _call,
     "ask": _ask,
     "answer": _answer,

@@ -9,7 +9,7 @@ from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
 if TYPE_CHECKING:
-    from honeybadger_agent.wire import ContextResult, SameNote, SearchResult
+    from honeybadger_agent.wire import ContextResult, GroupMessage, SameNote, SearchResult
 
 
 def explanation_of(context: ContextResult) -> Iterator[str]:
@@ -45,6 +45,12 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
         yield "nothing matches"
     if not found.is_complete:
         yield "the index is still being built: ask again in a moment"
+
+
+def about_message(message: GroupMessage) -> str:
+    """Return when a message was sent, by whom, to whom and where."""
+    to = "" if message.to is None else f"to {', '.join(message.to)}"
+    return ", ".join(part for part in (message.at, message.sender, to, f"session {message.session}") if part)
 
 
 def also(note: SameNote) -> str:

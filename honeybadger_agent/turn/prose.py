@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.explaining import also, kinds_of
+from honeybadger_agent.cli.explaining import about_message, also, kinds_of
 from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
@@ -184,6 +184,15 @@ def _feedback(result: wire.FeedbackResult) -> str:
     return f"Recorded{f' for turn {result.turn}' if result.turn else ''}.{_neutralised(result.neutralised)}"
 
 
+def _sent(result: wire.SentMessage) -> str:
+    return f"Sent as message {result.seq}.{_neutralised(result.neutralised)}"
+
+
+def _messages(result: wire.MessagesResult) -> str:
+    rows = [f"[{one.seq}] ({about_message(one)}) {quoted(one.content)}" for one in result.messages]
+    return "\n".join([*rows, f"Go on with after={result.after}." if rows else "No messages."])
+
+
 PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "update_memory": _note,
     "read_group_files": _group_files,
@@ -205,6 +214,8 @@ PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "delete_session": _deleted_session,
     "list_sessions": _sessions,
     "record_feedback": _feedback,
+    "send_message": _sent,
+    "get_messages": _messages,
 }
 """Name of a tool -> function from its result model to text."""
 

@@ -89,6 +89,11 @@ class Request(_Asking[ResultT]):
         cls.changes, cls.overwrites, cls.settles, cls.audience = changes, overwrites, settles, audience
         (TURN_TYPES if is_turn else REQUEST_TYPES)[cls.type_name] = cls
 
+    @property
+    def may_take(self) -> float:
+        """Seconds that the host may wait before it answers: a client waits so much longer."""
+        return 0
+
 
 REQUEST_TYPES: Final[dict[str, type[Request[Any]]]] = {}
 """What `requests/` takes: name -> type."""

@@ -242,7 +242,7 @@ def _gist(kind: str, data: bytes) -> str:
         with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
             value = orjson.loads(data)
             match kind:
-                case "turn":
+                case "turn" | "message":
                     text = f"[{value['sender']}]: {value['content']}"
                 case "feedback":
                     text = " ".join((value["kind"], value.get("content", "")))

@@ -4,14 +4,13 @@ May import: search, memory, storage, text, domain, errors, settings, and the age
 
 Reading order: `notes`, `conversation`, `entries` with `entry_texts`, `editing`, `listing`, `undo`; `context` with
 `context_parts` and `context_text`, `context_recall` and `recollection`; `search`; `sessions`, `working_memory`;
-`feedback`; `turns` and `turn_output`; `proposals`; `redaction` (screens them all); `host`.
+`feedback`; `messages`; `turns` and `turn_output`; `proposals`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_host.domain import NOBODY, Handler, QueryHandler, TurnHandler
@@ -22,6 +21,7 @@ from honeybadger_host.handlers import (
     feedback,
     host,
     listing,
+    messages,
     notes,
     proposals,
     search,
@@ -48,6 +48,7 @@ from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Dependencies:
     """What the handlers reach of memory.
 
     Args:
-        journal: its file, for what looks back.
+        journal: not written here.
+        arrivals: told of each message.
         consolidate_now: see `Curator`; None: nothing is consolidated.
         dream_now: see `Dreams`.
     """
@@ -69,7 +71,8 @@ class Dependencies:
     index: Index
     ledger: InjectionLedger
     watermarks: Watermarks
-    journal: Path
+    journal: Journal
+    arrivals: messages.Arrivals = field(default_factory=messages.Arrivals)
     consolidate_now: proposals.Consolidates | None = None
     dream_now: proposals.Dreams | None = None
 
@@ -132,10 +135,10 @@ def build_table(
         **working_table(
             WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files, settings.working), screen
         ),
-        "undo": undo.undo(dependencies.journal, dependencies.whole_files),
+        "undo": undo.undo(dependencies.journal.path, dependencies.whole_files),
         "list_proposals": proposals.list_proposals(dependencies.entry_files.home, dependencies.entry_files),
         "decide_proposal": proposals.decide_proposal(
-            dependencies.journal, dependencies.entry_files, dependencies.whole_files
+            dependencies.journal.path, dependencies.entry_files, dependencies.whole_files
         ),
         "consolidate": proposals.consolidate(dependencies.turn_logs, dependencies.consolidate_now),
         "dream": proposals.dream(dependencies.entry_files.home, dependencies.entry_files, dependencies.dream_now),
@@ -146,6 +149,15 @@ def build_table(
         "list_sessions": sessions.list_sessions(dependencies.sessions),
         "record_feedback": feedback.record_feedback(
             dependencies.turn_logs if settings.conversation.enabled else None, screen
+        ),
+        "send_message": messages.send_message(
+            dependencies.entry_files.home,
+            (lambda: ()) if runtime is None else lambda: runtime.agents.current,
+            dependencies.journal,
+            screen,
+        ),
+        "get_messages": messages.get_messages(
+            dependencies.entry_files.home, dependencies.journal, dependencies.arrivals
         ),
         "stop_turn": turns.stop_turn(None if runtime is None else runtime.stop),
         **({} if runtime is None else {"chat": _chat(settings, dependencies, runtime, screen)}),

@@ -41,9 +41,10 @@ class Inbox:
         uid: the owner its files must have, in closed mode and for the operator; None: any.
         queued: names listed and not taken yet.
         inflight: names taken and not removed yet.
+        held: those of them that wait for something to come, perhaps for minutes.
         waiting: name -> (first seen, look again at), monotonic seconds: files somebody is still writing.
         stuck: name -> identity of files that are done and cannot be removed.
-        empty: holds while `requests/` is as it was when it was seen empty.
+        empty: holds while `requests/` is as it was when nothing was in it that is not held.
         listing: what a long listing found and is not queued yet.
         over: queued names that are over what may wait: they are refused without being read.
         room_files, room_bytes: what of the last listing may still wait.
@@ -56,6 +57,7 @@ class Inbox:
     uid: int | None = None
     queued: set[str] = field(default_factory=set)
     inflight: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
     stuck: dict[str, tuple[int, int]] = field(default_factory=dict)
     complaint: str | None = None

@@ -40,11 +40,13 @@ from honeybadger_host.domain import (
     FileWritten,
     Handler,
     Injection,
+    MessageAdded,
     NoteAdded,
     NoteArchived,
     NotesRevised,
     QueryHandler,
     TurnHandler,
+    WaitingHandler,
 )
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.observe import Counters, RequestLog, Throttle
@@ -91,6 +93,8 @@ _DISTRUST_EVERY = 20
 
 BATCH_REQUESTS = 512
 """Requests of one commit, over all groups: more gain nothing, and keep the first of them waiting."""
+MOST_WAITING = 1000
+"""Requests of one sender that may wait for something to come; each is answered within minutes."""
 QUERIES_AT_ONCE = 4
 """Queries that read at the same time: each has a thread, and Python computes in one of them."""
 FULL_DISK_SECONDS = 5.0
@@ -180,6 +184,8 @@ class Pipeline:
         self._query_slots = anyio.CapacityLimiter(QUERIES_AT_ONCE)
         self._long_slots = anyio.CapacityLimiter(_LONG_AT_ONCE)
         self._queries: Counter[str] = Counter()
+        self._waiting: Counter[Inbox] = Counter()
+        self._waited_slots = anyio.CapacityLimiter(1)
         self._full_since: float | None = None
         self._is_accepting = True
         self._stopping = threading.Event()
@@ -219,11 +225,12 @@ class Pipeline:
     async def run(self) -> None:
         """Serve until `stop`."""
         self._loop = asyncio.get_running_loop()
-        async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as tasks, anyio.create_task_group() as waiting:
             while not self._stopping.is_set():
                 await self._event.wait()
                 self._event = anyio.Event()  # clear, then scan: what comes during the scan sets it again
-                await self._serve_waiting(tasks)
+                await self._serve_waiting(tasks, waiting)
+            waiting.cancel_scope.cancel()
         self.ended.set()
 
     async def run_once(self, inbox_path: str) -> None:
@@ -231,8 +238,9 @@ class Pipeline:
         self._spool.discover()
         self._all_hinted = False
         self.hint(inbox_path)
-        async with anyio.create_task_group() as tasks:
-            await self._serve_waiting(tasks)
+        async with anyio.create_task_group() as tasks, anyio.create_task_group() as waiting:
+            await self._serve_waiting(tasks, waiting)
+            waiting.cancel_scope.cancel()
 
     async def change(self, asked: Asked, type_name: str, handler: ChangeHandler[Any], digest: bytes) -> bytes:
         """Decide and write a change of the host's own as if it had been sent, once for each id; return the reply.
@@ -257,7 +265,7 @@ class Pipeline:
         await answered.wait()
         return reply
 
-    async def _serve_waiting(self, tasks: TaskGroup) -> None:
+    async def _serve_waiting(self, tasks: TaskGroup, waiting: TaskGroup) -> None:
         while not self._stopping.is_set():
             received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
             if received is None:
@@ -279,6 +287,9 @@ class Pipeline:
                     case Asking(handler=QueryHandler() as query) as asking:
                         self._queries[request.inbox.group] += 1
                         tasks.start_soon(self._answer, request, asking, query)
+                    case Asking(handler=WaitingHandler() as handler) as asking:
+                        request.inbox.held.add(request.name)
+                        waiting.start_soon(self._wait, request, asking, handler)
 
     # ------------------------------------------------------------------------------------------------------ receive
 
@@ -667,6 +678,28 @@ class Pipeline:
             request.state = Answered(wire.dump_reply(request.stem, answer.result))
             if answer.injection is not None:
                 self._note(answer.injection)
+        self._reply_beside(request)
+
+    async def _wait(self, request: QueuedRequest, asking: Asking, handler: WaitingHandler) -> None:
+        """Answer one request when its handler does. Cancelled it stays in its box."""
+        inbox, request.data = request.inbox, None
+        self._waiting[inbox] += 1
+        try:
+            with self._refusing(request):
+                if self._waiting[inbox] > MOST_WAITING:
+                    why = f"{MOST_WAITING} requests of this sender wait already: let some of them be answered first"
+                    raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
+                request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
+            await anyio.to_thread.run_sync(self._reply_beside, request, limiter=self._waited_slots)
+        finally:
+            self._waiting[inbox] -= 1
+            if not self._waiting[inbox]:
+                del self._waiting[inbox]
+            inbox.held.discard(request.name)
+            inbox.empty.forget()  # its reply may not be written yet
+
+    def _reply_beside(self, request: QueuedRequest) -> None:
+        """Answer a request that is in no batch."""
         opened = self._spool.open(request.inbox)
         if opened is None:
             request.inbox.inflight.discard(request.name)
@@ -695,7 +728,7 @@ def _built_upon(change: Change) -> tuple[str, ...]:
     """Return the files whose earlier changes in the batch a change takes for granted."""
     if isinstance(change, FileWritten) and change.upon is not None:
         return change.file, change.upon
-    return () if isinstance(change, NoteAdded | NoteArchived | FeedbackAdded) else (change.file,)
+    return () if isinstance(change, NoteAdded | NoteArchived | FeedbackAdded | MessageAdded) else (change.file,)
 
 
 def _make_way(batch: Batch, change: Change) -> None:

@@ -174,7 +174,7 @@ class Spool:
         except OSError as error:
             self.complain(inbox, f"{inbox.folder}/ is a link, or cannot be listed: {_what_now(error)}")
             return
-        if not names:
+        if len(names) < at_once and inbox.held.issuperset(names):
             inbox.empty.listed(status, now)
             return
         inbox.empty.forget()

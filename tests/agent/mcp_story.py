@@ -62,6 +62,8 @@ def story(entry_id: str) -> list[Step]:
         Step("load_session", {}, "- [t1] Write the page: Running, 50%", {"facts": ["It rains"]}),
         Step("compact_session", {}, "Nothing was to be compacted.", {"is_changed": False}),
         Step("list_sessions", {}, "main: 0 turns, changed 20", {"total": 1}),
+        Step("send_message", {"content": "It is done."}, "Sent as message ", {"neutralised": {}}),
+        Step("get_messages", {"limit": 1}, "It is done.", {}),
         Step("record_feedback", {"kind": "praise"}, "Recorded.", {"turn": None}),
         Step("delete_session", {}, "Deleted data/context/main/main.json.", {"is_deleted": True}),
         Step("delete_session", {}, "nothing to delete", {"is_deleted": False}),

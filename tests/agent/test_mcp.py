@@ -458,13 +458,14 @@ async def test_a_tool_says_what_it_does_and_what_it_may_change(listing: Callable
         return {name for name, tool in listed.items() if getattr(tool.annotations, hint)}
 
     changing = {"update_memory", "save_memory", "edit_memory", "delete_memory", "save_to_working_memory"}
-    changing |= {"update_session", "compact_session", "delete_session", "record_feedback"}
+    changing |= {"update_session", "compact_session", "delete_session", "record_feedback", "send_message"}
     assert set(listed) - hinted("read_only_hint") == changing
     assert hinted("destructive_hint") == changing - {
         "update_memory",
         "save_memory",
         "compact_session",
         "record_feedback",
+        "send_message",
     }
     assert hinted("idempotent_hint") & changing == {"delete_memory", "delete_session", "compact_session"}
     assert hinted("open_world_hint") == set()

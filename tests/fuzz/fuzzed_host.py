@@ -225,6 +225,8 @@ def seeds() -> list[bytes]:
         ("compact_session", {}),
         ("delete_session", {"expected_version": "1"}),
         ("list_sessions", {"limit": 3, "offset": 0}),
+        ("send_message", {"content": "It is done", "to": ["ann"]}),
+        ("get_messages", {"after": 0, "limit": 3, "wait_seconds": 0}),
         ("record_feedback", {"kind": "correction", "content": "no", "turn": 1}),
         ("list_proposals", {"proposal": "dream-1", "every": True, "limit": 3}),
         ("decide_proposal", {"proposal": "dream-1", "decision": "accept", "operations": [1]}),

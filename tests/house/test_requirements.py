@@ -94,6 +94,12 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_agents.py::test_an_agent_may_have_a_model_of_its_own",
         "flows/test_turns.py::test_turns_of_a_group_come_one_after_another_in_the_order_of_their_names",
     ],
+    "HB10 messages to people: in order, once, read at one's own place": [
+        "flows/test_messages.py::test_messages_are_read_in_order_by_readers_who_keep_their_own_places",
+        "flows/test_messages.py::test_two_readers_lose_nothing_and_see_one_order_over_kills",
+        "flows/test_messages.py::test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over",
+        "host/memory/test_messages.py::test_read_from_any_number_or_from_the_end_it_has_what_a_reading_of_all_lines_has",
+    ],
     "AM4 an absolute path as it is, else under the profile, else under home": [
         "flows/test_agents.py::test_a_soul_may_lie_elsewhere_and_an_edit_counts_at_once",
         "flows/test_groups_elsewhere.py::test_a_group_elsewhere_is_served_followed_and_backed_up",

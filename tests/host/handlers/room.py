@@ -75,7 +75,7 @@ class Room:
             index=self.index,
             ledger=self.ledger,
             watermarks=Watermarks(home),
-            journal=self.journal.path,
+            journal=self.journal,
         )
         self.table = build_table(self.settings, dependencies)
 

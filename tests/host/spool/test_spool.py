@@ -261,6 +261,20 @@ def test_a_folder_is_listed_again_while_its_time_stamp_is_young_by_our_own_clock
     assert not unchanged.holds(_status(2))
 
 
+def test_a_box_is_not_listed_again_while_all_in_it_wait_for_something_to_come(place: Place) -> None:
+    root = place.sender("main", "alice", "a.json", "b.json")
+    (box,) = place.sweep()
+    box.held |= {"a.json", "b.json"}
+    place.spool.scan(box, 0.0)
+    place.spool.scan(box, 10.0)
+    assert box.empty.holds(os.stat(box.requests))
+    box.held.discard("a.json")
+    box.empty.forget()  # as when one is answered
+    place.spool.scan(box, 20.0)
+    assert not box.empty.holds(os.stat(box.requests))
+    assert (root / "requests" / "a.json").exists()
+
+
 def test_distrust_lists_everything_again(place: Place) -> None:
     place.sender("main", "alice")
     for now in (0.0, 100.0):

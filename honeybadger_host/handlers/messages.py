@@ -1,0 +1,143 @@
+"""`send_message`, and `get_messages`, which can wait for one (HB10)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+
+from honeybadger_agent.mailbox import OPERATOR, is_system_sender
+from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
+from honeybadger_host.domain import Asked, ChangeHandler, MessageAdded, Outcome, WaitingHandler
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.messages import Message, MessagesRead, dump_message, read_messages
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.text.neutralise import is_blank
+from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
+
+_DEFAULT_LIMIT: Final = 50
+_READ_AT_ONCE: Final = 2
+"""So that a message that many wait for leaves threads to others."""
+_MOST_NAMED: Final = 20
+
+
+class Arrivals:
+    """Wakes who waits for a message of a group."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, anyio.Event] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def next(self, group: str) -> anyio.Event:
+        """Return what is set when the next message stands in the group's file. Event loop."""
+        self._loop = asyncio.get_running_loop()
+        return self._next.setdefault(group, anyio.Event())
+
+    def came(self, group: str) -> None:
+        """Note that a message stands in the group's file. Any thread."""
+        if self._loop is not None and group in self._next:
+            self._loop.call_soon_threadsafe(self._wake, group)
+
+    def _wake(self, group: str) -> None:
+        if (event := self._next.pop(group, None)) is not None:
+            event.set()
+
+
+def send_message(
+    home: Path, agents: Callable[[], Collection[str]], journal: Journal, screen: Screen
+) -> ChangeHandler[None]:
+    """Return the handler of `send_message`.
+
+    Args:
+        agents: the ids of the home's agents.
+        journal: its next number is the message's.
+    """
+
+    def prepare(asked: Asked) -> None:
+        payload = asked.payload
+        assert isinstance(payload, SendMessage)  # noqa: S101  the table pairs type and payload
+        known = {*_senders(home, asked.group), *agents()}
+        for name in payload.to or ():
+            if name not in known:
+                there_are = ", ".join(sorted(known)[:_MOST_NAMED])
+                why = f"payload.to: nobody in this group is called {name}; there are: {there_are}; leave it out for all"
+                raise Refusal("not_found", why, field="payload.to")
+
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
+        payload = asked.payload
+        assert isinstance(payload, SendMessage)  # noqa: S101  the table pairs type and payload
+        screen.session(asked)
+        content, changed = screen.clean(asked, "payload.content", payload.content)
+        if is_blank(content):
+            raise Refusal("invalid", "payload.content is blank: nothing was sent", field="payload.content")
+        to = None if payload.to is None else tuple(dict.fromkeys(payload.to))
+        message = Message(
+            journal.next_seq, to_milliseconds(now), asked.sender, content, asked.session, to, asked.request_id
+        )
+        result: dict[str, Any] = {"seq": message.seq}
+        if changed:
+            result["neutralised"] = dict(changed)
+        return Outcome(result, (MessageAdded(asked.group, dump_message(message)),))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _senders(home: Path, group: str) -> list[str]:
+    try:
+        names = os.listdir(home / "data" / "ipc" / group)
+    except OSError as error:
+        raise WorldFailed(f"the senders of {group} cannot be listed: {error.strerror}") from error
+    return [name for name in names if name != OPERATOR and not is_system_sender(name)]
+
+
+def get_messages(home: Path, journal: Journal, arrivals: Arrivals) -> WaitingHandler:
+    """Return the handler of `get_messages`. The operator is shown all messages, others those that are for them."""
+    slots = anyio.CapacityLimiter(_READ_AT_ONCE)
+
+    def read(asked: Asked, payload: GetMessages, after: int | None) -> MessagesRead:
+        limit = payload.limit or _DEFAULT_LIMIT
+        is_operator = asked.sender == OPERATOR
+        try:
+            return read_messages(
+                home, asked.group, after, limit, lambda message: is_operator or message.is_for(asked.sender)
+            )
+        except OSError as error:
+            raise WorldFailed(f"the messages of {asked.group} cannot be read: {error.strerror}") from error
+
+    async def answer(asked: Asked) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, GetMessages)  # noqa: S101  the table pairs type and payload
+        ends_at = time.monotonic() + (payload.wait_seconds or 0)
+        after = payload.after
+        if after is not None:
+            after = min(after, journal.committed_seq)  # of a home that was restored a reader may know what never was
+        while True:
+            came = arrivals.next(asked.group)  # before the look: what comes behind it sets it
+            found = await anyio.to_thread.run_sync(read, asked, payload, after, limiter=slots)
+            left = ends_at - time.monotonic()
+            if found.messages or left <= 0:
+                return {"messages": [_shown(message) for message in found.messages], "after": found.after}
+            after = found.after
+            with anyio.move_on_after(left):
+                await came.wait()
+
+    return WaitingHandler(answer)
+
+
+def _shown(message: Message) -> Mapping[str, Any]:
+    return {
+        "seq": message.seq,
+        "at": time_stamp(message.at, "milliseconds"),
+        "sender": message.sender,
+        "content": message.content,
+        "session": message.session,
+        "to": None if message.to is None else list(message.to),
+    }

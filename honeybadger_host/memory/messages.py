@@ -1,0 +1,180 @@
+"""Messages to the people and agents of a group, one line of JSON each.
+
+`data/messages/<group>.jsonl` is appended to as logs are. Its lines are in the order of their numbers, so a reader finds
+its place without reading all of them. A line that is not a message is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import orjson
+import structlog
+from pydantic import Field, ValidationError
+
+from honeybadger_host.domain import MESSAGES_FOLDER
+from honeybadger_host.memory.edited import Edited, Texts, Time, problem_of, read_json
+from honeybadger_host.storage.files import NotRegular, open_plain
+from honeybadger_host.text.time_stamps import time_stamp
+
+log = structlog.get_logger()
+
+_BLOCK_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message.
+
+    Args:
+        seq: its number in the journal, greater than those of all messages before it.
+        sender: the folder it came from.
+        to: names of senders; None: everybody of the group.
+        request: id of the request.
+    """
+
+    seq: int
+    at: datetime
+    sender: str
+    content: str
+    session: str
+    to: Sequence[str] | None
+    request: str
+
+    def is_for(self, name: str) -> bool:
+        """Return whether a sender is shown it: it is for everybody, for this one, or its own."""
+        return self.to is None or name in self.to or name == self.sender
+
+
+class MessagesRead(NamedTuple):
+    """Messages, oldest first.
+
+    Args:
+        after: number of the last message that was looked at: the place to go on from.
+    """
+
+    messages: Sequence[Message]
+    after: int
+
+
+class _Line(Edited):
+    seq: Annotated[int, Field(ge=1)]
+    at: Time
+    sender: str
+    content: str
+    session: str
+    to: Texts | None = None
+    request: str = ""
+
+
+def dump_message(message: Message) -> bytes:
+    """Return it as one line of the file."""
+    line: dict[str, Any] = {
+        "seq": message.seq,
+        "at": time_stamp(message.at, "milliseconds"),
+        "sender": message.sender,
+        "content": message.content,
+        "session": message.session,
+    }
+    if message.to is not None:
+        line["to"] = list(message.to)
+    return orjson.dumps(line | {"request": message.request}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def parse_message(line: bytes) -> Message:
+    """Return the message of one line. Raises ValueError: what is wrong with it."""
+    try:
+        said = _Line.model_validate(read_json(line))
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+    return Message(said.seq, said.at, said.sender, said.content, said.session, said.to, said.request)
+
+
+def read_messages(
+    home: Path, group: str, after: int | None, most: int, is_wanted: Callable[[Message], bool]
+) -> MessagesRead:
+    """Return the oldest messages after a number, or with None the newest of all. Raises OSError."""
+    with _opened(home / MESSAGES_FOLDER / f"{group}.jsonl") as opened:
+        if opened is None:
+            return MessagesRead((), after or 0)
+        fd, size = opened
+        if after is None:
+            newest = [*islice(_parsed(_lines_back(fd, size)), 1)]
+            found = [*islice(filter(is_wanted, _parsed(_lines_back(fd, size))), most)]
+            return MessagesRead(found[::-1], newest[0].seq if newest else 0)
+        wanted: list[Message] = []
+        for message in _parsed(_lines(fd, _first_block(fd, size, after))):
+            if message.seq > after:
+                after = message.seq
+                if is_wanted(message):
+                    wanted.append(message)
+                    if len(wanted) == most:
+                        break
+        return MessagesRead(wanted, after)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, int] | None]:
+    """Yield descriptor and size of a file, None when there is none."""
+    try:
+        fd, status = open_plain(path)
+    except (FileNotFoundError, NotRegular):
+        yield None
+        return
+    try:
+        yield fd, status.st_size
+    finally:
+        os.close(fd)
+
+
+def _first_block(fd: int, size: int, after: int) -> int:
+    """Return an offset at most a block before the first message after a number."""
+    low, high = 0, size
+    while high - low > _BLOCK_BYTES:
+        middle = (low + high) // 2
+        message = next(_parsed(_lines(fd, middle)), None)
+        if message is None or message.seq > after:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _parsed(lines: Iterator[bytes]) -> Iterator[Message]:
+    for line in lines:
+        if line.strip():
+            try:
+                yield parse_message(line)
+            except ValueError as error:
+                log.warning("message.skipped", why=str(error), line=ascii(line[:80]))
+
+
+def _lines(fd: int, start: int) -> Iterator[bytes]:
+    """Yield the lines that begin at `start` or behind it and have an end."""
+    begun, at, is_first = b"", max(0, start - 1), start > 0
+    while block := os.pread(fd, _BLOCK_BYTES, at):
+        at += len(block)
+        *lines, begun = (begun + block).split(b"\n")
+        yield from lines[1:] if is_first and lines else lines
+        is_first = is_first and not lines
+
+
+def _lines_back(fd: int, size: int) -> Iterator[bytes]:
+    """Yield the lines that have an end, the last one first."""
+    end, rest, is_last = size, b"", True
+    while end > 0:
+        start = max(0, end - _BLOCK_BYTES)
+        first, *lines = (os.pread(fd, end - start, start) + rest).split(b"\n")
+        if lines:
+            yield from reversed(lines[:-1] if is_last else lines)
+            is_last = False
+        rest, end = first, start
+    if not is_last:
+        yield rest

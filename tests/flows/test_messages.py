@@ -1,0 +1,253 @@
+"""Messages through a real host: in order, once, for those they are for, over kills and restarts; waiting for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from honeybadger_agent import Client, SyncClient
+from honeybadger_agent.errors import NotFound
+from honeybadger_agent.wire import MessagesResult
+from tests.conftest import HostFactory
+from tests.hosting import AGENT, PATIENCE, HostProcess, RawSender, assert_refused, request, run_agent, wait_for
+from tests.terminal import Terminal
+
+
+def texts(result: MessagesResult) -> list[str]:
+    return [message.content for message in result.messages]
+
+
+def file_of(home: Path, group: str = "main") -> Path:
+    return home / "data" / "messages" / f"{group}.jsonl"
+
+
+def test_messages_are_read_in_order_by_readers_who_keep_their_own_places(host: HostProcess, home: Path) -> None:
+    ann, ben = (SyncClient(home, "main", name) for name in ("ann", "ben"))
+    sent = [ann.send_message(f"number {number}").seq for number in range(5)]
+    assert sent == sorted(set(sent))
+    newest = ben.get_messages(limit=2)
+    assert (texts(newest), newest.after) == (["number 3", "number 4"], sent[-1])
+    first = ann.get_messages(0, limit=3)
+    assert (texts(first), first.after) == (["number 0", "number 1", "number 2"], sent[2])
+    rest = ann.get_messages(first.after)
+    assert (texts(rest), rest.after) == (["number 3", "number 4"], sent[-1])
+    nothing = ann.get_messages(rest.after)
+    assert (nothing.messages, nothing.after) == ([], sent[-1])
+    ahead = ann.get_messages(10**9)  # as after a backup was put back: it goes on with what comes
+    assert (ahead.messages, ahead.after) == ([], sent[-1])
+    assert SyncClient(home, "kitchen", "ann").get_messages(0).messages == []
+    (one,) = ben.get_messages(sent[3]).messages
+    assert (one.sender, one.session, one.to) == ("ann", "main", None)
+
+
+def test_a_message_for_some_is_shown_to_them_and_its_sender_and_a_stranger_cannot_be_named(
+    host: HostProcess, home: Path
+) -> None:
+    ann, ben, eve = (SyncClient(home, "main", name) for name in ("ann", "ben", "eve"))
+    for client in (ann, ben, eve):
+        client.ping()
+    secret = ann.send_message("for ben", ["ben", "ben"])
+    assert [texts(client.get_messages()) for client in (ann, ben, eve)] == [["for ben"], ["for ben"], []]
+    assert eve.get_messages(0).after == secret.seq  # she has passed it
+    assert ann.send_message("for the agent", ["assistant"]).seq > secret.seq  # an agent without a box yet
+    with pytest.raises(NotFound, match="nobody in this group is called bob; there are: ann, assistant, ben, eve"):
+        ann.send_message("hi", ["bob"])
+
+
+def test_a_message_is_made_harmless_and_a_blank_one_is_refused(host: HostProcess, home: Path) -> None:
+    ann = SyncClient(home, "main", "ann")
+    sent = ann.send_message("the key is AKIAIOSFODNN7EXAMPLE \x1b[2J\u202egone")
+    assert "secrets" in sent.neutralised
+    (one,) = ann.get_messages().messages
+    assert "AKIA" not in one.content
+    assert "\x1b" not in one.content
+    assert "\u202e" not in one.content
+    refused = RawSender(home, "main", "ben").make()
+    assert_refused(
+        refused.ask("a", request("a", "send_message", payload={"content": "\u200b \n"})), "invalid", says="blank"
+    )
+
+
+def test_a_message_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    host = make_host().start()
+    asked = request("m1", "send_message", payload={"content": "done"})
+    first = stranger.ask("m1", asked)
+    host.kill()
+    file_of(home).unlink()  # as if the kill came before it was written
+    host.start()
+    wait_for(lambda: file_of(home).exists(), what="the line again")
+    (stranger.replies / "m1.json").unlink()
+    assert stranger.ask("m1", asked) == first
+    ann = SyncClient(home, "main", "ann")
+    assert texts(ann.get_messages(0)) == ["done"]
+    later = ann.send_message("later").seq
+    with file_of(home).open("ab") as file:
+        file.write(b'{"seq": "x"}\nno message\n')
+    assert texts(ann.get_messages(0)) == texts(ann.get_messages()) == ["done", "later"]
+    host.wait_for_event("message.skipped")
+    wait_for(lambda: host.events("inbox.found"))
+    file_of(home).write_text("")
+    assert ann.get_messages(0).messages == []
+    assert ann.send_message("after").seq > later
+
+
+def test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over(host: HostProcess, home: Path) -> None:
+    ann, ben = SyncClient(home, "main", "ann"), SyncClient(home, "main", "ben")
+    began = time.monotonic()
+    assert ann.get_messages(0, wait_seconds=1).messages == []
+    assert 1 <= time.monotonic() - began < PATIENCE
+    got: list[MessagesResult] = []
+    waiting = threading.Thread(target=lambda: got.append(ann.get_messages(0, wait_seconds=300)))
+    waiting.start()
+    wait_for(lambda: os.listdir(ann.mailbox.root / "requests"))
+    ben.send_message("for ben alone", ["ben"])
+    ben.append_turn("user", "something else")
+    assert not got
+    ben.send_message("for all")
+    waiting.join(PATIENCE)
+    assert [texts(one) for one in got] == [["for all"]]
+    assert not os.listdir(ann.mailbox.root / "requests")
+
+
+@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])
+def test_who_waits_while_the_host_ends_is_answered_by_the_next_one(
+    make_host: HostFactory, home: Path, stranger: RawSender, ends: signal.Signals
+) -> None:
+    host = make_host().start()
+    stranger.drop("w1", request("w1", "get_messages", payload={"after": 0, "wait_seconds": 300}))
+    ann = SyncClient(home, "main", "ann")
+    ann.ping()
+    began = time.monotonic()
+    if ends == signal.SIGTERM:
+        host.stop()
+    else:
+        host.kill()
+    assert time.monotonic() - began < 15  # nobody waits for those who wait
+    assert os.listdir(stranger.requests) == ["w1.json"]
+    assert stranger.peek("w1") is None
+    host.start()
+    ann.send_message("back again")
+    assert [one["content"] for one in stranger.reply("w1")["result"]["messages"]] == ["back again"]
+    wait_for(lambda: not os.listdir(stranger.requests))
+
+
+def test_a_thousand_who_wait_hold_nothing_up_and_are_not_read_again(make_host: HostFactory, home: Path) -> None:
+    make_host({"limits.requests_per_second": 100_000}).start()
+    ann = SyncClient(home, "main", "ann", timeout_seconds=PATIENCE)
+
+    def appended() -> float:
+        """Return the median of what an append takes."""
+        took = []
+        for number in range(101):
+            before = time.monotonic()
+            ann.append_turn("user", f"number {number}")
+            took.append(time.monotonic() - before)
+        return sorted(took)[50]
+
+    alone = appended()
+    senders = [RawSender(home, "main", f"reader{number}").make() for number in range(20)]
+    names = [f"w{number:02}" for number in range(50)]
+    for sender in senders:
+        for name in names:
+            sender.drop(name, request(name, "get_messages", payload={"after": 0, "wait_seconds": 300}))
+    ann.get_messages(wait_seconds=4)  # folders are trusted from 3 s on
+    beside = appended()
+    assert beside < 3 * alone + 0.01, (alone, beside)
+    path = senders[0].requests / "w00.json"
+    with path.open("r+b") as file:  # the same file: who reads it again answers at once
+        file.write(request("w00", "ping").ljust(path.stat().st_size))
+    ann.get_messages(wait_seconds=1)
+    assert not [name for sender in senders for name in os.listdir(sender.replies)]
+    ann.send_message("now")
+    for sender in senders:
+        for name in names:
+            assert sender.reply(name)["ok"]
+
+
+def test_a_sender_may_have_so_many_waiting_and_is_told_to_come_again_for_more(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    make_host({"spool.pipeline.MOST_WAITING": 3}).start()
+    for number in range(3):
+        stranger.drop(f"w{number}", request(f"w{number}", "get_messages", payload={"after": 0, "wait_seconds": 300}))
+    refused = stranger.ask("x", request("x", "get_messages", payload={"wait_seconds": 300}))
+    assert_refused(refused, "rate_limited", says="3 requests of this sender wait already")
+    SyncClient(home, "main", "ann").send_message("hello")
+    assert all(stranger.reply(f"w{number}")["ok"] for number in range(3))
+
+
+async def test_two_readers_lose_nothing_and_see_one_order_over_kills(make_host: HostFactory, home: Path) -> None:
+    host = make_host({"limits.requests_per_second": 100_000}).start()
+    count = 60
+    seen: dict[str, list[str]] = {"ann": [], "ben": []}
+
+    async def read(name: str) -> None:
+        client, after = Client(home, "main", name, timeout_seconds=PATIENCE), 0
+        while len(seen[name]) < count:
+            got = await client.get_messages(after, limit=7, wait_seconds=30)
+            seen[name] += texts(got)
+            after = got.after
+
+    async def send() -> None:
+        client = Client(home, "main", "eve", timeout_seconds=PATIENCE)
+        for number in range(count):
+            await client.send_message(f"number {number}")
+
+    async def kill() -> None:
+        for at in (10, 25, 45):
+            await anyio.to_thread.run_sync(wait_for, lambda at=at: len(seen["ann"]) >= at)
+            await anyio.to_thread.run_sync(host.kill)
+            await anyio.to_thread.run_sync(host.start)
+
+    async with anyio.create_task_group() as tasks:
+        for name in seen:
+            tasks.start_soon(read, name)
+        tasks.start_soon(send)
+        tasks.start_soon(kill)
+    wanted = [f"number {number}" for number in range(count)]
+    assert seen == {"ann": wanted, "ben": wanted}
+    numbers = [json.loads(line)["seq"] for line in file_of(home).read_text().splitlines()]
+    assert numbers == sorted(set(numbers))
+
+
+def test_the_command_prints_messages_and_goes_on_with_those_that_come(
+    make_host: HostFactory, home: Path, tmp_path: Path
+) -> None:
+    host = make_host().start()
+    ann = SyncClient(home, "main", "ann")
+    SyncClient(home, "main", "user").ping()
+    ann.send_message("first\nline two")
+    ann.session = "holidays"
+    ann.send_message("second", ["user"])
+    ran = run_agent("messages", home=home)
+    assert ran.returncode == 0, ran.stderr
+    first, one, two, second, three = ran.stdout.splitlines()
+    assert first.endswith("Z, ann, session main)")
+    assert second.endswith("Z, ann, to user, session holidays)")
+    assert (one, two, three) == ("  first", "  line two", "  second")
+    as_json = json.loads(run_agent("messages", "--after", "0", "--limit", "1", "--json", home=home).stdout)
+    assert as_json["content"] == "first\nline two"
+
+    with Terminal(
+        [*AGENT, "--home", str(home), "--timeout", "1", "messages", "--limit", "1", "--follow"], tmp_path
+    ) as shell:
+        shell.wait_for("  second")
+        ann.send_message("third")
+        shell.wait_for("  third")
+        host.kill()
+        host.start()
+        ann.send_message("fourth")
+        shell.wait_for("  fourth")
+        assert shell.text.count("  third") == 1
+        shell.type("\x03")
+        assert shell.end() == 130
+    wait_for(lambda: not os.listdir(home / "data/ipc/main/user/requests"))

@@ -1,0 +1,37 @@
+"""`send_message` decided, and `get_messages` where nobody has to wait."""
+
+from __future__ import annotations
+
+import os
+
+import orjson
+import pytest
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.domain import WaitingHandler
+from tests.host.handlers.room import Room
+
+
+def test_a_message_gets_the_number_of_its_change_and_names_each_reader_once(room: Room) -> None:
+    os.makedirs(room.home / "data/ipc/main/ben")
+    outcome = room.decide("send_message", content="hi\u202e there", to=["ben", "ben"])
+    (change,) = outcome.changes
+    line = orjson.loads(change.data)
+    assert line["seq"] == outcome.result["seq"] == room.journal.next_seq
+    assert (line["sender"], line["content"], line["to"]) == ("researcher", "hi there", ["ben"])
+    assert outcome.result["neutralised"]
+
+
+def test_a_message_to_nobody_of_the_group_or_without_words_is_refused(room: Room) -> None:
+    os.makedirs(room.home / "data/ipc/main/ben")
+    os.makedirs(room.home / "data/ipc/kitchen/eve")
+    with pytest.raises(Refusal, match="nobody in this group is called eve; there are: ben"):
+        room.decide("send_message", content="hi", to=["eve"])
+    with pytest.raises(Refusal, match="blank"):
+        room.decide("send_message", content="\u200b")
+
+
+async def test_who_does_not_wait_is_answered_at_once(room: Room) -> None:
+    handler = room.table["get_messages"]
+    assert isinstance(handler, WaitingHandler)
+    assert await handler.answer(room.asking("get_messages", {"after": 0})) == {"messages": [], "after": 0}

@@ -1,0 +1,70 @@
+"""The file of a group's messages: found by number, from either end, whatever a person or a crash did to its lines."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from honeybadger_host.memory import messages
+from honeybadger_host.memory.messages import Message, dump_message, parse_message, read_messages
+
+
+def one(seq: int, content: str = "x") -> Message:
+    at = datetime(2026, 11, 22, 9, tzinfo=UTC)
+    return Message(seq, at, "ann", content, "main", ("ben",) if seq % 2 else None, f"r{seq}")
+
+
+def anything(message: Message) -> bool:
+    return True
+
+
+def for_some(message: Message) -> bool:
+    return message.to is not None
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_message_is_one_line_and_comes_back_as_it_was(number: int) -> None:
+    message = one(number, "two\nlines — ✓")
+    line = dump_message(message)
+    assert line.count(b"\n") == 1
+    assert parse_message(line) == message
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 300), st.sampled_from([b"", b"\n", b"no message\n"]))),
+    st.integers(0, 120),
+    st.integers(1, 7),
+    st.sampled_from([16, 100, 1000]),
+)
+def test_read_from_any_number_or_from_the_end_it_has_what_a_reading_of_all_lines_has(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, bytes]], after: int, most: int, block: int
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    (home / "data/messages").mkdir(parents=True)
+    seq, data, known = 0, b"", []
+    for step, length, more in steps:
+        seq += step
+        known.append(one(seq, "é" * length))
+        data += dump_message(known[-1]) + more
+    (home / "data/messages/main.jsonl").write_bytes(data + b'{"seq": 999, "torn')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(messages, "_BLOCK_BYTES", block)
+        for is_wanted in (anything, for_some):
+            wanted = [message for message in known if message.seq > after and is_wanted(message)][:most]
+            found = read_messages(home, "main", after, most, is_wanted)
+            assert list(found.messages) == wanted
+            last = wanted[-1].seq if len(wanted) == most else max(seq, after)
+            assert found.after == last
+            newest = read_messages(home, "main", None, most, is_wanted)
+            assert list(newest.messages) == [message for message in known if is_wanted(message)][-most:]
+            assert newest.after == seq
+
+
+def test_a_group_without_messages_has_none(tmp_path: Path) -> None:
+    assert read_messages(tmp_path, "main", None, 5, anything) == ((), 0)
+    assert read_messages(tmp_path, "main", 7, 5, anything) == ((), 7)
