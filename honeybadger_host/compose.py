@@ -14,6 +14,7 @@ from anyio import CapacityLimiter
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.asking import Asker
+from honeybadger_host.curation.budgets import Budgets
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.passes import PassDependencies
@@ -254,7 +255,7 @@ def _asker_of(
         writer_slot,
         lambda: models.open(name),
         lambda text: text if keeps_secrets else redact(neutralise(text).text)[0],
-        tokens_per_day=settings.curation.tokens_per_day,
+        Budgets(settings.curation.tokens_per_day, settings.curation.groups, settings.curation.kinds),
         max_output_tokens=settings.model.max_output_tokens,
     )
 

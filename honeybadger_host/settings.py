@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -26,6 +26,8 @@ TokenCounter: TypeAlias = Literal["estimate", "o200k"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
 _PREFIX: Final = "HONEYBADGER_"
+_TABLES: Final = ("curation.groups", "curation.kinds")
+"""Settings that are tables of names which people choose."""
 _NOT_SETTINGS: Final = (
     *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
     *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
@@ -155,6 +157,19 @@ class Curation(_Section):
         ge=0,
         description="Tokens in and out that models may cost in a day (UTC), over all groups; 0: no limit.",
     )
+    groups: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        {}, description="Tokens a day of single groups, within that: groups = { main = 100000 }."
+    )
+    kinds: dict[Literal["consolidation", "enrichment", "dream", "preferences"], Annotated[int, Field(ge=1)]] = Field(
+        {}, description="Tokens a day of consolidation, enrichment, dream or preferences: kinds = { dream = 50000 }."
+    )
+
+    @field_validator("groups", "kinds", mode="before")
+    @classmethod
+    def _read(cls, value: object) -> object:
+        """Read the text of a flag or a variable: main=100000,other=50000."""
+        is_text = isinstance(value, str) and "=" in value
+        return dict(part.split("=", 1) for part in str(value).split(",")) if is_text else value
 
 
 class Dream(_Section):
@@ -344,7 +359,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, env_settings)
+        return (init_settings,)  # `load_settings` reads the environment, and says where each value came from
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,9 +410,8 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(
-            f"setting {name} ({origins.get(name, path)}) is {first.get('input')!r}: {first['msg']}"
-        ) from None
+        origin = origins.get(".".join(name.split(".")[:2]), path)
+        raise SettingsError(f"setting {name} ({origin}) is {first.get('input')!r}: {first['msg']}") from None
     return Loaded(settings, origins)
 
 
@@ -487,7 +501,7 @@ def _names() -> list[str]:
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in tree.items():
-        if isinstance(value, Mapping) and (value or not prefix):
+        if isinstance(value, Mapping) and (value or not prefix) and f"{prefix}{name}" not in _TABLES:
             flat |= _flatten(value, f"{prefix}{name}.")
         else:
             flat[f"{prefix}{name}"] = value

@@ -83,11 +83,12 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
 
 def _print_curation(curation: dict[str, Any]) -> None:
     """Print what was consolidated since the start, what runs and what waits; nothing when there is nothing of it."""
-    limit = f" of {curation['tokens_per_day']}" if curation["tokens_per_day"] else ""
-    spent = f", {curation['tokens_today']}{limit} tokens today" if curation["tokens_today"] else ""
+    spent = f", {curation['tokens_today']} tokens today" if curation["tokens_today"] else ""
     if curation["consolidations"] or curation["running"] or spent:
         runs = f", now {', '.join(curation['running'])}" if curation["running"] else ""
         print(f"curation  {count_of(curation['consolidations'], 'consolidation')} since the start{runs}{spent}")
+        for budget in curation["budgets"]:
+            print(f"          {budget['setting']}: {budget['used']} of {budget['limit']} tokens today")
     for job in curation["waiting"]:
         print(f"          waits for its turn: {job}")
     for failed in curation["failed"]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ import anyio.to_thread
 import orjson
 
 from honeybadger_agent.models.model import Model, ModelFailed, UserSaid
+from honeybadger_host.curation.budgets import Budget, Budgets
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent, TurnKey
@@ -34,7 +36,7 @@ ResultT = TypeVar("ResultT")
 
 
 class OverBudget(Exception):
-    """`curation.tokens_per_day` does not allow a question today."""
+    """A budget does not allow a question today."""
 
 
 class TooOften(Exception):
@@ -92,7 +94,6 @@ class Asker:
     Args:
         writer_slot: held by whoever writes to the journal.
         open_model: raises ModelFailed.
-        tokens_per_day: over all groups; 0: no limit.
         max_output_tokens: of one answer, for the estimate.
         clean: takes out of an answer what must not become memory.
     """
@@ -103,25 +104,30 @@ class Asker:
         writer_slot: Callable[[], anyio.CapacityLimiter],
         open_model: Callable[[], Awaitable[Model]],
         clean: Callable[[str], str],
+        budgets: Budgets,
         *,
-        tokens_per_day: int,
         max_output_tokens: int,
     ) -> None:
         self._journal = journal
         self._writer_slot = writer_slot
         self._open_model = open_model
         self._clean = clean
-        self._tokens_per_day = tokens_per_day
+        self._budgets = budgets
         self._max_output_tokens = max_output_tokens
-        self.tokens = 0
-        """Since the start."""
-        self._today = _today()
-        self._spent_today = self._spent_on(self._today)
+        self.tokens: Counter[str] = Counter()
+        """Kind -> since the start."""
+        self._spent = (_today(), journal.spent(_today()))
 
     @property
-    def tokens_today(self) -> int:
+    def spent_today(self) -> Sequence[Spent]:
         """What the day has cost so far, with what is booked."""
-        return self._spent_today if self._today == _today() else 0
+        day, spent = self._spent
+        return spent if day == _today() else []
+
+    @property
+    def budgets(self) -> Sequence[Budget]:
+        """The budgets, and what the day has used of them."""
+        return list(self._budgets.used(self.spent_today))
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer to a question, the one that is kept where there is one.
@@ -170,25 +176,18 @@ class Asker:
         answer = Answer(text, model.name, used_in, used_out, question.text)
         settled = booked._replace(tokens=used_in + used_out - estimate)
         await self._write(lambda: self._keep(question, _dump_answer(answer), settled))
-        self.tokens += used_in + used_out
+        self.tokens[question.kind] += used_in + used_out
         return answer
 
     def _book(self, question: Question, booked: Spent) -> None:
         """Keep that a call is made. Raises OverBudget."""
-        spent = self._spent_on(booked.day)
-        if self._tokens_per_day and spent + booked.tokens > self._tokens_per_day:
-            raise OverBudget(
-                f"{spent} tokens were used today, this needs up to {booked.tokens}, and curation.tokens_per_day is "
-                f"{self._tokens_per_day}: it waits for tomorrow (UTC)"
-            )
+        if (why := self._budgets.refusal(self._journal.spent(booked.day), booked)) is not None:
+            raise OverBudget(why)
         self._keep(question, orjson.dumps({"asked": question.text, "booked": booked.tokens}), booked)
 
     def _keep(self, question: Question, step: bytes, spent: Spent) -> None:
         self._journal.keep_step(question.key, step, spent)
-        self._today, self._spent_today = spent.day, self._spent_on(spent.day)
-
-    def _spent_on(self, day: str) -> int:
-        return sum(each.tokens for each in self._journal.spent(day))
+        self._spent = (spent.day, self._journal.spent(spent.day))
 
     async def _give_up(self, key: TurnKey) -> None:
         """Count no attempt: it was not the end of the host that ended it."""

@@ -22,7 +22,7 @@ import structlog
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.curation import extraction
 from honeybadger_host.curation.account import account
-from honeybadger_host.curation.asking import Answer, OverBudget, Question
+from honeybadger_host.curation.asking import Answer, Asker, OverBudget, Question
 from honeybadger_host.curation.consolidation import (
     WrongAnswer,
     given_notes,
@@ -102,10 +102,9 @@ class Curator:
         return self._uses.memory_window > 0
 
     @property
-    def tokens(self) -> tuple[int, int]:
-        """What models cost since the start, and today with what is booked."""
-        asker = self._uses.asker
-        return (0, 0) if asker is None else (asker.tokens, asker.tokens_today)
+    def asker(self) -> Asker | None:
+        """What asks the model that looks after memory; None: rules do it."""
+        return self._uses.asker
 
     def apply(self, change: Change) -> None:
         """Nothing is kept of what is decided and not written."""

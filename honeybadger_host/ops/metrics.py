@@ -50,7 +50,7 @@ class Numbers:
     compactions: int
     consolidations: int
     consolidation_failures: int
-    curation_tokens: int
+    curation_tokens: Mapping[str, int]
     journal_seq: int
     projected_seq: int
     files_behind: int
@@ -75,7 +75,6 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[Numbers], int]], ...]] = (
     ("session_compactions", "Session documents brought within their limits.", lambda n: n.compactions),
     ("consolidations", "Sessions consolidated.", lambda n: n.consolidations),
     ("consolidation_failures", "Consolidations that are tried again.", lambda n: n.consolidation_failures),
-    ("curation_tokens", "Tokens of models that look after memory.", lambda n: n.curation_tokens),
     ("sweeps", "Looks into all boxes.", lambda n: n.sweeps),
     ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", lambda n: n.watcher_rebuilds),
 )
@@ -128,6 +127,12 @@ class Metrics(Collector):
         for (type_, outcome), count in sorted(numbers.requests.items()):
             requests.add_metric(("unreadable" if type_ == "?" else type_, outcome), count)
         yield requests
+        tokens = CounterMetricFamily(
+            "honeybadger_curation_tokens", "Tokens of models that look after memory.", labels=("kind",)
+        )
+        for kind, count in sorted(numbers.curation_tokens.items()):
+            tokens.add_metric((kind,), count)
+        yield tokens
         limited = CounterMetricFamily("honeybadger_limited_requests", "Requests over a share.", labels=("limit",))
         for limit in get_args(LimitName):
             limited.add_metric((limit,), numbers.limited.get(limit, 0))

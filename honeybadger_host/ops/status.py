@@ -110,7 +110,8 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
 
 def _curation(host: Host, now: float) -> dict[str, Any]:
     """Return what of curation runs, waits for its turn, and failed; and what it costs."""
-    curator, jobs = host.curator, host.curator.jobs
+    curator, jobs, asker = host.curator, host.curator.jobs, host.curator.asker
+    spent = [] if asker is None else sorted(asker.spent_today, key=lambda row: -row.tokens)
     failed = sorted(jobs.failed.items(), key=lambda item: item[1].again_at)
     return {
         "running": sorted(map(str, jobs.running)),
@@ -122,8 +123,9 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
         "failed_total": len(failed),
         "consolidations": curator.consolidations,
         "failures": curator.failures,
-        "tokens_today": curator.tokens[1],
-        "tokens_per_day": host.settings.curation.tokens_per_day,
+        "tokens_today": sum(row.tokens for row in spent),
+        "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:_MOST_SHOWN],
+        "budgets": [] if asker is None else [budget._asdict() for budget in asker.budgets],
     }
 
 
@@ -178,7 +180,7 @@ def _numbers(host: Host, watcher: Watcher) -> Numbers:
         compactions=host.sessions.compactions,
         consolidations=host.curator.consolidations,
         consolidation_failures=host.curator.failures,
-        curation_tokens=host.curator.tokens[0],
+        curation_tokens={} if host.curator.asker is None else dict(host.curator.asker.tokens),
         journal_seq=host.journal.committed_seq,
         projected_seq=host.journal.projected_seq,
         files_behind=len(host.projections.behind),

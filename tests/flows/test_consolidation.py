@@ -534,7 +534,8 @@ def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
         status = wait_for(
             lambda: (found := json.loads((home / "data/status.json").read_text())["curation"])["failed"] and found
         )
-        assert (status["tokens_today"], status["tokens_per_day"]) == (1000, 2600)
+        assert status["spent_today"] == [{"group": "main", "kind": "consolidation", "tokens": 1000}]
+        assert status["budgets"] == [{"setting": "curation.tokens_per_day", "used": 1000, "limit": 2600}]
         assert (
             "failed: consolidation of main/main: 1000 tokens were used today"
             in run_cli("status", "--home", str(home)).stdout

@@ -262,7 +262,7 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
     assert memory.state() == before
     status = json.loads(run_cli("status", "--home", str(home), "--json").stdout)
     wait_for(lambda: json.loads((home / "data/status.json").read_text())["curation"]["tokens_today"] == 780)
-    assert status["curation"]["tokens_per_day"] > 0
+    assert [budget["setting"] for budget in status["curation"]["budgets"]] == ["curation.tokens_per_day"]
 
 
 def test_an_entry_that_an_editor_saves_while_the_model_thinks_stays_as_it_was_saved(

@@ -93,9 +93,11 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
             other: Any = not default
         case str(default):
             other = OTHER_WORDS.get(default, "elsewhere")
+        case dict():
+            other = {"dream": 9}
         case default:
             other = default * 2 or 9
-    written = str(other).lower() if isinstance(other, bool) else str(other)
+    written = "dream=9" if isinstance(other, dict) else str(other).lower() if isinstance(other, bool) else str(other)
 
     def value(flags: dict[str, Any] | None = None) -> Any:
         return dict(values(load_settings(folder, flags).settings))[name]
@@ -104,7 +106,8 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
     monkeypatch.setenv(f"HONEYBADGER_{section}__{leaf}".upper(), written)
     assert value() == other
     monkeypatch.undo()
-    write(folder, f"[{section}]\n{leaf} = " + (f'"{other}"' if isinstance(other, str) else written))
+    in_toml = f'"{other}"' if isinstance(other, str) else f"{{ {written} }}" if isinstance(other, dict) else written
+    write(folder, f"[{section}]\n{leaf} = {in_toml}")
     assert value() == other
 
 
@@ -252,6 +255,20 @@ def test_values_out_of_range_or_of_another_kind_are_refused(folder: Path, name: 
 def test_a_file_that_is_no_toml_is_an_error_that_says_where(folder: Path, data: bytes, says: str) -> None:
     (folder / CONFIG_FILE).write_bytes(data)
     assert refused(folder).startswith(f"{folder / CONFIG_FILE} {says}")
+
+
+def test_a_table_of_names_is_one_setting(folder: Path) -> None:
+    path = write(folder, "[curation.groups]\nmain = 1000\nwork = 20\n[curation.kinds]\ndream = 5\n")
+    loaded = load_settings(folder)
+    assert (loaded.settings.curation.groups, loaded.settings.curation.kinds) == (
+        {"main": 1000, "work": 20},
+        {"dream": 5},
+    )
+    assert loaded.origins["curation.groups"] == str(path)
+    assert "setting curation.groups.main (flag) is 'a': " in refused(folder, {"curation.groups": "main=a"})
+    write(folder, "[curation]\nkinds = { dreams = 5 }\n")
+    assert "curation.kinds.dreams" in refused(folder)
+    assert "'consolidation', 'enrichment', 'dream' or 'preferences'" in refused(folder)
 
 
 def test_a_folder_in_place_of_the_file_is_an_error(folder: Path) -> None:

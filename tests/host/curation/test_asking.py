@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -10,9 +11,11 @@ import pytest
 
 from honeybadger_agent.models.model import ModelSaid
 from honeybadger_agent.models.scripted import ScriptedModel
-from honeybadger_host.curation.asking import ATTEMPTS, Asker, Question, TooOften
+from honeybadger_host.curation.asking import ATTEMPTS, Asker, OverBudget, Question, TooOften
+from honeybadger_host.curation.budgets import Budgets
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Spent
 
 QUESTION = Question("main", "dream-1", "dream", "Tidy up.", "Two notes say the same.")
 
@@ -25,7 +28,9 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     opened.close()
 
 
-def asker(journal: Journal, sleep: Callable[[float], Awaitable[None]] | None = None) -> Asker:
+def asker(
+    journal: Journal, sleep: Callable[[float], Awaitable[None]] | None = None, budgets: Budgets | None = None
+) -> Asker:
     """Return what asks a model that answers at once, or sleeps first."""
     model = ScriptedModel([ModelSaid("{}", input_tokens=7, output_tokens=2)])
     if sleep is not None:
@@ -35,7 +40,7 @@ def asker(journal: Journal, sleep: Callable[[float], Awaitable[None]] | None = N
         return model
 
     slot = anyio.CapacityLimiter(1)
-    return Asker(journal, lambda: slot, opened, str, tokens_per_day=0, max_output_tokens=10)
+    return Asker(journal, lambda: slot, opened, str, budgets or Budgets(), max_output_tokens=10)
 
 
 def test_a_question_that_the_host_stops_in_order_is_asked_again_however_often(journal: Journal) -> None:
@@ -80,3 +85,49 @@ def test_a_question_that_kills_cut_short_is_given_up(journal: Journal) -> None:
 
     with pytest.raises(TooOften):
         anyio.run(asked)
+
+
+# -------------------------------------------------------------------------------------------------------------- budgets
+
+
+def test_a_budget_that_is_used_up_stops_its_group_or_kind_alone_and_says_until_when() -> None:
+    budgets = Budgets(10_000, {"main": 1000}, {"dream": 500})
+    day = "2026-12-31"
+    spent = [Spent(day, "main", "consolidation", 800), Spent(day, "work", "dream", 300)]
+
+    def refusal(group: str, kind: str, tokens: int) -> str | None:
+        return budgets.refusal(spent, Spent(day, group, kind, tokens))
+
+    assert refusal("main", "consolidation", 200) is None
+    assert refusal("main", "consolidation", 201) == (
+        "800 tokens were used today, this needs up to 201, and curation.groups.main is 1000: it waits until "
+        "2027-01-01 00:00 UTC"
+    )
+    assert "300 tokens were used today, this needs up to 201, and curation.kinds.dream" in str(
+        refusal("work", "dream", 201)
+    )
+    assert refusal("work", "consolidation", 8900) is None
+    assert "1100 tokens were used today" in str(refusal("work", "consolidation", 8901))
+    assert "curation.tokens_per_day is 10000: it waits until that is more" in str(
+        refusal("work", "consolidation", 10_001)
+    )
+    assert [each[1:] for each in budgets.used(spent)] == [(1100, 10_000), (800, 1000), (300, 500)]
+    assert Budgets().refusal(spent, Spent(day, "main", "dream", 10**9)) is None
+
+
+def test_what_a_question_costs_is_booked_before_it_is_asked_and_settled_after(journal: Journal) -> None:
+    booked: list[list[Spent]] = []
+
+    async def look(seconds: float) -> None:
+        booked.append(journal.spent(spent.day))
+
+    async def ask() -> None:
+        await asking.ask(QUESTION)
+        with pytest.raises(OverBudget, match=r"curation\.groups\.main is 20: it waits until 2"):
+            await asking.ask(Question("main", "dream-2", "dream", "Tidy up.", "Two notes say the same."))
+
+    asking = asker(journal, look, Budgets(groups={"main": 20}))
+    spent = Spent(datetime.now(UTC).date().isoformat(), "main", "dream", 17)
+    anyio.run(ask)
+    assert booked == [[spent]]
+    assert asking.spent_today == [spent._replace(tokens=9)]
