@@ -301,9 +301,6 @@ class TurnLogs:
         newest = held.ahead[-1:] or held.window.turns[-1:]
         return newest[0].at if newest else None
 
-    def is_loaded(self, group: str, session: str) -> bool:
-        return (group, session) in self._sessions
-
     def apply(self, change: Change) -> None:
         """Count a turn that was decided and is not written yet."""
         if isinstance(change, TurnAdded):

@@ -20,7 +20,6 @@ from honeybadger_host.storage.files import replace
 UNIT: Final = "honeybadger-host.service"
 USER: Final = "honeybadger"
 SYSTEM_HOME: Final = Path("/var/lib/honeybadger")
-SYSTEM_COMMAND: Final = Path("/usr/local/bin/honeybadger-host")
 SYSTEM_UNIT: Final = Path("/etc/systemd/system") / UNIT
 _DROP_IN: Final = SYSTEM_UNIT.with_name(f"{UNIT}.d") / "closed.conf"
 _TMPFILES: Final = Path("/etc/tmpfiles.d/honeybadger.conf")

@@ -1,4 +1,4 @@
-"""What two texts differ in, line by line, and one made of the other. Pure."""
+"""What two texts differ in, line by line. Pure."""
 
 from __future__ import annotations
 
@@ -44,24 +44,3 @@ def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]
         return [Hunk(start, old, new)]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return [Hunk(start + a, old[a:b], new[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
-
-
-def apply_hunks(before: Sequence[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
-    """Return the lines that hunks make of some. Raises ValueError: these are not the lines they were made of."""
-    lines = list(before)
-    for hunk in reversed(hunks):
-        end = hunk.at + len(hunk.removed)
-        if lines[hunk.at : end] != list(hunk.removed):
-            raise ValueError(f"line {hunk.at + 1} is not as it was")
-        lines[hunk.at : end] = hunk.added
-    return lines
-
-
-def reversed_hunks(hunks: Sequence[Hunk]) -> list[Hunk]:
-    """Return the hunks that make the lines before of those after."""
-    shift = 0
-    found: list[Hunk] = []
-    for hunk in hunks:
-        found.append(Hunk(hunk.at + shift, hunk.added, hunk.removed))
-        shift += len(hunk.added) - len(hunk.removed)
-    return found

@@ -85,7 +85,6 @@ _STOPS_IN: Final = {
     for word in frozenset().union(*STOP.values())
 }
 """Stop word -> its languages."""
-_FOREIGN: Final = frozenset(_STOPS_IN) - STOP["english"]
 _SCRIPTS: Final = tuple((language, re.compile(f"[{letters}]")) for language, letters in SCRIPTS)
 _STOP_IN_SCRIPTS: Final = frozenset(word for word in _STOPS_IN if any(letters.match(word) for _, letters in _SCRIPTS))
 _ASKED_IN: Final = {language: STOP["english"] | words | _STOP_IN_SCRIPTS for language, words in STOP.items()}

@@ -12,7 +12,6 @@ import pytest
 
 from honeybadger_host.errors import HomeError, HomeLocked, HostError, JournalError, SettingsError, StorageFailed
 from honeybadger_host.ops.systemd import (
-    SYSTEM_COMMAND,
     SYSTEM_HOME,
     Plan,
     check_visible,
@@ -29,6 +28,7 @@ from honeybadger_host.settings import Life
 from tests.hosting import run_cli
 
 ROOT = Path(__file__).parents[3]
+SYSTEM_COMMAND = Path("/usr/local/bin/honeybadger-host")
 UNIT = Path("/etc/systemd/system/honeybadger-host.service")
 DROP_IN = UNIT.with_name("honeybadger-host.service.d") / "closed.conf"
 DEPLOYED = {
