@@ -75,8 +75,8 @@ class ContextHandler:
         identity = self._identity(asked, payload)
         mark = self.watermarks.read(group, session)
         after, kept = self._conversation(group, session, mark)
-        is_told = mark is None or self.documents.begins_after(group, session) < mark.turn
-        window = self.documents.in_context(group, session, kept)
+        begun_after, window = self.documents.in_context(group, session, kept)
+        is_told = mark is None or begun_after < mark.turn
         said = _without(payload.message, window)
         turns = replayed(said, after, self.replayed_turns, self.memory_window) if self.replayed_turns else ()
         recalled = self.recaller.recall(group, session, payload.message, turns, now)

@@ -187,14 +187,14 @@ class Sessions:
         """Return a document as it was written last: turns add nothing to its facts, tasks and summary."""
         return self._generation(group, session).document
 
-    def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> Sequence[Turn]:
-        """Return those of a session's turns that contexts show. Raises WorldFailed."""
+    def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
+        """Return `begins_after`, and those of a session's turns that contexts show. Raises WorldFailed."""
         deleted = self._deletion(group, session)
         after, since = deleted.context_begins_after, deleted.context_begins_at
         if since is None:
-            return turns
+            return after, turns
         # a log that was removed by hand is numbered from 1 again
-        return [turn for turn in turns if turn.number > after or turn.at > since]
+        return after, [turn for turn in turns if turn.number > after or turn.at > since]
 
     def begins_after(self, group: str, session: str) -> int:
         """Return the number of the turn behind which contexts begin afresh; 0: they never did. Raises WorldFailed."""
