@@ -96,10 +96,11 @@ def log_(
     if as_json:
         print_json([_told(row) for row in rows])
         return
+    width = max((len(row.kind) for row in rows), default=0)
     for row in rows:
         by = row.author if isinstance(row, Edit) else row.sender
         gist = edited_lines(row) if isinstance(row, Edit) else _gist(row.kind, row.data)
-        print(f"{row.seq:>8}  {moment(row.at)}  {by:16}  {row.kind:5} {row.file}  {gist}")
+        print(f"{row.seq:>8}  {moment(row.at)}  {by:16}  {row.kind:{width}}  {row.file}  {gist}")
     if not rows:
         print(f"nothing was changed in {group} yet")
 

@@ -77,8 +77,8 @@ def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stra
     assert told(fourth)[:5] == ("human", "edit_removed", "groups/main/CLAUDE.md", 0, 3)
     printed = run_cli("log", "main", home=home).stdout.splitlines()
     assert [line.split(maxsplit=2)[2] for line in printed[:2]] == [
-        "human             edit_removed groups/main/CLAUDE.md  -3 lines",
-        f"human             edit  groups/main/memory/general/{value['id']}.json  +1 -1 lines",
+        "human             edit_removed  groups/main/CLAUDE.md  -3 lines",
+        f"human             edit          groups/main/memory/general/{value['id']}.json  +1 -1 lines",
     ]
     refused = run_cli("undo", fourth["seq"], home=home)
     assert (refused.returncode, "an edit by human" in refused.stderr) == (1, True)
