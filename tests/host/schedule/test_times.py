@@ -114,11 +114,10 @@ def test_a_year_of_every_minute_is_every_minute_of_the_year() -> None:
     zone = read_zone("Europe/Berlin")
     first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
     found = runs_of(Cron("* * * * *", zone), first - MINUTE, last)
-    assert found == brute_force("* * * * *", zone, first, last)
-    assert len(found) == 365 * 24 * 60 + 1
+    assert found == [first + MINUTE * number for number in range(365 * 24 * 60 + 1)]
 
 
-@pytest.mark.parametrize("zone", EDGES)
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe"])
 def test_a_year_of_fixed_times_runs_each_once_a_day(zone: str) -> None:
     read = read_zone(zone)
     first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
