@@ -36,7 +36,9 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
         with_points: add a third line with the parts of the score.
     """
     for hit in found.hits:
-        about = ", ".join(part for part in (hit.time, hit.author, hit.category, *map(also, hit.also)) if part)
+        archived = "archived" if hit.archived else ""
+        parts = (archived, hit.time, hit.author, hit.category, *map(also, hit.also))
+        about = ", ".join(part for part in parts if part)
         yield f"[{hit.id}] ({about})"
         yield f"  {quoted(' '.join(hit.text.split()))}"
         if with_points:

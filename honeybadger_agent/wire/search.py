@@ -42,6 +42,7 @@ class Hit(Result):
     author: str | None = Field(default=None, description="Who said or saved it.")
     session: str | None = Field(default=None, description="Of a turn.")
     source: str = Field(description="The file it stands in, below the home folder.")
+    archived: bool = Field(default=False, description="Whether it is not remembered any more.")
     also: list[SameNote] = Field(
         default_factory=list, description="Of a note that was written several times: the others, at most five."
     )
@@ -81,4 +82,8 @@ class SearchMemory(Request[SearchResult], audience="default"):
         description="`entries`, `turns` of every session, `notes` of MEMORY.md and HISTORY.md and the facts "
         "and tasks of sessions, or `all`; default all. "
         "With `category` or `tags` only entries are looked at.",
+    )
+    archived: bool | None = Field(
+        default=None,
+        description="true: look instead through what was merged, replaced or retired, and is not remembered any more.",
     )

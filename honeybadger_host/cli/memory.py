@@ -60,6 +60,7 @@ def search(
     until: Annotated[str | None, typer.Option(help="A date takes the whole day in.")] = None,
     scope: Annotated[str, typer.Option(help="entries, turns, notes or all.")] = "all",
     limit: Annotated[int, typer.Option(min=1, max=100)] = 8,
+    archived: Annotated[bool, typer.Option("--archived", help="Only what was merged, replaced or retired.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Print what each hit earned from what.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -68,7 +69,8 @@ def search(
     from honeybadger_agent.wire import SearchResult
 
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
-    result = asked_of(call, home_of(home), group, "search_memory", wanted | {"scope": scope, "limit": limit})
+    more = {"scope": scope, "limit": limit, "archived": archived}
+    result = asked_of(call, home_of(home), group, "search_memory", wanted | more)
     if as_json:
         print_json(result)
     else:

@@ -13,6 +13,7 @@ from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
+from honeybadger_host.search.sources import archive_of, is_archive
 from honeybadger_host.text.time_stamps import time_stamp
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def search_memory(index: Index) -> QueryHandler:
             raise Refusal("invalid", why, field="payload.until")
         limit = payload.limit or DEFAULT_LIMIT
         vector = None if payload.query is None else index.vector_of(payload.query)
+        group = archive_of(asked.group) if payload.archived else asked.group
 
         def ask(corpus: Corpus, most: int) -> tuple[list[int], list[Hit]]:
             from honeybadger_host.search.ranking import Filters, newest, search
@@ -75,8 +77,11 @@ def search_memory(index: Index) -> QueryHandler:
 
         most = limit
         while True:
-            (numbers, hits), is_complete = index.search(asked.group, partial(ask, most=most))
-            folded = _folded(index.lookups.show(numbers), numbers)
+            (numbers, hits), is_complete = index.search(group, partial(ask, most=most))
+            found = index.lookups.show(numbers)
+            if payload.archived:  # and nothing of the global group
+                found = {number: one for number, one in found.items() if one.group == group}
+            folded = _folded(found, numbers)
             if len(folded) >= limit or len(numbers) < most or most >= _MOST_RANKED:
                 break
             most *= _MORE_RANKED  # some say the same
@@ -161,6 +166,8 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
         shown |= earned(hit)
         if (why := _weakness(hit)) is not None:
             shown["why_weak"] = why
+    if is_archive(found.group):
+        shown["archived"] = True
     shown |= _signature(found)
     if found.kind == "entry":
         shown |= {"category": found.category, "tags": list(found.tags)}

@@ -27,7 +27,7 @@ from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
 from honeybadger_host.search.index_vectors import IndexVectors
 from honeybadger_host.search.index_writer import IndexWriter
 from honeybadger_host.search.lookups import Found, Lookups
-from honeybadger_host.search.sources import files_called, groups_of, source_of
+from honeybadger_host.search.sources import archive_of, files_called, groups_of, is_archive, source_of
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
@@ -136,8 +136,8 @@ class Index:
         A large group is compared by `compare_told`.
         """
         match folder.rstrip("/").split("/"):
-            case ["groups", group, *_]:
-                self._group(group).is_compared = False
+            case ["groups", group, *rest]:
+                self._group(archive_of(group) if rest[:1] == ["archive"] else group).is_compared = False
 
     @property
     def folders(self) -> list[str]:
@@ -194,7 +194,7 @@ class Index:
 
     def read_all(self, group: str) -> None:
         """Index all that a group may read and that is not indexed yet. Raises WorldFailed."""
-        for name in (GLOBAL_GROUP, group):
+        for name in (GLOBAL_GROUP, group, archive_of(group)):
             self.compare(name)
         while self.work():
             pass
@@ -210,7 +210,8 @@ class Index:
                 return False
             name = self._db.group_of(number << 40)
             documents = self._writer.documents[number] + self._writer.documents[0]  # with the global documents
-            if documents >= _WORTH_WARMING and name and name not in self._corpora and name != GLOBAL_GROUP:
+            is_searched = name != GLOBAL_GROUP and not is_archive(name)
+            if documents >= _WORTH_WARMING and name and is_searched and name not in self._corpora:
                 self.search(name, len)
                 return True
         return False

@@ -86,6 +86,10 @@ def source_of(file: str) -> Source | None:
     match file.split("/"):
         case ["groups", group, "memory", *_, name] if name.endswith(".json") and not name.startswith("."):
             return Source(file, "entry", group)
+        case ["groups", group, "archive", "memory", *_, name] if name.endswith(".json") and not name.startswith("."):
+            return Source(file, "entry", archive_of(group))
+        case ["groups", group, "archive", name] if name == MEMORY:
+            return Source(file, "note", archive_of(group))
         case ["groups", group, name] if name == MEMORY:
             return Source(file, "note", group)
         case ["groups", group, name] if name == HISTORY:
@@ -96,6 +100,16 @@ def source_of(file: str) -> Source | None:
             return Source(file, "session", group)
         case _:
             return None
+
+
+def archive_of(group: str) -> str:
+    """Return the group that the archive of a group is for the index: what is there is found only when asked for."""
+    return f"{group}/archive"
+
+
+def is_archive(group: str) -> bool:
+    """Return whether a group of the index is the archive of one."""
+    return "/" in group
 
 
 def files_called(group: str, name: str) -> list[str]:
@@ -118,7 +132,7 @@ def sources(home: Path, group: str, folders: set[str]) -> Iterator[tuple[Source,
 
 
 def groups_of(home: Path) -> list[str]:
-    """Return the groups that have anything to search, sorted."""
+    """Return the groups that have anything to search, sorted; their archives behind them."""
     found: set[str] = set()
     for folder in ("groups", "data/sessions", "data/context"):
         try:
@@ -126,7 +140,8 @@ def groups_of(home: Path) -> list[str]:
                 found |= {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         except OSError:
             continue
-    return sorted(name for name in found if NAME.fullmatch(name))
+    names = sorted(name for name in found if NAME.fullmatch(name))
+    return [*names, *(archive_of(name) for name in names if (home / "groups" / name / "archive").is_dir())]
 
 
 def _walk(
@@ -270,7 +285,7 @@ def turns_of(data: bytes) -> tuple[list[Piece], int, int]:
 
 def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
     try:
-        entry = parse_entry(data, source.file)
+        entry = parse_entry(data, source.file.replace("/archive/", "/", 1) if is_archive(source.group) else source.file)
     except ValueError as error:
         raise Unsearchable(str(error)) from None
     at = entry.updated or entry.created
