@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from honeybadger_agent.turn.thinking import Visible
+from honeybadger_host.curation.notes import NotePlace
 from honeybadger_host.curation.proposal import Evidence, Operation
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.notes import SIGNED, parse_notes
+from honeybadger_host.memory.notes import SIGNED
 from honeybadger_host.search.language.analyzer import document_terms
 
 MOST_SUMMARY_WORDS: Final = 500
@@ -34,19 +35,6 @@ class WrongAnswer(Exception):
     """A model's answer that is not what was asked for; the message says why."""
 
 
-class GivenNote(NamedTuple):
-    """A note as the model was given it.
-
-    Args:
-        id: `MEMORY.md#4f0c21`.
-        text: without its heading and its bullet.
-    """
-
-    id: str
-    section: str
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class Consolidated:
     """A model's answer.
@@ -59,7 +47,6 @@ class Consolidated:
     history: str
     memory: str | None = None
     summary: str | None = None
-    notes: Sequence[GivenNote] = field(default=())
 
 
 _EMPTY: Final = "(empty)"
@@ -138,57 +125,48 @@ def history_entry(text: str, until: datetime) -> str:
     return "\n".join(lines)
 
 
-def given_notes(text: str, ids: Sequence[str]) -> list[GivenNote]:
-    """Return the notes of a MEMORY.md.
-
-    Args:
-        ids: one for each note, in order.
-    """
-    return [
-        GivenNote(note_id, section, body)
-        for note_id, (section, body) in zip(ids, map(_parts, parse_notes(text).notes), strict=True)
-    ]
-
-
-def memory_operations(answer: Consolidated, session: str, turns: Sequence[Turn], first: int) -> list[Operation]:
+def memory_operations(
+    memory: str, given: Mapping[str, NotePlace], session: str, turns: Sequence[Turn], first: int
+) -> list[Operation]:
     """Return what an update of MEMORY.md means for single notes.
 
     Args:
-        answer: with the notes it was given.
+        memory: the whole of it as it should be; blank: as it is.
+        given: the notes that the model was given, by their ids.
         turns: the consolidated ones, of `session`.
         first: number of the first operation.
     """
-    if answer.memory is None or not answer.memory.strip():
+    if not memory.strip():
         return []
-    wanted = list(_facts(answer.memory))
-    known = {_folded(note.text) for note in answer.notes}
+    wanted = list(_facts(memory))
+    known = {_folded(note.text) for note in given.values()}
     kept = {_folded(text) for _, text in wanted}
     added = [(section, text) for section, text in wanted if _folded(text) not in known and _folded(text)]
-    gone = [note for note in answer.notes if not _is_kept(note, kept)]
+    gone = {note: place.text for note, place in given.items() if not _is_kept(place, kept)}
     operations: list[Operation] = []
     for section, text in added:
         evidence = evidence_for(text, session, turns)
-        replaced = next((note for note in gone if _shares(note.text, text) >= _ALIKE), None)
+        replaced = next((note for note, old in gone.items() if _shares(old, text) >= _ALIKE), None)
         if replaced is not None:
-            gone.remove(replaced)
+            del gone[replaced]
         operations.append(
             Operation(
                 n=first + len(operations),
                 op="add" if replaced is None else "supersede",
-                sources=() if replaced is None else (replaced.id,),
+                sources=() if replaced is None else (replaced,),
                 result=text,
                 title=section[:80] or None,
                 evidence=evidence,
                 why="the model adds it" if replaced is None else "the model writes this instead",
             )
         )
-    for note in gone:
+    for note, old in gone.items():
         operations.append(
             Operation(
                 n=first + len(operations),
                 op="retire",
-                sources=(note.id,),
-                lost=(note.text,),  # so that it waits for a person
+                sources=(note,),
+                lost=(old,),  # so that it waits for a person
                 why="the model leaves it out",
             )
         )
@@ -229,20 +207,10 @@ def _facts(memory: str) -> Iterator[tuple[str, str]]:
             fact.append(line[bullet.end() if bullet else 0 :].strip())
 
 
-def _parts(note: str) -> tuple[str, str]:
-    """Return section and text of a note."""
-    heading, _, body = note.strip("\n").partition("\n")
-    signed = SIGNED.fullmatch(heading)
-    text = "\n".join(line.strip() for line in body.strip().split("\n"))
-    return signed["section"] if signed else heading.removeprefix("## ").strip(), text.removeprefix("- ")
-
-
-def _is_kept(note: GivenNote, kept: set[str]) -> bool:
-    """Return whether all that a note says is in an update; a person's note may have several bullets."""
-    if _folded(note.text) in kept:
-        return True
-    facts = [_folded(text) for _, text in _facts(note.text)]
-    return all(fact in kept for fact in facts)
+def _is_kept(note: NotePlace, kept: set[str]) -> bool:
+    """Return whether all that a note says is in an update; a person's note may have several bullets, or none."""
+    is_heading = note.text == note.section
+    return is_heading or _folded(note.text) in kept or all(_folded(text) in kept for _, text in _facts(note.text))
 
 
 def _folded(text: str) -> str:

@@ -6,7 +6,6 @@ A file is checked when it is read. A broken one is said once, and the built-in p
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -49,11 +48,6 @@ class Directive:
 
     text: str
     origin: str
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the text."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 class Directives:

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -25,7 +25,6 @@ from honeybadger_host.curation.account import account
 from honeybadger_host.curation.asking import Answer, Asker, OverBudget, Question
 from honeybadger_host.curation.consolidation import (
     WrongAnswer,
-    given_notes,
     memory_in,
     memory_operations,
     parse_answer,
@@ -268,9 +267,8 @@ class Curator:
             history, summary = said.history, said.summary or self._extracted("write_summary", plan)
             memory = memory_in(answer.asked)  # of before a kill, perhaps: then base tells what has changed since
             given = notes_of(group, memory.encode())
-            said = replace(said, notes=given_notes(memory, list(given)))
             notes = {**notes, **given}
-            operations = memory_operations(said, plan.session, turns, 3)
+            operations = memory_operations(said.memory or "", given, plan.session, turns, 3)
         heads = [
             Operation(n=1, op="write_history", result=history, why="what was said"),
             Operation(n=2, op="write_summary", result=summary, why="what the conversation was about"),

@@ -9,15 +9,14 @@ import pytest
 
 from honeybadger_host.curation.consolidation import (
     Consolidated,
-    GivenNote,
     WrongAnswer,
-    given_notes,
     history_entry,
     memory_in,
     memory_operations,
     parse_answer,
     request_text,
 )
+from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.domain import Turn
 
 AT = datetime(2026, 5, 7, 18, 3, tzinfo=UTC)
@@ -25,6 +24,8 @@ MEMORY = (
     "\n## Notes (bee, 2026-05-01 10:00)\n- Ann likes tea\n"
     "\n## Plans (bee, 2026-05-02 10:00)\n- The office moves in June\n"
 )
+NOTES = notes_of("main", MEMORY.encode() + b"\n## A heading\n")
+_, PLANS, _ = NOTES
 
 
 def turn(number: int, content: str, role: str = "user", sender: str = "ann", tools: tuple[str, ...] = ()) -> Turn:
@@ -94,26 +95,18 @@ def test_an_entry_is_dated_once() -> None:
     assert history_entry("Ann\n\n  moved. ", AT) == "[2026-05-07 18:03] Ann\nmoved."
 
 
-def operations(memory: str | None) -> list[tuple[str, tuple[str, ...], str | None, list[int]]]:
-    notes = given_notes(MEMORY, ["MEMORY.md#a", "MEMORY.md#b"])
-    made = memory_operations(Consolidated("x", memory, None, notes), "main", TURNS, 3)
+def operations(memory: str) -> list[tuple[str, tuple[str, ...], str | None, list[int]]]:
+    made = memory_operations(memory, NOTES, "main", TURNS, 3)
     assert [each.n for each in made] == list(range(3, 3 + len(made)))
     return [(each.op, each.sources, each.result, [said.turn for said in each.evidence]) for each in made]
 
 
-def test_the_notes_a_model_was_given_are_told_apart() -> None:
-    assert given_notes(MEMORY, ["a", "b"]) == [
-        GivenNote("a", "Notes", "Ann likes tea"),
-        GivenNote("b", "Plans", "The office moves in June"),
-    ]
-
-
 def test_an_update_becomes_operations_on_single_notes() -> None:
-    for same in (None, "", MEMORY, MEMORY.replace("- Ann likes tea", "* Ann likes tea.")):
+    for same in ("", MEMORY, MEMORY.replace("- Ann likes tea", "* Ann likes tea.")):
         assert operations(same) == []
     assert operations(MEMORY + "\n- Bo is allergic to nuts\n") == [("add", (), "Bo is allergic to nuts", [3])]
     assert operations(MEMORY.replace("in June", "in July")) == [
-        ("supersede", ("MEMORY.md#b",), "The office moves in July", [1])
+        ("supersede", (PLANS,), "The office moves in July", [1])
     ]
-    assert operations("## Notes\n- Ann likes tea\n") == [("retire", ("MEMORY.md#b",), None, [])]
+    assert operations("## Notes\n- Ann likes tea\n") == [("retire", (PLANS,), None, [])]
     assert operations(MEMORY + "- Nobody said this thing\n") == [("add", (), "Nobody said this thing", [])]

@@ -46,7 +46,6 @@ def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, direc
     read = directives.read(name)
     assert (read.origin, RULES in read.text) == ("built in", False)
     assert len(read.text) < 4000  # a prompt is paid for with every call
-    assert re.fullmatch("[0-9a-f]{64}", read.digest)
     if name != "memory-rules":
         assert "not instructions to you" in read.text or "not an instruction to you" in read.text
         assert "one JSON object and nothing else" in " ".join(read.text.split())
@@ -68,7 +67,6 @@ def test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back(folder: Pa
     (folder / "consolidation.md").write_text(f"\ufeff{OWN}\n")
     own = directives.read("consolidation")
     assert (own.text, own.origin) == (OWN, "config/directives/consolidation.md")
-    assert own.digest != before.digest
     assert directives.read("dream").origin == "built in"
     (folder / "consolidation.md").unlink()
     assert directives.read("consolidation") == before
