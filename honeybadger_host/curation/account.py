@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from honeybadger_host.curation.gates import Known, content_of
-from honeybadger_host.curation.proposal import Loss, Operation, Proposal
+from honeybadger_host.curation.proposal import REPLACED, RETIRED, Loss, Proposal
 from honeybadger_host.curation.specifics import lost, specifics
 from honeybadger_host.text.neutralise import estimate_tokens
 
@@ -18,9 +18,9 @@ def account(proposal: Proposal, known: Known) -> Loss:
     `lost` are specifics that leave recall: they are archived, and named by what replaced them.
     """
     operations = [operation for operation in proposal.operations if operation.state in ("waiting", "applied")]
-    retired = {source for operation in operations for source in retires(operation)}
+    retired = {source for operation in operations if operation.op in RETIRED for source in operation.sources}
     before = [content_of(known.texts[source]) for source in sorted(retired) if source in known.texts]
-    after = [operation.result for operation in operations if operation.result and writes(operation)]
+    after = [operation.result for operation in operations if operation.result and operation.op in ("add", *REPLACED)]
     missing = lost(before, "\n".join(after))
     had = frozenset().union(*map(specifics, before))
     return Loss(
@@ -32,13 +32,3 @@ def account(proposal: Proposal, known: Known) -> Loss:
         tokens_before=sum(map(estimate_tokens, before)),
         tokens_after=sum(map(estimate_tokens, after)),
     )
-
-
-def retires(operation: Operation) -> tuple[str, ...]:
-    """Return the ids that leave recall when an operation is applied, no more and no less (RB9)."""
-    return operation.sources if operation.op in ("merge", "supersede", "retire", "promote") else ()
-
-
-def writes(operation: Operation) -> bool:
-    """Return whether an operation makes an entry or a note."""
-    return operation.op in ("add", "merge", "supersede", "promote")

@@ -16,7 +16,15 @@ from honeybadger_agent.wire import GENERAL, Refusal
 from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.consolidation import history_entry
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
-from honeybadger_host.curation.proposal import Operation, OperationState, Proposal, counts_of, dump_proposal
+from honeybadger_host.curation.proposal import (
+    REPLACED,
+    RETIRED,
+    Operation,
+    OperationState,
+    Proposal,
+    counts_of,
+    dump_proposal,
+)
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import (
     MEMORY,
@@ -40,8 +48,6 @@ from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.neutralise import neutralise, render_note
 
 SECTION: Final = "Notes"
-TAKEN_UP: Final = ("merge", "supersede", "promote")
-"""Operations whose result stands for their sources, which go to the archive."""
 MERGED: Final = "merged"
 """Member of an entry's metadata: how many merges it is made of, one upon the other."""
 _PLACES: Final = 4
@@ -236,7 +242,7 @@ class Applying:
                 made.changes.append(written)
             else:
                 made.notes.append(NoteAdded(group, render_note(operation.result, section, CURATOR, now).data))
-        if operation.op == "retire" or operation.op in TAKEN_UP:
+        if operation.op in RETIRED:
             why = f"{operation.op} by proposal {self.proposal.id}"
             made.retired += [Retired(made.standing[note].span, why) for note in notes]
             for file, _, data in sources:
@@ -278,7 +284,7 @@ class Applying:
         else:
             return None
         made.taken.add(file)
-        heirs = sorted(sources, key=lambda entry: entry.created or now) if operation.op in TAKEN_UP else []
+        heirs = sorted(sources, key=lambda entry: entry.created or now) if operation.op in REPLACED else []
         title, *aliases = each_once((operation.title or "", *(entry.title or "" for entry in heirs))) or ("",)
         metadata = {name: value for entry in heirs[::-1] for name, value in entry.metadata.items()}
         if operation.op == "merge" and {entry.content for entry in heirs} != {operation.result}:

@@ -95,7 +95,8 @@ def alike(items: Sequence[Item]) -> Alike:
             duplicates.append(Pair(ids, likeness))
         elif differs:
             contradictions.append(Pair(ids, likeness, differs))
-    return Alike(tuple(duplicates[:MAX_PAIRS]), tuple(_by_likeness(contradictions)[:MAX_PAIRS]))
+    contradictions.sort(key=lambda pair: -pair.likeness)
+    return Alike(tuple(duplicates[:MAX_PAIRS]), tuple(contradictions[:MAX_PAIRS]))
 
 
 def _most_alike(items: Sequence[Item]) -> tuple[list[tuple[float, int, int]], list[tuple[float, int, int]]]:
@@ -116,10 +117,6 @@ def _most_alike(items: Sequence[Item]) -> tuple[list[tuple[float, int, int]], li
     best = (sorted(heap, reverse=True) for heap in (same, other))
     first, second = ([(likeness, -later, -earlier) for likeness, later, earlier in heap] for heap in best)
     return first, second
-
-
-def _by_likeness(pairs: Sequence[Pair]) -> list[Pair]:
-    return sorted(pairs, key=lambda pair: -pair.likeness)
 
 
 def unused(items: Sequence[Item], recalled: Mapping[str, datetime], known_since: datetime, now: datetime) -> list[str]:

@@ -14,7 +14,16 @@ from typing import Final, Literal, TypeAlias
 
 from honeybadger_host.curation.evidence import as_told, sentences_with, unsaid, words_lost
 from honeybadger_host.curation.meaning import clauses_of, content_words, contradicted, flips
-from honeybadger_host.curation.proposal import FailedGate, GateName, Gates, Operation, Proposal
+from honeybadger_host.curation.proposal import (
+    RETIRED,
+    TAKEN,
+    Evidence,
+    FailedGate,
+    GateName,
+    Gates,
+    Operation,
+    Proposal,
+)
 from honeybadger_host.curation.specifics import invented, lost, visible
 from honeybadger_host.curation.staleness import is_about, is_unsure, why_not_stale
 from honeybadger_host.domain import SUMMARY, Turn
@@ -29,8 +38,6 @@ SHARE_OF_A_MONTH: Final = 0.20
 ALWAYS_ALLOWED: Final = 3
 MAX_MERGE_DEPTH: Final = 2
 _SHOWN: Final = 5
-TAKES: Final = ("merge", "supersede", "retire", "promote", "annotate")
-"""Operations that change or put away their sources; `add` is only linked to them."""
 _WRITES: Final = ("write_history", "write_summary")
 
 
@@ -71,11 +78,11 @@ def check(proposal: Proposal, known: Known) -> Proposal:
     checked = []
     for operation in proposal.operations:
         if operation.state in ("applied", "struck"):
-            if operation.state == "applied" and operation.op in TAKES:
+            if operation.state == "applied" and operation.op in TAKEN:
                 taken.update(operation.sources)
             checked.append(operation)
             continue
-        ids = set(operation.sources) if operation.op in TAKES else set()
+        ids = set(operation.sources) if operation.op in TAKEN else set()
         counted = 0 if is_fold(operation, known) else len(ids)
         found = dict(_gates(operation, proposal, known, there))
         if ids & taken:
@@ -155,7 +162,7 @@ def unquoted(operation: Operation, known: Known) -> str | None:
             return f"turn {evidence.session}#{evidence.turn} does not say {_short(evidence.quote)!r}"
     if operation.op == "add" and not operation.evidence and not operation.sources:
         return "it quotes nobody: a fact needs the turn it was said in"
-    if operation.op in ("add", "supersede", "merge", "promote", "annotate") and not is_fold(operation, known):
+    if operation.op not in (*_WRITES, "retire") and not is_fold(operation, known):
         if not content_words(operation.result or ""):
             return "it says nothing that could be quoted"
         made_up = unsaid(operation.result or "", _told(operation, known) + _taken_up(operation, known))
@@ -166,10 +173,7 @@ def unquoted(operation: Operation, known: Known) -> str | None:
 
 def not_a_person(operation: Operation, known: Known) -> str | None:
     """What is quoted was not said by a person, or memory itself had put it there."""
-    for evidence in operation.evidence:
-        turn = known.turns.get((evidence.session, evidence.turn))
-        if turn is None:
-            continue
+    for evidence, turn in _quoted(operation, known):
         where = f"turn {evidence.session}#{evidence.turn}"
         if not known.is_person(turn):
             return f"{where} is not a person's: {turn.by} speaks there as {turn.role}"
@@ -181,13 +185,13 @@ def not_a_person(operation: Operation, known: Known) -> str | None:
 
 def specifics_lost(operation: Operation, known: Known) -> str | None:
     """Something of the sources is neither in the result nor listed in `lost`."""
-    if operation.op not in ("merge", "promote", "supersede", "retire"):
+    if operation.op not in RETIRED:
         return None
     result = " \n".join((operation.result or "", operation.title or "", *operation.tags))
     listed = "\n".join(operation.lost)
     sources = _taken_up(operation, known)
     if operation.op == "supersede":
-        quoted = _sentences(operation, known)
+        quoted = [sentence for sentence, _ in _sentences(operation, known)]
         clauses = [clause for source in sources for clause in clauses_of(source)]
         sources = [clause for clause in clauses if not any(is_about(clause, each) for each in quoted)]
     missing = lost(sources, f"{result}\n{listed}")
@@ -220,7 +224,7 @@ def meaning_flipped(operation: Operation, proposal: Proposal, known: Known) -> s
     if operation.op in ("merge", "promote"):
         found = flips(_taken_up(operation, known), operation.result)
     else:
-        quoted = _sentences(operation, known)
+        quoted = [sentence for sentence, _ in _sentences(operation, known)]
         if quoted and all(map(is_unsure, quoted)) and not is_unsure(operation.result):
             return "what it quotes was asked or supposed, not said"
         said_there = quoted or _told(operation, known)
@@ -232,7 +236,7 @@ def meaning_flipped(operation: Operation, proposal: Proposal, known: Known) -> s
 
 def protected(operation: Operation, known: Known) -> str | None:
     """It touches what only a person may."""
-    if operation.op in TAKES:
+    if operation.op in TAKEN:
         for source in operation.sources:
             if source in known.protected:
                 return f"{source} stays as it is: {known.protected[source]}"
@@ -245,12 +249,7 @@ def not_stale(operation: Operation, known: Known) -> str | None:
         return None
     if not operation.evidence:
         return "it quotes nobody who said that it has changed: `annotate` keeps both"
-    said_by = [
-        (sentence, turn.sender)
-        for evidence in operation.evidence
-        if (turn := known.turns.get((evidence.session, evidence.turn))) is not None
-        for sentence in sentences_with(evidence.quote, turn.content)
-    ]
+    said_by = list(_sentences(operation, known))
     for source in operation.sources:
         whys = [why_not_stale(content_of(known.texts.get(source, "")), [each], sender) for each, sender in said_by]
         if None not in whys:
@@ -301,20 +300,24 @@ def _taken_up(operation: Operation, known: Known) -> list[str]:
     return [content_of(known.texts[source]) for source in operation.sources if source in known.texts]
 
 
+def _quoted(operation: Operation, known: Known) -> Iterator[tuple[Evidence, Turn]]:
+    """Yield the evidence of an operation with the turn that it quotes, where there is one."""
+    for evidence in operation.evidence:
+        turn = known.turns.get((evidence.session, evidence.turn))
+        if turn is not None:
+            yield evidence, turn
+
+
 def _told(operation: Operation, known: Known) -> list[str]:
-    """Return the turns that are quoted."""
-    turns = {(evidence.session, evidence.turn) for evidence in operation.evidence}
-    return [as_told(known.turns[turn]) for turn in sorted(turns) if turn in known.turns]
+    """Return the turns that are quoted, each once."""
+    return list(dict.fromkeys(as_told(turn) for _, turn in _quoted(operation, known)))
 
 
-def _sentences(operation: Operation, known: Known) -> list[str]:
-    """Return the sentences that are quoted, whole."""
-    return [
-        sentence
-        for evidence in operation.evidence
-        if (turn := known.turns.get((evidence.session, evidence.turn))) is not None
-        for sentence in sentences_with(evidence.quote, turn.content)
-    ]
+def _sentences(operation: Operation, known: Known) -> Iterator[tuple[str, str]]:
+    """Yield the sentences that are quoted, whole, and who said each."""
+    for evidence, turn in _quoted(operation, known):
+        for sentence in sentences_with(evidence.quote, turn.content):
+            yield sentence, turn.sender
 
 
 def _consolidated(proposal: Proposal, known: Known) -> list[Turn]:

@@ -122,6 +122,12 @@ class Operation(_Part):
         return self
 
 
+REPLACED: Final = ("merge", "supersede", "promote")
+"""Operations whose result stands for their sources, which go to the archive."""
+RETIRED: Final = (*REPLACED, "retire")
+"""Operations after which their sources are not recalled any more, no more and no less (RB9)."""
+TAKEN: Final = (*RETIRED, "annotate")
+"""Operations that change or put away their sources; `add` is only linked to them."""
 _LEAST_SOURCES: Final = {"merge": 2, "supersede": 1, "retire": 1, "promote": 1, "annotate": 1}
 _WITHOUT_SOURCES: Final = ("write_history", "write_summary")
 

@@ -16,10 +16,10 @@ from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.curation.applying import merges_of
 from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.candidates import Item
-from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, TAKES
+from honeybadger_host.curation.gates import MAX_MERGE_DEPTH
 from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies
-from honeybadger_host.curation.proposal import Operation, Proposal
+from honeybadger_host.curation.proposal import TAKEN, Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.entry import Entry
@@ -164,7 +164,7 @@ def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal
 
 
 def _counts(operation: Operation) -> bool:
-    return operation.state == "applied" and operation.op in TAKES and operation.why != FOLDED
+    return operation.state == "applied" and operation.op in TAKEN and operation.why != FOLDED
 
 
 # --------------------------------------------------------------------------------------------------------------- turns

@@ -103,19 +103,16 @@ class Said:
             return True
         if specific.startswith('"'):
             return specific[1:-1] in self.text
-        return specific.islower() and specific[0].isalpha() and self._names(specific)
+        return specific.islower() and specific[0].isalpha() and self.has_word(specific)
 
     def has_word(self, word: str) -> bool:
-        """Return whether a word, or a form of it, is said."""
-        return self._names(word)
-
-    def _names(self, name: str) -> bool:
-        if " " in name:
-            first, _, last = name.partition(" ")
-            return name in self.prose or f"{last}, {first}" in self.prose
-        if name in self.words or stem(name) in self.words or stem(name, is_german=True) in self.words:
+        """Return whether a word, or a form of it, is said; also a first and last name."""
+        if " " in word:
+            first, _, last = word.partition(" ")
+            return word in self.prose or f"{last}, {first}" in self.prose
+        if not self.words.isdisjoint((word, stem(word), stem(word, is_german=True))):
             return True
-        return len(name) >= 5 and stem(name, is_german=True) in self.compounds
+        return len(word) >= 5 and stem(word, is_german=True) in self.compounds
 
 
 def specifics(text: str) -> frozenset[str]:
@@ -183,7 +180,7 @@ def _tokens(text: str) -> Iterator[tuple[int, int, str, Read | None]]:
                 at += 1
                 continue
             at = match.end()
-            kind = next(name for name in _KINDS if match[name] is not None)
+            kind = match.lastgroup or ""
             written = match[0].strip() if kind in _AS_THEY_END else match[0].strip().rstrip(".,;:!?)]}")
             exact: Read = ((written,), ())
             read = None if kind == "word" else exact if kind in _EXACT else quantity(kind, match)
@@ -264,16 +261,3 @@ def _bare(word: str) -> str:
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-_KINDS: Final = tuple(
-    name
-    for name in _TOKEN.groupindex
-    if name in _EXACT
-    or name == "word"
-    or name
-    in (
-        *("iso", "isom", "cjk", "dot", "dmy", "mdy", "mon", "clock", "colon", "phone", "paid", "amount", "times"),
-        *("number", "spelt", "weekday", "han", "fraction"),
-    )
-)
