@@ -92,15 +92,19 @@ def request_text(snapshot: Snapshot, found: Found, turns: Mapping[tuple[str, int
         reasons.append(reason)
     heard = [f"- {each.kind} by {each.by}{_place(each)}: {_short(each.content)}\n" for each in found.feedback]
     said = [turn_text(key, turn) for key, turn in sorted(turns.items(), key=lambda item: item[1].at)]
-    return "\n".join(
-        f"## {title}\n{''.join(lines) or '(none)' + chr(10)}"
-        for title, lines in (
-            ("Candidates", reasons),
-            ("Entries and Notes", shown.values()),
-            ("Feedback", heard),
-            ("What People Said", _newest(said)),
-        )
+    return sections_text(
+        {
+            "Candidates": reasons,
+            "Entries and Notes": shown.values(),
+            "Feedback": heard,
+            "What People Said": _newest(said),
+        }
     )
+
+
+def sections_text(sections: Mapping[str, Iterable[str]]) -> str:
+    """Return headings, each with its lines, as a model reads them."""
+    return "\n".join(f"## {title}\n{''.join(lines) or '(none)' + chr(10)}" for title, lines in sections.items())
 
 
 def block(snapshot: Snapshot, name: str) -> str:
@@ -207,21 +211,15 @@ def members_of(text: str, name: str) -> list[Any]:
     return rows
 
 
-def check_members(row: Any, what: str, known: Iterable[str]) -> dict[str, Any]:
-    """Return an object that has no other members. Raises WrongAnswer."""
-    if not isinstance(row, dict):
-        raise WrongAnswer(f"{what} must be an object, it is {row!r:.60}")
-    if unknown := sorted(row.keys() - set(known)):
-        raise WrongAnswer(f"{what} has {', '.join(unknown)}, which is not asked for")
-    return row
-
-
 def _operation(row: Any, n: int, snapshot: Snapshot) -> Operation:
-    value = check_members(row, f"operation {n}", _MEMBERS)
-    if value.get("op") not in _OPS:
-        raise WrongAnswer(f"operation {n}: op must be one of {', '.join(_OPS)}, it is {value.get('op')!r:.40}")
+    if not isinstance(row, dict):
+        raise WrongAnswer(f"operation {n} must be an object, it is {row!r:.60}")
+    if unknown := sorted(row.keys() - _MEMBERS):
+        raise WrongAnswer(f"operation {n} has {', '.join(unknown)}, which is not asked for")
+    if row.get("op") not in _OPS:
+        raise WrongAnswer(f"operation {n}: op must be one of {', '.join(_OPS)}, it is {row.get('op')!r:.40}")
     try:
-        operation = Operation.model_validate({**value, "n": n})
+        operation = Operation.model_validate({**row, "n": n})
     except ValidationError as error:
         raise WrongAnswer(f"operation {n}: {problem_of(error)}") from None
     why = f"the model: {operation.why}" if operation.why else "the model proposes it"

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
 from honeybadger_host.curation.consolidation import WrongAnswer
-from honeybadger_host.curation.dream import check_members, members_of, turn_text
+from honeybadger_host.curation.dream import members_of, sections_text, turn_text
 from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Proposal
+from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import problem_of
 from honeybadger_host.memory.labels import folded, is_below
@@ -31,7 +31,6 @@ _MOST_KNOWN: Final = 100
 _MOST: Final = 200
 _LONGEST: Final = 1000
 """Characters of a preference."""
-_MEMBERS: Final = ("content", "strength", "requires_user_permission", "evidence")
 _LEAD: Final = re.compile(
     r"(?:(?:the )?user )?((?:[^\W\d_]+ )?)(?:prefers?|likes?|wants?|would like|bevorzugt|mag|möchte|will)(?: to)? ",
     re.IGNORECASE,
@@ -47,6 +46,15 @@ _SENSITIVE: Final = re.compile(
     |eur|euros?|usd|dollars?|gbp|chf)\b|[€$£]""",
     re.IGNORECASE | re.VERBOSE,
 )
+
+
+class _Preference(Part):
+    """A preference as a model answers it."""
+
+    content: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_LONGEST)]
+    strength: Literal["strong", "mild", "casual"]
+    requires_user_permission: bool = False
+    evidence: Annotated[tuple[Evidence, ...], Field(strict=False, max_length=1000)] = ()
 
 
 def taken(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
@@ -69,12 +77,13 @@ def request_text(turns: Sequence[tuple[str, Turn]], known: Iterable[str], seen: 
         known: preferences that are known.
         seen: those that were not quoted often enough so far.
     """
-    parts = {
-        "Known Already": [f"- {text}\n" for text in [*known][-_MOST_KNOWN:]],
-        "Seen Before, Not Often Enough (use the same words if it shows again)": [f"- {text}\n" for text in seen],
-        "What People Said": [turn_text((session, turn.number), turn) for session, turn in turns],
-    }
-    return "\n".join(f"## {title}\n{''.join(lines) or '(none)' + chr(10)}" for title, lines in parts.items())
+    return sections_text(
+        {
+            "Known Already": [f"- {text}\n" for text in [*known][-_MOST_KNOWN:]],
+            "Seen Before, Not Often Enough (use the same words if it shows again)": [f"- {text}\n" for text in seen],
+            "What People Said": [turn_text((session, turn.number), turn) for session, turn in turns],
+        }
+    )
 
 
 def known_preferences(texts: Iterable[tuple[str, str]]) -> list[str]:
@@ -105,34 +114,25 @@ def parse_preferences(text: str, seen: Mapping[str, Operation]) -> list[Operatio
 
 
 def _operation(row: Any, n: int, seen: Mapping[str, Operation]) -> Operation:
-    value = check_members(row, f"preference {n}", _MEMBERS)
-    content, strength = value.get("content"), value.get("strength")
-    asks = value.get("requires_user_permission") or False
-    if not isinstance(content, str) or not content.strip():
-        raise WrongAnswer(f"preference {n}: content must be a text that is not blank, it is {content!r:.40}")
-    if len(content) > _LONGEST:
-        raise WrongAnswer(f"preference {n}: content has {len(content)} characters, one sentence is asked for")
-    if not isinstance(strength, str) or strength not in THRESHOLDS:
-        raise WrongAnswer(f"preference {n}: strength must be one of {', '.join(THRESHOLDS)}, it is {strength!r:.40}")
-    if not isinstance(asks, bool):
-        raise WrongAnswer(f"preference {n}: requires_user_permission must be true or false, it is {asks!r:.40}")
     try:
-        evidence = [Evidence.model_validate(each) for each in value.get("evidence") or ()]
-    except (ValidationError, TypeError) as error:
-        why = problem_of(error) if isinstance(error, ValidationError) else str(error)
-        raise WrongAnswer(f"preference {n}: evidence: {why}") from None
-    if (before := seen.get(folded(content))) is not None:
+        said = _Preference.model_validate(row)
+    except ValidationError as error:
+        raise WrongAnswer(f"preference {n}: {problem_of(error).strip()}") from None
+    evidence = [*said.evidence]
+    if (before := seen.get(folded(said.content))) is not None:
         evidence += [each for each in before.evidence if each not in evidence]
-    asks = asks or any(_SENSITIVE.search(each) for each in (content, *(said.quote for said in evidence)))
+    texts = (said.content, *(each.quote for each in evidence))
+    asks = said.requires_user_permission or any(map(_SENSITIVE.search, texts))
     return Operation(
         n=n,
         op="add",
-        result=content.strip(),
+        result=said.content,
         category=CATEGORY,
         tags=(TAG,),
-        metadata={"source": "inferred", _STRENGTH: strength} | ({"requires_user_permission": "true"} if asks else {}),
+        metadata={"source": "inferred", _STRENGTH: said.strength}
+        | ({"requires_user_permission": "true"} if asks else {}),
         evidence=tuple(evidence[:1000]),
-        why=f"a {strength} preference",
+        why=f"a {said.strength} preference",
     )
 
 

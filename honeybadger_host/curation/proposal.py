@@ -51,13 +51,13 @@ _Text: TypeAlias = Annotated[str, StringConstraints(max_length=65_536)]
 _Number: TypeAlias = Annotated[Count, Field(ge=1)]
 
 
-class _Part(Edited):
-    """A part of a proposal: a member that is not ours is a typing error, and is said."""
+class Part(Edited):
+    """A part of a proposal, or of an answer that becomes one: a member that is not ours is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Evidence(_Part):
+class Evidence(Part):
     """Where something was said: `quote` stands in that turn, byte for byte."""
 
     session: Session
@@ -65,21 +65,21 @@ class Evidence(_Part):
     quote: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 
 
-class FailedGate(_Part):
+class FailedGate(Part):
     """A gate that refuses, and what it found, for a person."""
 
     gate: GateName
     what: str
 
 
-class Gates(_Part):
+class Gates(Part):
     """What the gates said when the operation was last checked; empty: it was not."""
 
     passed: Annotated[tuple[GateName, ...], Field(strict=False)] = ()
     failed: Annotated[tuple[FailedGate, ...], Field(strict=False)] = ()
 
 
-class Operation(_Part):
+class Operation(Part):
     """One change that is proposed.
 
     Args:
@@ -136,14 +136,14 @@ def _must_be(what: str) -> PydanticCustomError:
     return PydanticCustomError("must_be", "{what}", {"what": what})
 
 
-class Tokens(_Part):
+class Tokens(Part):
     """What the model's answer cost."""
 
     input: Count = 0
     output: Count = 0
 
 
-class Loss(_Part):
+class Loss(Part):
     """The loss account: what a group knows before the waiting operations, and after them."""
 
     entries_before: Count = 0
@@ -155,7 +155,7 @@ class Loss(_Part):
     tokens_after: Count = 0
 
 
-class Proposal(_Part):
+class Proposal(Part):
     """A proposal.
 
     Args:

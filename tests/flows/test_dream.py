@@ -488,7 +488,7 @@ def test_a_wrong_answer_about_preferences_keeps_what_the_first_pass_did(
     memory.save(TEA, "b")
     memory.say(*SAID)
     done = memory.dream()
-    assert "strength must be one of strong, mild, casual, it is 'huge'" in done["told"]
+    assert "strength must be 'strong', 'mild' or 'casual'" in done["told"]
     assert len(memory.entries()) == 1
     assert not (home / "data/consolidated/main.json").exists()
 
