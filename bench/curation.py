@@ -61,7 +61,6 @@ def a_pass(items: list[Item]) -> None:
         digests=digests,
         turns={},
         is_person=lambda turn: True,
-        recalled=lambda turn: "",
         protected={},
         group_size=len(items),
     )

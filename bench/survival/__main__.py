@@ -133,7 +133,6 @@ def _overwrites(old: str, said: str, new: str) -> bool:
         digests={"old1": digest(old)},
         turns={("main", 1): turn},
         is_person=lambda turn: True,
-        recalled=lambda turn: "",
         protected={},
         group_size=50,
     )

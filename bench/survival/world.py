@@ -156,7 +156,6 @@ class World:
             digests={name: digest(text) for name, text in self.live.items()},
             turns={(SESSION, turn.number): turn for turn in self.turns},
             is_person=lambda turn: turn.role == "user",
-            recalled=lambda turn: "",
             protected={},
             group_size=len(self.live) if is_bounded else 10**6,
             changed_lately=sum(self.touched) if is_bounded else 0,

@@ -21,7 +21,7 @@ from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.inferring import Preferences
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.passes import Made, PassDependencies, origin, recalled
+from honeybadger_host.curation.passes import Made, PassDependencies, origin
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
 from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, take, turns_of
 from honeybadger_host.errors import FileProblem, WorldFailed
@@ -163,7 +163,6 @@ class Dreams:
             digests=snapshot.digests,
             turns=turns,
             is_person=uses.is_person,
-            recalled=recalled,
             protected=snapshot.protected,
             group_size=snapshot.size,
             changed_lately=touched,

@@ -46,25 +46,21 @@ class _Sentence:
         return f"[{self.turn.at:%Y-%m-%d %H:%M}] {one_line(self.turn.sender).text}: {self.text}"
 
 
-def history_entry(
-    turns: Sequence[Turn], session: str, is_person: Callable[[Turn], bool], recalled: Callable[[Turn], str]
-) -> str:
+def history_entry(turns: Sequence[Turn], session: str, is_person: Callable[[Turn], bool]) -> str:
     """Return the entry for HISTORY.md: one line for each sentence that is kept, with its time, oldest first.
 
     Args:
         turns: at least one, oldest first.
-        recalled: the part of a turn that memory put there; it is history already.
     """
     first, last = turns[0], turns[-1]
     head = f"[{last.at:%Y-%m-%d %H:%M}] {MARK} session {session}, turns {first.number}-{last.number}"
-    best = _best(_sentences(turns, is_person, recalled))[:_MAX_HISTORY_LINES]
+    best = _best(_sentences(turns, is_person))[:_MAX_HISTORY_LINES]
     return "\n".join((head, *(sentence.line for sentence in _in_order(best))))
 
 
 def conversation_summary(
     turns: Sequence[Turn],
     is_person: Callable[[Turn], bool],
-    recalled: Callable[[Turn], str],
     *,
     earlier: str = "",
 ) -> str:
@@ -77,7 +73,7 @@ def conversation_summary(
     room = MAX_SUMMARY_WORDS - _words(MARK)
     chosen: list[_Sentence] = []
     known = {folded(line) for line in old}
-    for sentence in _best(_sentences(turns, is_person, recalled)):
+    for sentence in _best(_sentences(turns, is_person)):
         words = _words(sentence.line)
         if words <= room - min(sum(map(_words, old)), room // 2) and folded(sentence.line) not in known:
             chosen.append(sentence)
@@ -87,16 +83,11 @@ def conversation_summary(
     return "\n".join((MARK, *old, *(sentence.line for sentence in _in_order(chosen))))
 
 
-def _sentences(
-    turns: Iterable[Turn], is_person: Callable[[Turn], bool], recalled: Callable[[Turn], str]
-) -> Iterator[_Sentence]:
+def _sentences(turns: Iterable[Turn], is_person: Callable[[Turn], bool]) -> Iterator[_Sentence]:
     """Yield what is worth keeping, each sentence once."""
     seen: set[str] = set()
     for turn in turns:
-        content = turn.content
-        for part in (recalled(turn), *_CODE.findall(content)):
-            content = content.replace(part, "\n") if part else content
-        for text in _SENTENCE_END.split(content):
+        for text in _SENTENCE_END.split(_CODE.sub("\n", turn.content)):
             line = one_line(text).text.strip()
             score = _score(line, is_person=is_person(turn))
             if score >= _LEAST_SCORE and folded(line) not in seen:

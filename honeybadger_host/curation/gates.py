@@ -50,7 +50,6 @@ class Known:
         digests: id or file -> SHA-256 of what is there; an id that is gone is not in it.
         turns: (session, number) -> turn; of evidence and, for a history or a summary, all that are consolidated.
         is_person: whether a turn is a person's.
-        recalled: the part of a turn that memory put there; empty when there is none.
         protected: id -> why nothing may touch it: a person wrote it, it is pinned or was said again five times.
         group_size: entries and notes of the group.
         changed_lately: how many of them curation changed in the last 30 days.
@@ -61,7 +60,6 @@ class Known:
     digests: Mapping[str, str]
     turns: Mapping[tuple[str, int], Turn]
     is_person: Callable[[Turn], bool]
-    recalled: Callable[[Turn], str]
     protected: Mapping[str, str]
     group_size: int
     changed_lately: int = 0
@@ -172,14 +170,10 @@ def unquoted(operation: Operation, known: Known) -> str | None:
 
 
 def not_a_person(operation: Operation, known: Known) -> str | None:
-    """What is quoted was not said by a person, or memory itself had put it there."""
+    """What is quoted was not said by a person. What memory recalls goes into contexts, never into a turn."""
     for evidence, turn in _quoted(operation, known):
-        where = f"turn {evidence.session}#{evidence.turn}"
         if not known.is_person(turn):
-            return f"{where} is not a person's: {turn.by} speaks there as {turn.role}"
-        recalled = known.recalled(turn)
-        if recalled and evidence.quote not in turn.content.replace(recalled, "\n"):
-            return f"{where} repeats there what memory had recalled: that is not a source"
+            return f"turn {evidence.session}#{evidence.turn} is not a person's: {turn.by} speaks there as {turn.role}"
     return None
 
 

@@ -12,7 +12,7 @@ import anyio.to_thread
 from honeybadger_host.curation.account import account
 from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.passes import Made, PassDependencies, origin, recalled
+from honeybadger_host.curation.passes import Made, PassDependencies, origin
 from honeybadger_host.curation.preferences import (
     bare,
     counted,
@@ -94,7 +94,6 @@ class Preferences:
             digests=snapshot.digests,
             turns=turns_of(uses, group, quoted),
             is_person=uses.is_person,
-            recalled=recalled,
             protected=snapshot.protected,
             group_size=snapshot.size,
         )

@@ -175,8 +175,3 @@ class Made(NamedTuple):
 
     proposal: Proposal
     counts: Mapping[str, int]
-
-
-def recalled(turn: Turn) -> str:
-    """Return the part of a turn that memory put there: what is recalled goes into a context, never into a turn."""
-    return ""

@@ -33,7 +33,7 @@ from honeybadger_host.curation.consolidation import (
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
-from honeybadger_host.curation.passes import PassDependencies, origin, recalled
+from honeybadger_host.curation.passes import PassDependencies, origin
 from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import proposal_file, stored
 from honeybadger_host.domain import SUMMARY, Change, Turn, TurnAdded
@@ -314,8 +314,8 @@ class Curator:
     def _extracted(self, op: str, plan: _Plan) -> str:
         """Return what rules take from the turns, word for word."""
         if op == "write_history":
-            return extraction.history_entry(plan.turns, plan.session, self._uses.is_person, recalled)
-        return extraction.conversation_summary(plan.turns, self._uses.is_person, recalled, earlier=plan.part or "")
+            return extraction.history_entry(plan.turns, plan.session, self._uses.is_person)
+        return extraction.conversation_summary(plan.turns, self._uses.is_person, earlier=plan.part or "")
 
     def _known(self, plan: _Plan, notes: Mapping[str, NotePlace]) -> Known:
         """Return what the gates look at."""
@@ -324,7 +324,6 @@ class Curator:
             digests=digests_of(notes_of(plan.group, plan.memory.encode())),
             turns={(plan.session, turn.number): turn for turn in plan.turns},
             is_person=self._uses.is_person,
-            recalled=recalled,
             protected=protected_notes(notes),
             group_size=len(notes),
             changed_lately=0,

@@ -37,7 +37,6 @@ def gated(operations: Sequence[Operation], turns: Turns, feedback: Sequence[Feed
         digests={},
         turns={**turns, **feedback_turns(feedback)},
         is_person=lambda turn: turn.role == "user" and turn.by == "ann",
-        recalled=lambda turn: "",
         protected={},
         group_size=100,
     )

@@ -27,10 +27,6 @@ def is_person(turn: Turn) -> bool:
     return turn.role == "user"
 
 
-def nothing(turn: Turn) -> str:
-    return ""
-
-
 TALK = turns_of(
     ("sam", "Hi there! How are you? We decided to move to Porto on 7 May 2026."),
     ("helper", "Great. Here is a list:\n```\nx = 42  # Berlin\n```\nThe rent there is about €900."),
@@ -40,7 +36,7 @@ TALK = turns_of(
 
 
 def test_a_history_entry_has_decisions_numbers_and_names_each_with_its_time() -> None:
-    assert history_entry(TALK, "main", is_person, nothing) == "\n".join(
+    assert history_entry(TALK, "main", is_person) == "\n".join(
         (
             "[2026-11-21 09:04] (extracted) session main, turns 1-4",
             "[2026-11-21 09:01] sam: We decided to move to Porto on 7 May 2026.",
@@ -52,15 +48,8 @@ def test_a_history_entry_has_decisions_numbers_and_names_each_with_its_time() ->
 
 
 def test_turns_in_which_nothing_was_said_make_an_entry_that_says_so_much() -> None:
-    entry = history_entry(turns_of(("sam", "ok"), ("helper", "")), "main", is_person, nothing)
+    entry = history_entry(turns_of(("sam", "ok"), ("helper", "")), "main", is_person)
     assert entry == "[2026-11-21 09:02] (extracted) session main, turns 1-2"
-
-
-def test_what_memory_recalled_is_not_taken_for_news() -> None:
-    turns = turns_of(("sam", "<memory>Sam was born in 1980.</memory> Remember: the code is 4711."))
-    entry = history_entry(turns, "main", is_person, lambda turn: "<memory>Sam was born in 1980.</memory>")
-    assert "1980" not in entry
-    assert "4711" in entry
 
 
 def test_a_summary_keeps_the_one_before_it_and_both_fit_500_words() -> None:
@@ -68,15 +57,15 @@ def test_a_summary_keeps_the_one_before_it_and_both_fit_500_words() -> None:
         ("sam", f"We decided that room {n} gets {n + 3} chairs, says Anna, and that is how it stays.")
         for n in range(90)
     ]
-    first = conversation_summary(turns_of(*long), is_person, nothing)
+    first = conversation_summary(turns_of(*long), is_person)
     assert first.startswith(MARK)
     assert len(first.split()) <= MAX_SUMMARY_WORDS
-    second = conversation_summary(turns_of(("sam", "My landlord is Mr Glanz.")), is_person, nothing, earlier=first)
+    second = conversation_summary(turns_of(("sam", "My landlord is Mr Glanz.")), is_person, earlier=first)
     assert "Glanz" in second
     assert len(second.split()) <= MAX_SUMMARY_WORDS
     assert sum(line in second for line in first.splitlines()) > 10
     assert second.count(MARK) == 1
-    assert conversation_summary(TALK, is_person, nothing, earlier=second).splitlines()[-1].endswith("Mr Glanz.")
+    assert conversation_summary(TALK, is_person, earlier=second).splitlines()[-1].endswith("Mr Glanz.")
 
 
 def test_extracted_texts_of_real_conversations_pass_the_gates_for_histories() -> None:
@@ -87,13 +76,12 @@ def test_extracted_texts_of_real_conversations_pass_the_gates_for_histories() ->
             digests={},
             turns={("main", turn.number): turn for turn in turns},
             is_person=is_person,
-            recalled=nothing,
             protected={},
             group_size=0,
         )
         writes = (
-            Operation(n=1, op="write_history", result=history_entry(turns, "main", is_person, nothing)),
-            Operation(n=2, op="write_summary", result=conversation_summary(turns, is_person, nothing)),
+            Operation(n=1, op="write_history", result=history_entry(turns, "main", is_person)),
+            Operation(n=2, op="write_summary", result=conversation_summary(turns, is_person)),
         )
         made = Proposal(
             id="c1",
@@ -115,7 +103,7 @@ said = st.lists(st.tuples(st.sampled_from(["sam", "helper"]), st.text(max_size=1
 @given(said)
 def test_every_line_is_of_a_turn_and_no_text_makes_a_line_of_its_own(said: list[tuple[str, str]]) -> None:
     turns = turns_of(*said)
-    for text in (history_entry(turns, "main", is_person, nothing), conversation_summary(turns, is_person, nothing)):
+    for text in (history_entry(turns, "main", is_person), conversation_summary(turns, is_person)):
         head, *lines = text.split("\n")
         assert MARK in head
         assert all(line.startswith("[2026-11-21 09:0") for line in lines)

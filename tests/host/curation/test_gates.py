@@ -34,11 +34,10 @@ SAID = [
     ("user", "sam", "I moved from Lisbon to Porto, and my dentist is Dr. Weber."),
     ("assistant", "helper", "Your rent is $1,600 now, and you like skiing."),
     ("user", "sam", "I am not allergic to almonds. Meet me on 7 May."),
-    ("user", "sam", "<recalled>User is allergic to peanuts.</recalled> What else?"),
+    ("user", "sam", "What else?"),
     ("tool", "shell", "The database moved to port 6432."),
     ("user", "sam", "What if the dose was changed to 16 mg of Ramipril?"),
 ]
-RECALLED = "<recalled>User is allergic to peanuts.</recalled>"
 
 
 def digest(text: str) -> str:
@@ -60,7 +59,6 @@ def known(texts: Mapping[str, str] = TEXTS, **changed: Any) -> Known:
             digests={each: digest(text) for each, text in texts.items()},
             turns=turns(SAID),
             is_person=lambda turn: turn.role == "user",
-            recalled=lambda turn: RECALLED if RECALLED in turn.content else "",
             protected={},
             group_size=200,
         ),
@@ -148,11 +146,6 @@ REFUSED: list[tuple[str, str, Operation]] = [
         "not_a_person",
         "shell speaks there as tool",
         op("add", result="The database is on port 6432.", evidence=quoting(5, "The database moved to port 6432")),
-    ),
-    (
-        "not_a_person",
-        "memory had recalled",
-        op("add", result="User is allergic to peanuts!", evidence=quoting(4, "User is allergic to peanuts.")),
     ),
     # specifics_lost
     ("specifics_lost", "twice", op("merge", ["dose", "dose2"], "Takes 8 mg of Ramipril daily before breakfast.")),
