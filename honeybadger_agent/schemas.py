@@ -120,7 +120,8 @@ def stub() -> str:
 
 def _stub_method(kind: type[Request[Any]], define: str) -> str:
     arguments = "".join(
-        f", {name}: {_source(parameter.annotation)}{'' if parameter.default is parameter.empty else ' = None'}"
+        f", {name}: {(source := _source(parameter.annotation))}"
+        + ("" if parameter.default is parameter.empty else " = None" if source.endswith("None") else " = ...")
         for name, parameter in signature_of(kind).parameters.items()
     )
     return f"    {define} {kind.type_name}(self{arguments}) -> wire.{kind.result_type.__name__}: ...\n"

@@ -21,9 +21,12 @@ from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.handlers import Dependencies, build_table
+from honeybadger_host.handlers import Dependencies, build_table, turn_dependencies
 from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.messages import Arrivals
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.task_runs import SCHEDULER
+from honeybadger_host.handlers.tasks import TaskDesk
 from honeybadger_host.handlers.turns import AgentRuntime
 from honeybadger_host.memory import group_files
 from honeybadger_host.memory.compaction import CompactionLimits
@@ -32,6 +35,7 @@ from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.task_states import TaskStates
 from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
@@ -39,8 +43,9 @@ from honeybadger_host.models import Models
 from honeybadger_host.observe import STATUS_FILE, Counters
 from honeybadger_host.ops import clock
 from honeybadger_host.ops.host import Host
+from honeybadger_host.ops.scheduler import Scheduler, wall_clock
 from honeybadger_host.search.index import INDEX_FILE, Index
-from honeybadger_host.settings import Settings
+from honeybadger_host.settings import Settings, host_zone
 from honeybadger_host.spool import dead_letters
 from honeybadger_host.spool.pipeline import Pipeline, Stores
 from honeybadger_host.spool.rate_limits import Limiter, shares_of
@@ -165,7 +170,8 @@ def _put_together(
         mode=settings.curation.apply,
     )
     curator = Curator(uses)
-    unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator])
+    task_states = TaskStates(journal.task_records())
+    unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator, task_states])
     shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
     spool = Spool(
         home / "data" / "ipc",
@@ -200,6 +206,16 @@ def _put_together(
         look_into=lambda folder: pipeline.look_into(folder),
         stop=lambda stop: pipeline.turn_queue.stop_turn(stop),
     )
+    desk = TaskDesk(
+        home,
+        whole_files,
+        task_states,
+        agents,
+        Screen(settings.security.secrets),
+        settings.tasks,
+        host_zone(),
+        running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
+    )
     keeps_secrets = settings.security.secrets == "off"
     counters = Counters()
     pipeline = Pipeline(
@@ -207,13 +223,14 @@ def _put_together(
         spool,
         dead_letters.DeadLetters(home / "data" / "dead", dead_letters.MAX_BYTES, keeps_secrets=keeps_secrets),
         Stores(journal, projections, unit, sessions.write_out),
-        build_table(settings, dependencies, runtime),
+        build_table(settings, dependencies, runtime, desk),
         Limiter(shares),
         counters,
         forbids=agents.forbids,
         note=ledger.note,
         passed=passed,
     )
+    room = turn_dependencies(settings, dependencies, runtime)
     return Host(
         home=home,
         settings=settings,
@@ -232,6 +249,7 @@ def _put_together(
         replies=replies,
         pipeline=pipeline,
         curator=curator,
+        scheduler=Scheduler(desk, room, pipeline, journal, lambda: wall_clock()),
         counters=counters,
         senders=senders,
         agents=agents,

@@ -123,6 +123,7 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
     keep_house(host, tasks)
     if host.curator.is_on:
         tasks.start_soon(host.curator.run)
+    tasks.start_soon(host.scheduler.run)
     tasks.start_soon(report, host, watcher)
     log.info(
         "host.started",
@@ -183,6 +184,7 @@ class _Hints:
             host.files.drop(file)
             host.index.touch(file)
             host.edits.touch(file)
+            host.scheduler.touch_file(file)
             if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
                 host.index.touch_folder(file)
             return
@@ -247,6 +249,7 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> No
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
     folders |= {str(host.home / folder): True for folder in host.index.folders[:_MOST_ENTRY_FOLDERS]}
+    folders |= {str(folder): True for folder in host.scheduler.folders}
     watcher.ensure(folders, now, looks_closely=is_close)
 
 

@@ -174,9 +174,32 @@ class MessageAdded:
         return "message"
 
 
-WholeKind: TypeAlias = Literal["entry", "working", "session", "summary", "watermark", "proposal", "archived"]
+@dataclass(frozen=True, slots=True)
+class TaskRecorded:
+    """What became of a task goes to the end of the group's log of them.
+
+    Args:
+        task: its id; the journal finds the newest record of each.
+    """
+
+    group: str
+    task: str
+    data: bytes
+
+    @property
+    def file(self) -> str:
+        return f"data/tasks/{self.group}.jsonl"
+
+    @property
+    def row_kind(self) -> str:
+        """What the journal calls it."""
+        return TASK_RECORD
+
+
+TASK_RECORD: Final = "task_record"
+WholeKind: TypeAlias = Literal["entry", "working", "session", "summary", "watermark", "proposal", "archived", "task"]
 """What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document, a
-group's summary.md, how far a session is consolidated, what curation proposes, an entry that was taken up."""
+group's summary.md, how far a session is consolidated, what curation proposes, an entry that was taken up, a task."""
 REMOVED: Final = "_removed"
 NOTE_REMOVED: Final = "note_removed"
 NOTE_RESTORED: Final = "note_restored"
@@ -270,7 +293,7 @@ class NotesRevised:
         return NOTE_RESTORED if self.are_restored else NOTE_REMOVED
 
 
-Appended: TypeAlias = NoteAdded | TurnAdded | HistoryAdded | NoteArchived | FeedbackAdded | MessageAdded
+Appended: TypeAlias = NoteAdded | TurnAdded | HistoryAdded | NoteArchived | FeedbackAdded | MessageAdded | TaskRecorded
 """`data` goes to the end of `file`, a path below the home folder."""
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""

@@ -299,6 +299,15 @@ class Turns(_Section):
     )
 
 
+class Tasks(_Section):
+    """What agents do by themselves: groups/<group>/tasks/."""
+
+    per_group: int = Field(100, ge=0, description="Tasks that a group may have; 0: none may be scheduled.")
+    least_seconds: float = Field(
+        60, ge=1, le=86_400, description="Seconds that must lie between two runs; less than a minute is for trials."
+    )
+
+
 class Log(_Section):
     """What the daemon prints, on standard error."""
 
@@ -346,6 +355,7 @@ class Settings(BaseSettings):
     security: Security = Security()
     model: Model = Model()
     turns: Turns = Turns()
+    tasks: Tasks = Tasks()
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()
@@ -452,6 +462,14 @@ def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
             except (OSError, UnicodeDecodeError) as error:
                 raise SettingsError(f"{path} cannot be read: {error}") from None
     return "", f"{_PREFIX}{names[-1].upper()}"
+
+
+def host_zone() -> str:
+    """Return the IANA name of the host's time zone; UTC when the system does not say it."""
+    name = os.environ.get("TZ", "").removeprefix(":")
+    if not name:
+        name = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    return name if name.replace("/", "").replace("_", "").replace("-", "").replace("+", "").isalnum() else "UTC"
 
 
 def notify_socket() -> str | None:

@@ -193,6 +193,24 @@ def _messages(result: wire.MessagesResult) -> str:
     return "\n".join([*rows, f"Go on with after={result.after}." if rows else "No messages."])
 
 
+def _task(task: wire.Task) -> str:
+    coming = f" Next runs: {', '.join(task.next)}." if task.next else " It will not run."
+    return (
+        f"Task {task.id} ({_line(task.name)}): {task.state}, {task.schedule}.{coming}{_neutralised(task.neutralised)}"
+    )
+
+
+def _tasks(result: wire.TaskList) -> str:
+    rows = [
+        f"{task.id}: {task.name} ({task.schedule}), {task.state}"
+        + (f" ({task.why})" if task.why else "")
+        + (f", next {task.next[0]}" if task.next else "")
+        for task in result.tasks
+    ]
+    details = [_json(task.task) for task in result.tasks if task.task is not None]
+    return "\n".join([f"{count_of(len(rows), 'scheduled task')}.", *[_rows([row]) for row in rows], *details])
+
+
 PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "update_memory": _note,
     "read_group_files": _group_files,
@@ -216,6 +234,11 @@ PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "record_feedback": _feedback,
     "send_message": _sent,
     "get_messages": _messages,
+    "schedule_task": _task,
+    "pause_task": _task,
+    "resume_task": _task,
+    "cancel_task": _task,
+    "list_tasks": _tasks,
 }
 """Name of a tool -> function from its result model to text."""
 

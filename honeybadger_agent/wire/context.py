@@ -55,6 +55,9 @@ class GetContext(Request[ContextResult], audience="default"):
         default=None, description="What the user says now; it becomes `messages`."
     )
     budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
+    most_turns: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None, description="Newest turns of the conversation to replay, at most; default: what the host replays."
+    )
 
 
 class PreviewContext(GetContext, audience="operator"):

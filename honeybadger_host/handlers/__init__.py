@@ -4,7 +4,8 @@ May import: search, memory, storage, text, domain, errors, settings, and the age
 
 Reading order: `notes`, `conversation`, `entries` with `entry_texts`, `editing`, `listing`, `undo`; `context` with
 `context_parts` and `context_text`, `context_recall` and `recollection`; `search`; `sessions`, `working_memory`;
-`feedback`; `messages`; `turns` and `turn_output`; `proposals`; `redaction` (screens them all); `host`.
+`feedback`; `messages`; `turns` and `turn_output`; `tasks` and `task_runs`; `proposals`; `redaction` (screens them all);
+`host`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
-from honeybadger_host.domain import NOBODY, Handler, QueryHandler, TurnHandler
+from honeybadger_host.domain import NOBODY, Handler, QueryHandler
 from honeybadger_host.handlers import (
     conversation,
     editing,
@@ -26,6 +27,7 @@ from honeybadger_host.handlers import (
     proposals,
     search,
     sessions,
+    tasks,
     turns,
     undo,
 )
@@ -78,12 +80,16 @@ class Dependencies:
 
 
 def build_table(
-    settings: Settings, dependencies: Dependencies, runtime: turns.AgentRuntime | None = None
+    settings: Settings,
+    dependencies: Dependencies,
+    runtime: turns.AgentRuntime | None = None,
+    desk: tasks.TaskDesk | None = None,
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves.
 
     Args:
-        desk: None: nobody is an agent of this home, and no turns are run.
+        runtime: None: nobody is an agent of this home, and no turns are run.
+        desk: None: nothing runs by itself.
     """
     history_budget = settings.history.budget_tokens
     screen = Screen(settings.security.secrets)
@@ -160,20 +166,21 @@ def build_table(
             dependencies.entry_files.home, dependencies.journal, dependencies.arrivals
         ),
         "stop_turn": turns.stop_turn(None if runtime is None else runtime.stop),
-        **({} if runtime is None else {"chat": _chat(settings, dependencies, runtime, screen)}),
+        **({} if runtime is None else {"chat": turns.chat(turn_dependencies(settings, dependencies, runtime))}),
+        **({} if desk is None else tasks.task_table(desk)),
     }
 
 
-def _chat(settings: Settings, dependencies: Dependencies, runtime: turns.AgentRuntime, screen: Screen) -> TurnHandler:
-    limits = TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds)
-    return turns.chat(
-        turns.TurnDependencies(
-            runtime,
-            dependencies.turn_logs,
-            dependencies.sessions,
-            dependencies.watermarks,
-            screen,
-            limits,
-            settings.conversation.enabled,
-        )
+def turn_dependencies(
+    settings: Settings, dependencies: Dependencies, runtime: turns.AgentRuntime
+) -> turns.TurnDependencies:
+    """Return what turns are made with."""
+    return turns.TurnDependencies(
+        runtime,
+        dependencies.turn_logs,
+        dependencies.sessions,
+        dependencies.watermarks,
+        Screen(settings.security.secrets),
+        TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds),
+        settings.conversation.enabled,
     )

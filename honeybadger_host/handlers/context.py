@@ -79,6 +79,8 @@ class ContextHandler:
         is_told = mark is None or begun_after < mark.turn
         said = _without(payload.message, window)
         turns = replayed(said, after, self.replayed_turns, self.memory_window) if self.replayed_turns else ()
+        if payload.most_turns is not None:
+            turns = turns[-payload.most_turns :]
         recalled = self.recaller.recall(group, session, payload.message, turns, now)
         loaded = Parts(
             group=group,

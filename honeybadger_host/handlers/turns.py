@@ -104,7 +104,7 @@ def chat(room: TurnDependencies) -> TurnHandler:
     prepare = prepare_turn(room.turn_logs, room.documents)
 
     async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
-        turn = _begun(room, asked, under_way)
+        turn = begun(room, asked, under_way)
         await turn.run()
         return ChangeHandler(turn.decide, prepare)
 
@@ -138,8 +138,12 @@ def stop_turn(stop: StopATurn | None) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> _ChatTurn:
-    """Return the turn that answers a message. Raises Refusal."""
+def begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_turns: int | None = None) -> ChatTurn:
+    """Return the turn that answers a message. Raises Refusal.
+
+    Args:
+        most_turns: newest turns of the conversation that it is given; None: as many as any.
+    """
     payload = asked.payload
     assert isinstance(payload, Chat)  # noqa: S101  the table pairs type and payload
     if is_blank(neutralise(payload.content).text):
@@ -151,7 +155,7 @@ def _begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> _Ch
     content, changed = room.screen.text(asked, "payload.content", payload.content)
     agent = _chosen(room, asked.group, payload.agent)
     shown = Shown(under_way, redacts=room.screen.mode != "off")
-    return _ChatTurn(room, asked, under_way, speaker, content, changed, agent, shown)
+    return ChatTurn(room, asked, under_way, speaker, content, changed, agent, shown, most_turns)
 
 
 def _chosen(room: TurnDependencies, group: str, asked_for: str | None) -> Agent:
@@ -171,7 +175,7 @@ def _chosen(room: TurnDependencies, group: str, asked_for: str | None) -> Agent:
 
 
 @dataclass(slots=True)
-class _ChatTurn:
+class ChatTurn:
     """One turn: `run` until there is an answer, then `decide` what is appended.
 
     Args:
@@ -187,6 +191,7 @@ class _ChatTurn:
     changed: Mapping[str, int]
     agent: Agent
     shown: Shown
+    most_turns: int | None = None
     asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     kept: list[ModelSaid] = field(default_factory=list)
     model: str = ""
@@ -236,7 +241,7 @@ class _ChatTurn:
         client = await anyio.to_thread.run_sync(_client, room, asked, self.agent)
         mark = await anyio.to_thread.run_sync(room.watermarks.read, asked.group, asked.session)
         self.consolidated = 0 if mark is None else mark.turn
-        context = await client(made(GetContext, self.content))
+        context = await client(made(GetContext, self.content, most_turns=self.most_turns))
         allowed = self.agent.tools
         toolbox = MemoryTools(client, under_way.name, None if allowed is None else allowed.intersection(tool_names()))
         request = AgentRequest(

@@ -17,6 +17,7 @@ from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages
+from honeybadger_host.ops.scheduler import Scheduler
 from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.pipeline import Pipeline
@@ -53,6 +54,7 @@ class Host:
     replies: ReplyRetention
     pipeline: Pipeline
     curator: Curator
+    scheduler: Scheduler
     counters: Counters
     senders: SenderList | None
     agents: Agents

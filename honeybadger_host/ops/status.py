@@ -86,6 +86,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "commits": counters.commits,
         },
         "curation": _curation(host, now),
+        "tasks": host.scheduler.status,
         "limits": _limits(host, inboxes, now),
         "files_behind": host.projections.behind,
         "sessions_in_memory": len(host.turn_logs),

@@ -2,5 +2,5 @@
 
 May import: errors. Clocks are arguments; the time zones are read from the system's database.
 
-Reading order: `times`.
+Reading order: `times`, `due`.
 """

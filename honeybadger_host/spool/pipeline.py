@@ -265,10 +265,29 @@ class Pipeline:
         await answered.wait()
         return reply
 
+    async def turn(self, asked: Asked, type_name: str, handler: TurnHandler, digest: bytes) -> bytes | None:
+        """Run a turn of the host's own behind those of people, and write what it ends with as `change` does.
+
+        Returns the reply; None: the host is ending, and the next start goes on with it.
+        Raises Refusal, WorldFailed: it could not be done; tried again it goes on where it was.
+        Raises CutShort: it will not be done.
+        """
+        self.wake()
+        scope = await self.turn_queue.enter_behind(asked)
+        try:
+            with scope:
+                decides = await self.turn_queue.run_own(asked, digest, handler)
+                return await self.change(asked, type_name, decides, digest)
+            return None
+        finally:
+            self.turn_queue.leave(asked.group)
+            self.wake()
+
     async def _serve_waiting(self, tasks: TaskGroup, waiting: TaskGroup) -> None:
         while not self._stopping.is_set():
             received = await anyio.to_thread.run_sync(self._receive, limiter=self._reader_slot)
             if received is None:
+                self.turn_queue.let_in(self._spool.has_turn)
                 break
             try:
                 self._decide(received)
@@ -290,6 +309,7 @@ class Pipeline:
                     case Asking(handler=WaitingHandler() as handler) as asking:
                         request.inbox.held.add(request.name)
                         waiting.start_soon(self._wait, request, asking, handler)
+            self.turn_queue.let_in(self._spool.has_turn)
 
     # ------------------------------------------------------------------------------------------------------ receive
 

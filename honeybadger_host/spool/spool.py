@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from honeybadger_agent.mailbox import NAME, OPERATOR
-from honeybadger_host.spool.inbox import TURNS_QUEUE, Inbox, OpenInbox, identity_of, open_box
+from honeybadger_host.spool.inbox import TURNS_QUEUE, Inbox, OpenInbox, identity_of, open_box, turns_queue
 from honeybadger_host.spool.listing import Listing, names_of, requests_of
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.storage.file_cache import Unchanged
@@ -101,6 +101,10 @@ class Spool:
     def queues(self) -> set[str]:
         """The names of all queues; see `Inbox.queue`."""
         return {*self._queues}
+
+    def has_turn(self, group: str) -> bool:
+        """Return whether a turn waits in a group."""
+        return bool(self._queues.get(turns_queue(group)))
 
     def distrust(self) -> None:
         """Forget which folders did not change: a file system may be wrong about its time stamps."""

@@ -74,6 +74,14 @@ class _Running:
         )
 
 
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A turn of the host's own that waits for its lane."""
+
+    asked: Asked
+    may_begin: anyio.Event = field(default_factory=anyio.Event)
+
+
 class TurnQueue:
     """Which groups have a turn under way. Event loop.
 
@@ -88,6 +96,8 @@ class TurnQueue:
         self._writer_slot = writer_slot
         self._at_once = at_once
         self._running: dict[str, _Running] = {}
+        self._behind: list[_Waiting] = []
+        """Turns of the host's own, in the order they came."""
         self._taken_back: set[TurnKey] = set()
         """Turns that are answered by `stop_turn`, and must not begin meanwhile."""
         self._is_stopping = False
@@ -112,6 +122,41 @@ class TurnQueue:
     @property
     def running(self) -> int:
         return len(self._running)
+
+    def running_of(self, group: str, sender: str) -> str:
+        """Return the id of a sender's turn that runs in a group, empty when none does. Any thread."""
+        running = self._running.get(group)
+        return running.asked.request_id if running is not None and running.asked.sender == sender else ""
+
+    async def enter_behind(self, asked: Asked) -> anyio.CancelScope:
+        """Wait for a lane behind the turns of people, and take it; see `let_in`."""
+        waiting = _Waiting(asked)
+        self._behind.append(waiting)
+        try:
+            await waiting.may_begin.wait()
+        except BaseException:
+            if waiting in self._behind:
+                self._behind.remove(waiting)
+            else:
+                self.leave(asked.group)
+            raise
+        return self._running[asked.group].scope
+
+    def let_in(self, waits: Callable[[str], bool]) -> None:
+        """Give lanes to what waits behind people: one of a group, the last free one stays free for people.
+
+        Args:
+            waits: group -> whether a turn of somebody waits there.
+        """
+        kept_free = 1 if self._at_once > 1 else 0
+        for waiting in list(self._behind):
+            if self.room <= kept_free:
+                return
+            group = waiting.asked.group
+            if group not in self._running and not waits(group):
+                self._behind.remove(waiting)
+                self.enter(waiting.asked)
+                waiting.may_begin.set()
 
     def stop(self) -> None:
         """Let no turn begin any more."""
@@ -208,6 +253,10 @@ class TurnQueue:
         finally:
             if stream is not None:
                 os.close(stream)
+
+    async def run_own(self, asked: Asked, digest: bytes, handler: TurnHandler) -> ChangeHandler[Any]:
+        """Run a turn of the host's own, which nobody looks on at. Raises as `run`, but for Withdrawn."""
+        return await self._run(TurnKey(asked.group, asked.sender, asked.request_id), asked, digest, handler, None)
 
     async def _run(
         self, turn: TurnKey, asked: Asked, digest: bytes, handler: TurnHandler, stream: int | None

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import orjson
 import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.domain import REMOVED
+from honeybadger_host.domain import REMOVED, TASK_RECORD
 from honeybadger_host.errors import JournalError, StorageFailed, may_clear
 from honeybadger_host.storage.edits import Looked, write_looked
 from honeybadger_host.storage.journal_schema import (
@@ -47,6 +48,7 @@ from honeybadger_host.storage.revised import REVISED_KINDS, count_notes
 
 log = structlog.get_logger()
 
+_BEGUN: Final = "SELECT grp, sender, request FROM turns WHERE sender = ?"
 _LONG_WAL: Final = 4096
 """Pages, 16 MiB."""
 _IDENTICAL_WITHIN: Final = 3_600_000
@@ -182,6 +184,11 @@ class Journal:
         with self._transaction() as connection:
             connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
             connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
+            newest = [
+                (row.group, orjson.loads(row.data)["task"], row.seq) for row in changes if row.kind == TASK_RECORD
+            ]
+            if newest:
+                connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
         self.committed_seq = changes[-1].seq
@@ -372,6 +379,21 @@ class Journal:
         ]
         with self._transaction() as connection:
             write_looked(connection, looked._replace(edits=edits))
+
+    def task_records(self) -> list[tuple[str, bytes]]:
+        """Return (group, newest record) of every task there ever was."""
+        query = "SELECT tasks.grp, data FROM tasks JOIN changes USING (seq)"
+        try:
+            return list(self._writer.execute(query))
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+
+    def begun_turns(self, sender: str) -> list[TurnKey]:
+        """Return the turns of a sender that were begun and are not answered."""
+        try:
+            return [TurnKey(*row) for row in self._writer.execute(_BEGUN, (sender,))]
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
 
     def kept_ages(self) -> list[float]:
         """Return what `keep_ages` kept, nothing when it never did."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 SYNCHRONOUS: Final = "FULL"
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
@@ -57,6 +57,13 @@ CREATE TABLE seen (               -- files of people as they were looked at last
     text BLOB                     -- zlib; NULL: not kept
 ) WITHOUT ROWID;
 """
+_TASKS: Final = """
+CREATE TABLE tasks (              -- the newest record of each task
+    grp TEXT NOT NULL, task TEXT NOT NULL,
+    seq INTEGER NOT NULL,         -- of `changes`
+    PRIMARY KEY (grp, task)
+) WITHOUT ROWID;
+"""
 SCHEMA: Final = f"""
 CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages
     key TEXT PRIMARY KEY, value
@@ -65,8 +72,9 @@ CREATE TABLE changes (
     seq INTEGER PRIMARY KEY,      -- one number for each change, in the order they were decided
     at INTEGER NOT NULL,          -- milliseconds since the epoch, never falling
     grp TEXT NOT NULL, sender TEXT NOT NULL, request TEXT NOT NULL,
-    kind TEXT NOT NULL,           -- note, note_archived, turn, feedback, message; entry, working, session: whole
-                                  -- files, with _removed when they go; note_removed, note_restored: storage/revised.py
+    kind TEXT NOT NULL,           -- note, note_archived, turn, feedback, message, task_record; entry, working, session,
+                                  -- task: whole files, with _removed when they go; note_removed, note_restored: see
+                                  -- storage/revised.py
     file TEXT NOT NULL,           -- what it was appended to, below the home folder
     offset INTEGER NOT NULL,      -- where, -1 when that was not known; of a file that is replaced what it held
     data BLOB NOT NULL            -- the bytes as appended, written or removed
@@ -79,12 +87,13 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}{_SPENT}{_EDITS}"""
+{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_TASKS}"""
 _FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
     2: _TURNS,
     3: _SPENT,
     4: _EDITS,
+    5: _TASKS,
 }
 """Schema version -> what makes the next one of it."""
 

@@ -35,6 +35,8 @@ def story(entry_id: str) -> list[Step]:
     """
     working = {"key": "page", "data": "draft of the page", "ttl_minutes": 5, "category": "web", "tags": ["a"]}
     task = {"id": "t1", "description": "Write the page", "progress": 0.5}
+    daily = {"name": "Read the news", "description": "Tell what is new", "schedule_type": "cron"}
+    daily |= {"cron_expression": "0 9 * * *", "time_zone": "Europe/Berlin"}
     return [
         Step("get_context", {"message": "Tea?"}, "User likes tea", {"is_over_budget": False}),
         Step("get_history", {"max_messages": 5}, "Nothing was said in this session yet.", {"dropped": 0}),
@@ -65,6 +67,11 @@ def story(entry_id: str) -> list[Step]:
         Step("send_message", {"content": "It is done."}, "Sent as message ", {"neutralised": {}}),
         Step("get_messages", {"limit": 1}, "It is done.", {}),
         Step("record_feedback", {"kind": "praise"}, "Recorded.", {"turn": None}),
+        Step("schedule_task", daily, "cron 0 9 * * * (Europe/Berlin). Next runs: 20", {"id": "read-the-news"}),
+        Step("pause_task", {"task": "read-the-news", "why": "holidays"}, "paused, cron", {"next": []}),
+        Step("list_tasks", {}, "read-the-news: Read the news (cron 0 9 * * * (Europe/Berlin)), paused (by claude", {}),
+        Step("resume_task", {"task": "read-the-news"}, "Next runs: 20", {"state": "waiting"}),
+        Step("cancel_task", {"task": "read-the-news"}, "over, cron 0 9 * * * (Europe/Berlin). It will not run.", {}),
         Step("delete_session", {}, "Deleted data/context/main/main.json.", {"is_deleted": True}),
         Step("delete_session", {}, "nothing to delete", {"is_deleted": False}),
         Step("edit_memory", {"id": entry_id, "tags": ["drinks"]}, f"Changed: [{entry_id}] in", {"tags": ["drinks"]}),

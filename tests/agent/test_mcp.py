@@ -407,7 +407,7 @@ def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result()
     assert set(tool_names()) - set(ALIASES) == set(prose.PROSE)
     withheld = set(wire.REQUEST_TYPES) - set(tool_names())
     operators = {name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"}
-    assert withheld == {"ping", "append_turn", "list_memory_entries", "stop_turn"} | operators
+    assert withheld == {"ping", "append_turn", "list_memory_entries", "stop_turn", "run_task"} | operators
     assert all(kind.changes for kind in wire.REQUEST_TYPES.values() if kind.overwrites or kind.settles)
 
 
@@ -459,6 +459,7 @@ async def test_a_tool_says_what_it_does_and_what_it_may_change(listing: Callable
 
     changing = {"update_memory", "save_memory", "edit_memory", "delete_memory", "save_to_working_memory"}
     changing |= {"update_session", "compact_session", "delete_session", "record_feedback", "send_message"}
+    changing |= {"schedule_task", "pause_task", "resume_task", "cancel_task"}
     assert set(listed) - hinted("read_only_hint") == changing
     assert hinted("destructive_hint") == changing - {
         "update_memory",
@@ -466,8 +467,10 @@ async def test_a_tool_says_what_it_does_and_what_it_may_change(listing: Callable
         "compact_session",
         "record_feedback",
         "send_message",
+        *("schedule_task", "pause_task", "resume_task"),
     }
-    assert hinted("idempotent_hint") & changing == {"delete_memory", "delete_session", "compact_session"}
+    settling = {"delete_memory", "delete_session", "compact_session", "pause_task", "resume_task"}
+    assert hinted("idempotent_hint") & changing == settling
     assert hinted("open_world_hint") == set()
 
 

@@ -78,7 +78,8 @@ ROWS: Final[dict[str, list[str]]] = {
     "HB6 estimate of tokens": [
         "host/text/test_neutralise.py::test_the_estimate_is_ascii_characters_by_four_and_one_for_every_other",
     ],
-    "HB7 one formatter for every history": [
+    "HB7 one formatter for every history, that of a task, too": [
+        "flows/test_tasks.py::test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history",
         "host/memory/test_budget.py::test_a_history_is_a_suffix_within_its_budget_and_never_without_the_newest",
     ],
     "HB8 remember, MEMORY.md has it, a later session answers from it": [
@@ -93,6 +94,8 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_agents.py::test_only_the_tools_listed_are_offered_and_taken",
         "flows/test_agents.py::test_an_agent_may_have_a_model_of_its_own",
         "flows/test_turns.py::test_turns_of_a_group_come_one_after_another_in_the_order_of_their_names",
+        "flows/test_tasks.py::test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_known",
+        "flows/test_tasks.py::test_a_run_that_a_kill_cut_short_is_taken_up_and_done_once",
     ],
     "HB10 messages to people: in order, once, read at one's own place": [
         "flows/test_messages.py::test_messages_are_read_in_order_by_readers_who_keep_their_own_places",

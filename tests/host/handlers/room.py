@@ -11,12 +11,16 @@ import orjson
 import pytest
 
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
+from honeybadger_host.agents import Agents
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
 from honeybadger_host.handlers import Dependencies, build_table
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.tasks import TaskDesk
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.task_states import TaskStates
 from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
@@ -24,7 +28,7 @@ from honeybadger_host.settings import Settings
 from honeybadger_host.storage.atomic_files import WholeFiles, row_offset
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Row
-from honeybadger_host.storage.unit_of_work import UnitOfWork
+from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
 from tests.host.indexes import index_of, ledger_of, made
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
@@ -46,6 +50,7 @@ class Room:
         self.monotonic = 0.0
         self.asked = 0
         self.behind: set[str] = set()
+        self.running = ""
         self.restart()
 
     def restart(self) -> None:
@@ -64,7 +69,9 @@ class Room:
             wall_seconds=lambda: datetime.now(UTC).timestamp() + self.wall_ahead,
             clock=lambda: self.monotonic,
         )
-        self.unit = UnitOfWork([self.turn_logs, self.whole_files, self.working_memory, self.sessions])
+        self.task_states = TaskStates(self.journal.task_records())
+        stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]
+        self.unit = UnitOfWork(stores)
         dependencies = Dependencies(
             files=GroupFiles(home, max_file_bytes=1_048_576, max_cache_bytes=1_048_576),
             turn_logs=self.turn_logs,
@@ -77,7 +84,17 @@ class Room:
             watermarks=Watermarks(home),
             journal=self.journal,
         )
-        self.table = build_table(self.settings, dependencies)
+        desk = TaskDesk(
+            home,
+            self.whole_files,
+            self.task_states,
+            Agents(home, "assistant"),
+            Screen(self.settings.security.secrets),
+            self.settings.tasks,
+            "Europe/Berlin",
+            running=lambda group: self.running,
+        )
+        self.table = build_table(self.settings, dependencies, desk=desk)
 
     def asking(
         self,

@@ -1,0 +1,365 @@
+"""Tasks: `schedule_task`, `pause_task`, `resume_task`, `cancel_task`, `list_tasks`, `run_task` (HB7, HB10).
+
+A task is its file. What was asked is a change of that file; what becomes of a task is recorded beside it, so neither
+can undo the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent.wire import ListTasks, PauseTask, Refusal, ScheduleTask, TaskList
+from honeybadger_agent.wire import Task as TaskRow
+from honeybadger_agent.wire.tasks import TaskState as ShownState
+from honeybadger_host.agents import Agents
+from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Handler, Outcome, QueryHandler
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.edited import read_json
+from honeybadger_host.memory.task_files import (
+    TaskFile,
+    WrongSchedule,
+    dump_task,
+    parse_task,
+    schedule_of,
+    shown_schedule,
+    task_file,
+    tasks_of,
+)
+from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded
+from honeybadger_host.schedule.times import Once, Schedule, next_run
+from honeybadger_host.settings import Tasks
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.text.time_stamps import time_stamp
+
+_SHOWN_RUNS: Final = 3
+_NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
+_RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
+_SHOWN_AS: Final[Mapping[Event, ShownState]] = {
+    "done": "done",
+    "failed": "failed",
+    "missed": "missed",
+    "skipped": "skipped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDesk:
+    """What the handlers of tasks work with.
+
+    Args:
+        agents: None: nobody is an agent of this home, and nothing is scheduled.
+        running: group -> id of the turn that runs there; empty: none.
+        host_zone: for tasks that name no time zone.
+    """
+
+    home: Path
+    files: WholeFiles
+    states: TaskStates
+    agents: Agents | None
+    screen: Screen
+    settings: Tasks
+    host_zone: str
+    running: Callable[[str], str]
+
+    def schedule(self, task: TaskFile, now: datetime) -> Schedule:
+        """Return when a task runs. Raises WrongSchedule."""
+        return schedule_of(task, now, self.host_zone, self.settings.least_seconds)
+
+
+def run_id(task: str, run: datetime) -> str:
+    """Return the id of the turn that is a run of a task: the same whenever it is made."""
+    return f"{task}.{stamp_of(run)}"
+
+
+def stamp_of(at: datetime) -> str:
+    """Return a moment as a part of an id, to the microsecond."""
+    return at.astimezone(UTC).strftime(_RUN_FORMAT)
+
+
+def run_in(request: str) -> tuple[str, datetime] | None:
+    """Return the task and the run that a turn's id names; None: it is of something else."""
+    task, _, at = request.rpartition(".")
+    try:
+        return task, datetime.strptime(at, _RUN_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def task_table(desk: TaskDesk) -> Mapping[str, Handler]:
+    """Return the handlers of all types of this module."""
+    return {
+        "schedule_task": _schedule_task(desk),
+        "pause_task": _changed(desk, _paused),
+        "resume_task": _changed(desk, _resumed),
+        "cancel_task": _changed(desk, _cancelled),
+        "run_task": _changed(desk, _asked_for),
+        "list_tasks": QueryHandler(lambda asked, now: _listed(desk, asked, now)),
+    }
+
+
+def _schedule_task(desk: TaskDesk) -> ChangeHandler[list[str]]:
+    def prepare(asked: Asked) -> list[str]:
+        known = list(tasks_of(desk.home, asked.group))
+        assert isinstance(asked.payload, ScheduleTask)  # noqa: S101  the table pairs type and payload
+        for id_ in _new_ids(asked):
+            desk.files.load(task_file(asked.group, id_))
+        return known
+
+    def decide(asked: Asked, known: list[str], now: datetime) -> Outcome:
+        payload, settings = asked.payload, desk.settings
+        assert isinstance(payload, ScheduleTask)  # noqa: S101  the table pairs type and payload
+        if len(known) >= settings.per_group:
+            why = f"this group has {len(known)} tasks, the limit is {settings.per_group} (tasks.per_group): cancel some"
+            raise Refusal("too_large", f"{why}; nothing was scheduled")
+        free = [each for each in _new_ids(asked) if desk.files.view(task_file(asked.group, each)) is None]
+        if not free:
+            raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
+        id_ = free[0]
+        name, changed = desk.screen.text(asked, "payload.name", payload.name)
+        description, more = desk.screen.text(asked, "payload.description", payload.description)
+        said = {
+            **payload.model_dump(),
+            "name": name,
+            "description": description,
+            "agent": _agent(desk, asked, payload),
+            "time_zone": payload.time_zone or desk.host_zone,
+        }
+        task = TaskFile(**said, created=now.replace(microsecond=0), by=asked.sender)
+        try:
+            first = next_run(desk.schedule(task, now), now)
+        except WrongSchedule as error:
+            raise Refusal("invalid", f"{_member(error)} {error}", field=_member(error)) from None
+        if first is None:
+            why = f"payload.run_at is past: here it is {time_stamp(now)}; nothing was scheduled"
+            raise Refusal("invalid", why, field="payload.run_at")
+        state = TaskState(id_, now, until=now)
+        row = task_row(desk, asked.group, id_, task, state, now)
+        row["neutralised"] = {kind: changed.get(kind, 0) + more.get(kind, 0) for kind in {*changed, *more}}
+        written = FileWritten(asked.group, "task", task_file(asked.group, id_), dump_task(task), None)
+        return Outcome(row, (written, recorded(asked.group, state)))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _new_ids(asked: Asked) -> tuple[str, str]:
+    """Return the ids that a new task may have: the first that is free."""
+    assert isinstance(asked.payload, ScheduleTask)  # noqa: S101  the table pairs type and payload
+    name = _NOT_IN_A_NAME.sub("-", asked.payload.name.lower()).strip("-")[:40].strip("-") or "task"
+    return name, f"{name}-{hashlib.sha256(f'{asked.sender}/{asked.request_id}'.encode()).hexdigest()[:6]}"
+
+
+def _agent(desk: TaskDesk, asked: Asked, payload: ScheduleTask) -> str:
+    """Return who does it. Raises Refusal: there is no such agent, or an agent schedules another."""
+    if desk.agents is None:
+        raise Refusal("unavailable", "nobody is an agent of this home: nothing runs by itself here")
+    known = desk.agents.current
+    agent = payload.agent or (asked.sender if asked.sender in known else desk.agents.default)
+    if agent not in known:
+        shown = ", ".join(sorted(known)[:20])
+        raise Refusal("not_found", f"there is no agent {agent!r}; there are: {shown}", field="payload.agent")
+    if asked.sender in known and agent != asked.sender:
+        raise Refusal("forbidden", "an agent schedules itself only", field="payload.agent")
+    return agent
+
+
+def _member(error: WrongSchedule) -> str:
+    return f"payload.{error.member}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A task that something is to be done with.
+
+    Args:
+        task: None: the file cannot be read; `problem` says why.
+    """
+
+    asked: Asked
+    id: str
+    file: str
+    data: bytes
+    task: TaskFile | None
+    problem: str
+    state: TaskState
+    now: datetime
+
+    def mended(self) -> TaskFile:
+        """Return what the file says. Raises Refusal."""
+        if self.task is None:
+            raise Refusal("conflict", f"{self.file} is wrong: {self.problem}; mend or cancel it", field="payload.task")
+        return self.task
+
+    def rewritten(self, **members: Any) -> FileWritten:
+        """Return the file with other members, all else as a person wrote it."""
+        value = {**read_json(self.data), **members}
+        value = {name: item for name, item in value.items() if item is not False}
+        data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        return FileWritten(self.asked.group, "task", self.file, data, self.data)
+
+    def recorded(self, event: Event, **members: Any) -> TaskState:
+        return self.state.after(event, self.now, **members)
+
+
+_Done = tuple[TaskFile | None, TaskState, tuple[FileWritten | FileRemoved, ...]]
+"""What a task is afterwards, its state, and what becomes of the file."""
+
+
+def _changed(desk: TaskDesk, change: Callable[[_Found], _Done]) -> ChangeHandler[None]:
+    """Return a handler that does something with one task of the group."""
+
+    def prepare(asked: Asked) -> None:
+        desk.files.load(task_file(asked.group, _named(asked)))
+
+    def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
+        found = _found(desk, asked, now)
+        task, state, files = change(found)
+        row = task_row(desk, asked.group, found.id, task or found.problem, state, now)
+        if state is found.state and not files:
+            return Outcome(row)
+        return Outcome(row, (*files, recorded(asked.group, state)))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _named(asked: Asked) -> str:
+    return asked.payload.task  # type: ignore[attr-defined, no-any-return]  # the table pairs type and payload
+
+
+def _found(desk: TaskDesk, asked: Asked, now: datetime) -> _Found:
+    """Return the task that is asked for. Raises Refusal: the group has none of that id."""
+    id_ = _named(asked)
+    file = task_file(asked.group, id_)
+    data = desk.files.view(file)
+    if data is None:
+        raise _not_found(desk, asked.group, id_)
+    state = desk.states.view(asked.group, id_) or TaskState(id_, now, until=now)
+    try:
+        return _Found(asked, id_, file, data, parse_task(data), "", state, now)
+    except ValueError as error:
+        return _Found(asked, id_, file, data, None, str(error), state, now)
+
+
+def _not_found(desk: TaskDesk, group: str, id_: str) -> Refusal:
+    known = ", ".join(itertools.islice(tasks_of(desk.home, group), 20))
+    there = f"there are: {known}" if known else "it has none"
+    return Refusal("not_found", f"this group has no task {id_}; {there}", field="payload.task")
+
+
+def _paused(found: _Found) -> _Done:
+    task, payload = found.mended(), found.asked.payload
+    if task.paused:
+        return task, found.state, ()
+    why = f"by {found.asked.sender}" + (
+        f": {payload.why}" if isinstance(payload, PauseTask) and payload.why is not None else ""
+    )
+    task = task.model_copy(update={"paused": why})
+    return task, found.recorded("paused", why=why), (found.rewritten(paused=why),)
+
+
+def _resumed(found: _Found) -> _Done:
+    task = found.mended()
+    if not task.paused:
+        return task, found.state, ()
+    task = task.model_copy(update={"paused": False})
+    return task, found.recorded("resumed", until=found.now), (found.rewritten(paused=False),)
+
+
+def _cancelled(found: _Found) -> _Done:
+    removed = FileRemoved(found.asked.group, "task", found.file, found.data)
+    return found.task, found.recorded("cancelled", why=f"by {found.asked.sender}", asked=None), (removed,)
+
+
+def _asked_for(found: _Found) -> _Done:
+    task = found.mended()
+    if found.state.asked is not None:
+        return task, found.state, ()
+    return task, found.recorded("asked", asked=found.now, why=f"asked for by {found.asked.sender}"), ()
+
+
+def _listed(desk: TaskDesk, asked: Asked, now: datetime) -> Mapping[str, Any]:
+    payload = asked.payload
+    assert isinstance(payload, ListTasks)  # noqa: S101  the table pairs type and payload
+    rows = []
+    for id_ in tasks_of(desk.home, asked.group) if payload.task is None else [payload.task]:
+        if (data := read_whole(desk.home / task_file(asked.group, id_))) is None:
+            continue
+        try:
+            task: TaskFile | str = parse_task(data)
+        except ValueError as error:
+            task = str(error)
+        state = desk.states.current(asked.group, id_) or TaskState(id_, now, until=now)
+        row = task_row(desk, asked.group, id_, task, state, now)
+        if payload.task is not None and isinstance(task, TaskFile):
+            row["task"] = orjson.loads(dump_task(task))
+        rows.append(row)
+    if payload.task is not None and not rows:
+        raise _not_found(desk, asked.group, payload.task)
+    return TaskList.model_validate({"tasks": rows}).model_dump(exclude_none=True)
+
+
+def task_row(
+    desk: TaskDesk, group: str, id_: str, task: TaskFile | str, state: TaskState, now: datetime
+) -> dict[str, Any]:
+    """Return a task as it is answered.
+
+    Args:
+        task: what its file says, or what is wrong with that.
+    """
+    problem, schedule = "", None
+    if isinstance(task, str):
+        problem, task = task, TaskFile.model_construct(name=id_, description="", schedule_type="cron")
+    else:
+        try:
+            schedule = desk.schedule(task, now)
+        except WrongSchedule as error:
+            problem = f"{error.member} {error}"
+    coming = [] if schedule is None else list(itertools.islice(_runs(schedule, max(state.until, now)), _SHOWN_RUNS))
+    is_due = schedule is not None and (at := next_run(schedule, state.until)) is not None and at <= now
+    why = problem or (task.paused if isinstance(task.paused, str) else "") or state.why
+    if coming and state.until > now + timedelta(minutes=1) and not isinstance(schedule, Once):
+        why = f"the clock was set back: it ran for {time_stamp(state.until)} already, and goes on after that"
+    shown = _shown(state, is_paused=bool(problem or task.paused), is_due=is_due, has_more=bool(coming))
+    if desk.running(group).startswith(f"{id_}."):
+        shown = "fired"
+    row = TaskRow(
+        id=id_,
+        name=task.name,
+        state=shown,
+        why=why or None,
+        schedule="unknown" if problem and schedule is None else shown_schedule(task, desk.host_zone),
+        next=[] if task.paused or shown == "over" else [time_stamp(at) for at in coming],
+        last=None if state.run is None else time_stamp(state.run),
+        agent=task.agent,
+        session=task.session,
+        runs=state.runs,
+        tokens=state.tokens,
+        file=task_file(group, id_),
+    )
+    return row.model_dump(exclude_none=True)
+
+
+def _shown(state: TaskState, *, is_paused: bool, is_due: bool, has_more: bool) -> ShownState:
+    """Return what is said of a task that does not run now."""
+    if state.event == "cancelled":
+        return "over"
+    if is_paused:
+        return "paused"
+    if is_due or state.asked is not None:
+        return "due"
+    shown = _SHOWN_AS.get(state.event, "waiting")
+    return "over" if not has_more and shown in ("waiting", "done") else shown
+
+
+def _runs(schedule: Schedule, after: datetime) -> Iterator[datetime]:
+    while (at := next_run(schedule, after)) is not None:
+        yield at
+        after = at

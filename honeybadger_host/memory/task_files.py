@@ -1,0 +1,143 @@
+"""Tasks as files that people edit: `groups/<group>/tasks/<id>.json`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+from pydantic import Field, StringConstraints, ValidationError
+
+from honeybadger_agent.wire import TASK_ID
+from honeybadger_agent.wire.tasks import TaskMembers
+from honeybadger_host.memory.edited import Time, problem_of, read_json
+from honeybadger_host.schedule.times import Interval, Once, Schedule, read_cron, read_zone
+from honeybadger_host.text.time_stamps import time_stamp
+
+LARGEST_BYTES: Final = 65_536
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_GOES_WITH: Final = {"once": "run_at", "interval": "interval_seconds", "cron": "cron_expression"}
+_ID: Final = re.compile(TASK_ID)
+
+
+class TaskFile(TaskMembers):
+    """What such a file says.
+
+    Args:
+        paused: true, or why.
+        created: intervals are counted from it, without it from 1970.
+        by: the sender that scheduled it.
+    """
+
+    paused: bool | Annotated[str, StringConstraints(max_length=200)] = False
+    created: Annotated[Time | None, Field(strict=False)] = None
+    by: str | None = None
+
+
+class WrongSchedule(ValueError):
+    """A schedule cannot be kept.
+
+    Args:
+        member: which member is wrong.
+    """
+
+    def __init__(self, member: str, what: str) -> None:
+        super().__init__(what)
+        self.member = member
+
+
+def tasks_folder(group: str) -> str:
+    """Return the folder of a group's tasks, below the home folder."""
+    return f"groups/{group}/tasks"
+
+
+def task_file(group: str, task: str) -> str:
+    """Return the file of a task, below the home folder."""
+    return f"{tasks_folder(group)}/{task}.json"
+
+
+def place_of(file: str) -> tuple[str, str] | None:
+    """Return group and id of a task's file; None: it is not one."""
+    match file.split("/"):
+        case ["groups", group, "tasks", name] if name.endswith(".json") and _ID.fullmatch(name[:-5]):
+            return group, name[:-5]
+    return None
+
+
+def tasks_of(home: Path, group: str) -> Iterator[str]:
+    """Yield the ids of a group's tasks."""
+    try:
+        names = os.listdir(home / tasks_folder(group))
+    except OSError:
+        return
+    yield from sorted(name[:-5] for name in names if name.endswith(".json") and _ID.fullmatch(name[:-5]))
+
+
+def parse_task(data: bytes) -> TaskFile:
+    """Return the task in a file. Raises ValueError: what is wrong with it."""
+    if len(data) > LARGEST_BYTES:
+        raise ValueError(f"it has {len(data)} bytes, the limit is {LARGEST_BYTES}")
+    try:
+        return TaskFile.model_validate(read_json(data))
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
+
+
+def dump_task(task: TaskFile) -> bytes:
+    """Return the bytes of a file: what is as it would be anyway is left out."""
+    said: dict[str, Any] = task.model_dump(exclude_defaults=True)
+    if task.created is not None:
+        said["created"] = time_stamp(task.created, "auto")
+    return orjson.dumps(said, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def schedule_of(task: TaskMembers, now: datetime, host_zone: str, least_seconds: float) -> Schedule:
+    """Return when a task runs. Raises WrongSchedule.
+
+    Args:
+        now: a cron line that never fires after it is wrong.
+        host_zone: for a task that names none.
+        least_seconds: time that must lie between two runs.
+    """
+    for type_, member in _GOES_WITH.items():
+        is_there = getattr(task, member) is not None
+        if is_there and type_ != task.schedule_type:
+            raise WrongSchedule(member, f"goes with schedule_type {type_}, this is {task.schedule_type}: take one away")
+        if not is_there and type_ == task.schedule_type:
+            raise WrongSchedule(member, f"is needed for schedule_type {type_}")
+    try:
+        zone = read_zone(task.time_zone or host_zone)
+    except ValueError as error:
+        raise WrongSchedule("time_zone", f"is wrong: {error}") from None
+    if task.run_at is not None:
+        try:
+            at = datetime.fromisoformat(task.run_at)
+            return Once((at.replace(tzinfo=zone) if at.tzinfo is None else at).astimezone(UTC))
+        except (ValueError, OverflowError):
+            raise WrongSchedule("run_at", "must be a time, as 2026-11-23T09:00:00 or 2026-11-23T09:00:00Z") from None
+    if task.cron_expression is not None:
+        try:
+            return read_cron(task.cron_expression, zone, now, least_seconds)
+        except ValueError as error:
+            raise WrongSchedule("cron_expression", f"is wrong: {error}") from None
+    seconds = task.interval_seconds or 0
+    if seconds < least_seconds:
+        raise WrongSchedule("interval_seconds", f"must be at least {least_seconds:g} (tasks.least_seconds)")
+    anchor = (task.created if isinstance(task, TaskFile) else None) or _EPOCH
+    return Interval(timedelta(seconds=seconds), anchor)
+
+
+def shown_schedule(task: TaskMembers, host_zone: str) -> str:
+    """Return a schedule on one line."""
+    zone = task.time_zone or host_zone
+    match task.schedule_type:
+        case "once":
+            return f"once {task.run_at} ({zone})"
+        case "interval":
+            return f"every {task.interval_seconds} s"
+        case "cron":
+            return f"cron {task.cron_expression} ({zone})"

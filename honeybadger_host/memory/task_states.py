@@ -1,0 +1,135 @@
+"""What became of each task: the newest record of it in the journal, one line of JSON each.
+
+`data/tasks/<group>.jsonl` has all records, for people; the journal alone is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeAlias
+
+import orjson
+from pydantic import TypeAdapter
+
+from honeybadger_host.domain import Change, FileRemoved, FileWritten, TaskRecorded
+from honeybadger_host.memory.task_files import place_of
+from honeybadger_host.text.time_stamps import time_stamp
+
+Event: TypeAlias = Literal[
+    "scheduled", "done", "failed", "missed", "skipped", "paused", "resumed", "cancelled", "asked"
+]
+TaskKey: TypeAlias = tuple[str, str]
+"""Group and id."""
+_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_WHY: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task after something became of it; the members of a record.
+
+    Args:
+        at: when that was.
+        until: all runs up to it are dealt with; it never falls.
+        run: the last run, as scheduled.
+        missed: the first and last run that were missed before that.
+        quiet: it was done, and nothing was told to anybody.
+        input_tokens, output_tokens: what that run cost.
+        runs, tokens: over all runs.
+        asked: a run that somebody asked for besides the schedule, and that has not ended.
+        heard: number of the newest turn of the session, for `only_if`.
+        seen: fingerprint of the file that `only_if` names; None: it was not looked at.
+    """
+
+    task: str
+    at: datetime = _NEVER
+    event: Event = "scheduled"
+    until: datetime = _NEVER
+    run: datetime | None = None
+    missed: tuple[datetime, datetime] | None = None
+    why: str = ""
+    quiet: bool = False
+    input_tokens: int = 0
+    output_tokens: int = 0
+    runs: int = 0
+    tokens: int = 0
+    asked: datetime | None = None
+    heard: int = 0
+    seen: int | None = None
+
+    def after(self, event: Event, now: datetime, **members: Any) -> TaskState:
+        """Return what follows: what this event does not give stays, but for what is about one run."""
+        kept = TaskState(
+            self.task,
+            now,
+            event,
+            self.until,
+            self.run,
+            runs=self.runs,
+            tokens=self.tokens,
+            asked=self.asked,
+            heard=self.heard,
+            seen=self.seen,
+        )
+        state = replace(kept, **members)
+        return replace(state, until=max(state.until, self.until), why=state.why[:_LONGEST_WHY])
+
+
+_STATE: Final = TypeAdapter(TaskState)
+
+
+def recorded(group: str, state: TaskState) -> TaskRecorded:
+    """Return the change that records a state."""
+    said: dict[str, Any] = {}
+    for name in TaskState.__slots__:
+        match getattr(state, name):
+            case datetime() as at:
+                said[name] = time_stamp(at, "auto")
+            case (datetime() as first, datetime() as last):
+                said[name] = [time_stamp(first, "auto"), time_stamp(last, "auto")]
+            case value if value or name in ("task", "event"):
+                said[name] = value
+    return TaskRecorded(group, state.task, orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE))
+
+
+class TaskStates:
+    """The states of all tasks there ever were. Decided on the event loop, read on any thread.
+
+    Args:
+        records: (group, newest record) of each.
+    """
+
+    def __init__(self, records: Iterable[tuple[str, bytes]]) -> None:
+        self._states: dict[TaskKey, TaskState] = {}
+        self._decided: dict[TaskKey, TaskState] = {}
+        self.changed: Callable[[TaskKey], object] = lambda key: None
+        """Called with each task that something became of, or whose file the host changed; on the writer's thread."""
+        for group, data in records:
+            state = _STATE.validate_json(data)
+            self._states[group, state.task] = state
+
+    def view(self, group: str, task: str) -> TaskState | None:
+        """Return the state once everything decided so far is written."""
+        return self._decided.get((group, task)) or self._states.get((group, task))
+
+    def current(self, group: str, task: str) -> TaskState | None:
+        """Return the state as it is written."""
+        return self._states.get((group, task))
+
+    def apply(self, change: Change) -> None:
+        """Take in a change that was decided and is not written yet."""
+        if isinstance(change, TaskRecorded):
+            self._decided[change.group, change.task] = _STATE.validate_json(change.data)
+
+    def end_batch(self, written: Sequence[Change]) -> None:
+        """Keep what was written."""
+        self._decided.clear()
+        for change in written:
+            if isinstance(change, TaskRecorded):
+                key = change.group, change.task
+                self._states[key] = _STATE.validate_json(change.data)
+                self.changed(key)
+            elif isinstance(change, FileWritten | FileRemoved) and (place := place_of(change.file)) is not None:
+                self.changed(place)

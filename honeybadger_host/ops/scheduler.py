@@ -1,0 +1,384 @@
+"""Lets tasks run when they are due, each run once (HB7, HB10).
+
+What is due follows from the task's file, its newest record in the journal, and the clock; nothing else is kept. A run
+is a turn with an id made of task and moment, so one that a kill cut short is taken up by the next start, and one that
+ended left its record in the same commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import heapq
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import anyio
+import anyio.to_thread
+import orjson
+import structlog
+
+from honeybadger_agent.wire import ListTasks, Refusal
+from honeybadger_host.domain import Asked, ChangeHandler
+from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.handlers.task_runs import SCHEDULER, Run, TaskChanged, not_run, noted, run_of, why_skipped
+from honeybadger_host.handlers.tasks import TaskDesk, run_in, stamp_of
+from honeybadger_host.handlers.turns import TurnDependencies
+from honeybadger_host.memory.task_files import TaskFile, WrongSchedule, parse_task, place_of, task_file
+from honeybadger_host.memory.task_states import Event, TaskKey
+from honeybadger_host.schedule.due import due
+from honeybadger_host.schedule.times import Schedule, next_run
+from honeybadger_host.spool.pipeline import Pipeline
+from honeybadger_host.spool.turn_queue import CutShort
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.journal import Journal
+
+log = structlog.get_logger()
+
+COMPARE_SECONDS = 30.0
+"""Between two looks at all files, for edits that no event told of, and at most until the clock is looked at again."""
+_RETRIES: Final = 2
+RETRY_SECONDS = 60.0
+"""Before the first; the second waits twice as long."""
+_MOST_SHOWN: Final = 20
+
+Stamp: TypeAlias = tuple[int, int, int]
+
+
+def wall_clock() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class _Known:
+    """A task as its file was last read.
+
+    Args:
+        task: None: the file is wrong; `problem` says how.
+        next: when it is to be looked at again.
+    """
+
+    stamp: Stamp
+    data: bytes
+    task: TaskFile | None
+    schedule: Schedule | None
+    problem: str = ""
+    next: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """Something to record without a run: the task was seen first, paused, resumed; or a run that is not made."""
+
+    key: TaskKey
+    event: Event
+    decides: ChangeHandler[None]
+
+
+class Scheduler:
+    """Runs what is due. `touch` on any thread, the rest on the event loop and one worker thread in turn.
+
+    Args:
+        clock: the time, aware.
+    """
+
+    def __init__(
+        self,
+        desk: TaskDesk,
+        room: TurnDependencies,
+        pipeline: Pipeline,
+        journal: Journal,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._desk, self._room, self._pipeline, self._journal, self._clock = desk, room, pipeline, journal, clock
+        self._known: dict[TaskKey, _Known] = {}
+        self._queue: list[tuple[datetime, TaskKey]] = []
+        """What is to be looked at, and when; what is not `_Known.next` any more is passed over."""
+        self._under_way: set[TaskKey] = set()
+        self._begun: dict[TaskKey, datetime] = {}
+        """Runs that were begun and are not answered."""
+        self._tries: dict[TaskKey, int] = {}
+        self._not_before: dict[TaskKey, datetime] = {}
+        self._touched: set[TaskKey] = set()
+        self._lock = threading.Lock()
+        self._compare_at: datetime | None = None
+        self._event = anyio.Event()
+        self._loop: Callable[[Callable[[], object]], object] | None = None
+        self.folders: Sequence[Path] = ()
+        """Where tasks lie; any thread."""
+        desk.states.changed = self.touch
+
+    @property
+    def status(self) -> dict[str, object]:
+        """Return what is said of all tasks. Any thread."""
+        known = dict(self._known)
+        moments = [each.next for each in known.values() if each.next is not None]
+        broken = [f"{task_file(*key)}: {each.problem}" for key, each in known.items() if each.problem]
+        return {
+            "known": len(known),
+            "paused": sum(each.task is not None and bool(each.task.paused) for each in known.values()),
+            "refused": sorted(broken)[:_MOST_SHOWN],
+            "due": len(self._under_way),
+            "next_at": min(moments).timestamp() if moments else None,
+        }
+
+    def touch(self, key: TaskKey) -> None:
+        """Look at a task again: its file, or what became of it, has changed."""
+        with self._lock:
+            self._touched.add(key)
+        self.wake()
+
+    def touch_file(self, file: str) -> None:
+        """Look at a task whose file may have changed.
+
+        Args:
+            file: below the home folder; others are passed over.
+        """
+        if "/tasks/" in file and (key := place_of(file)) is not None:
+            self.touch(key)
+        elif file.endswith("/tasks"):
+            self._compare_at = None  # the folder itself came
+            self.wake()
+
+    def wake(self) -> None:
+        """Look now. Any thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closing: nobody is left to wake
+                self._loop(lambda: self._event.set())
+
+    async def run(self) -> None:
+        """Run what is due, until cancelled."""
+        self._loop = asyncio.get_running_loop().call_soon_threadsafe
+        for turn in await anyio.to_thread.run_sync(self._journal.begun_turns, SCHEDULER):
+            if (found := run_in(turn.request)) is not None:
+                self._begun[turn.group, found[0]] = found[1]
+        async with anyio.create_task_group() as tasks:
+            while True:
+                self._event = anyio.Event()
+                for action in await anyio.to_thread.run_sync(self._look):
+                    tasks.start_soon(self._do, action)
+                with anyio.move_on_after(self._pause()):
+                    await self._event.wait()
+
+    def _pause(self) -> float:
+        """Return how long nothing is to be done, in seconds, if nothing changes and nobody sets the clock."""
+        if not self._queue:
+            return COMPARE_SECONDS
+        return min(max((self._queue[0][0] - self._clock()).total_seconds(), 0.0), COMPARE_SECONDS)
+
+    # -------------------------------------------------------------------------------------------------------- looking
+
+    def _look(self) -> list[Run | _Note]:
+        """Read what changed; return what is to be done now. Worker thread."""
+        now = self._clock()
+        with self._lock:
+            touched, self._touched = self._touched, set()
+        for key in touched:
+            self._read(key, now)
+        if self._compare_at is None or not timedelta() <= self._compare_at - now <= timedelta(seconds=COMPARE_SECONDS):
+            self._compare_at = now + timedelta(seconds=COMPARE_SECONDS)
+            touched |= set(self._changed_files(now))
+        while self._queue and self._queue[0][0] <= now:
+            at, key = heapq.heappop(self._queue)
+            if (known := self._known.get(key)) is not None and known.next == at:
+                touched.add(key)
+        actions: list[Run | _Note] = []
+        for key in sorted(touched):
+            if key in self._known and key not in self._under_way:
+                action = self._action(key, self._known[key], now)
+                if action is not None:
+                    self._under_way.add(key)
+                    actions.append(action)
+        actions.sort(key=lambda action: action.at.timestamp() if isinstance(action, Run) else 0.0)
+        return actions
+
+    def _changed_files(self, now: datetime) -> Iterator[TaskKey]:
+        """Read every file that is not as it was; yield their tasks."""
+        found: dict[TaskKey, Stamp] = {}
+        self.folders = _folders(self._desk.home)
+        for folder in self.folders:
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    file = f"groups/{folder.parent.name}/tasks/{entry.name}"
+                    if (key := place_of(file)) is not None and (stamp := _stamp_of(entry.path)) is not None:
+                        found[key] = stamp
+        for key in [key for key in self._known if key not in found]:
+            del self._known[key]
+        for key, stamp in found.items():
+            if key not in self._known or self._known[key].stamp != stamp:
+                self._read(key, now)
+                yield key
+
+    def _read(self, key: TaskKey, now: datetime) -> None:
+        """Read a task's file; what is wrong with it is said once."""
+        file = task_file(*key)
+        before = self._known.get(key)
+        stamp = _stamp_of(self._desk.home / file)
+        problem, task, schedule, data = "", None, None, b""
+        try:
+            data = read_whole(self._desk.home / file) or b""
+            if stamp is None or not data:
+                self._known.pop(key, None)
+                return
+            if before is not None and data == before.data:
+                before.stamp = stamp
+                return
+            task = parse_task(data)
+            schedule = self._desk.schedule(task, now)
+        except WrongSchedule as error:
+            problem, task = f"{error.member} {error}", None
+        except (ValueError, WorldFailed) as error:
+            problem = str(error)
+        if problem and (before is None or before.problem != problem):
+            log.warning("task.refused", file=file, why=problem, now_what="mend it; until then it does not run")
+        self._known[key] = _Known(stamp or (0, 0, 0), data, task, schedule, problem)
+
+    def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
+        """Return what is to be done about a task; None: nothing until its next moment, which is put into the queue."""
+        known.next = None
+        task, schedule, state = known.task, known.schedule, self._desk.states.current(*key)
+        if task is None or schedule is None:
+            return None
+        if state is None:
+            if next_run(schedule, now) is None:
+                return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")
+            return self._note(key, "scheduled", until=now)
+        if (wait := self._not_before.get(key)) is not None and now < wait:
+            self._later(key, known, wait)
+            return None
+        if state.asked is not None:
+            asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
+            return why_skipped(asked, state, self._desk.home, self._room.turn_logs)[0]
+        if task.paused:
+            why = task.paused if isinstance(task.paused, str) else "its file says so"
+            return None if state.event == "paused" else self._note(key, "paused", why=why)
+        if state.event in ("paused", "cancelled"):
+            return self._note(key, "resumed", until=now)
+        begun = self._begun.get(key)
+        if begun is not None and state.until < begun <= now:
+            return Run(key[0], key[1], task, known.data, begun, heard=state.heard, seen=state.seen)
+        found = due(schedule, state.until, now, task.missed, task.grace_seconds)
+        if found is None:
+            self._later(key, known, next_run(schedule, state.until))
+            return None
+        run = Run(key[0], key[1], task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
+        if found.run is None:
+            why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
+            return _Note(key, "missed", not_run(run, self._desk.states, "missed", why))
+        run, why = why_skipped(run, state, self._desk.home, self._room.turn_logs)
+        return _Note(key, "skipped", not_run(run, self._desk.states, "skipped", why)) if why else run
+
+    def _note(self, key: TaskKey, event: Event, **members: Any) -> _Note:
+        return _Note(key, event, noted(*key, self._desk.states, event, **members))
+
+    def _later(self, key: TaskKey, known: _Known, at: datetime | None) -> None:
+        known.next = at
+        if at is not None:
+            heapq.heappush(self._queue, (at, key))
+
+    # ---------------------------------------------------------------------------------------------------------- doing
+
+    async def _do(self, action: Run | _Note) -> None:
+        """Do it, and look at the task again."""
+        key = (action.group, action.id) if isinstance(action, Run) else action.key
+        try:
+            if isinstance(action, Run):
+                await self._fire(key, action)
+            else:
+                await self._record(key, action.event, action.decides)
+        finally:
+            self._under_way.discard(key)
+            self.touch(key)
+
+    async def _fire(self, key: TaskKey, run: Run) -> None:
+        asked = run.asked
+        digest = hashlib.sha256(orjson.dumps([asked.group, asked.request_id, asked.session, run.task.agent])).digest()
+        self._begun[key] = run.at
+        log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
+        try:
+            handler = run_of(run, self._room, self._desk.files, self._desk.states)
+            reply = await self._pipeline.turn(asked, "run_task", handler, digest)
+            if reply is not None:
+                self._answered(key, run, reply)
+            return
+        except TaskChanged:
+            self._begun.pop(key, None)
+            return
+        except CutShort as error:
+            why = str(error)
+        except Refusal as error:
+            why = error.message
+            if error.code == "unavailable" and self._tries.get(key, 0) < _RETRIES:
+                self._try_later(key, run, why)
+                return
+        except WorldFailed as error:
+            self._try_later(key, run, str(error))
+            return
+        except StorageFailed:
+            raise
+        except Exception as error:
+            why = f"the host failed: {type(error).__name__}"
+            log.error("task.failed", group=run.group, task=run.id, id=asked.request_id, exc_info=error)
+        log.warning("task.failed", group=run.group, task=run.id, id=asked.request_id, why=why)
+        self._tries.pop(key, None)
+        await self._record(key, "failed", not_run(run, self._desk.states, "failed", why), asked)
+
+    def _answered(self, key: TaskKey, run: Run, reply: bytes) -> None:
+        value = orjson.loads(reply)
+        if value["ok"]:
+            self._tries.pop(key, None)
+            self._begun.pop(key, None)
+        else:
+            self._try_later(key, run, value["error"]["message"])
+
+    def _try_later(self, key: TaskKey, run: Run, why: str) -> None:
+        tries = self._tries[key] = self._tries.get(key, 0) + 1
+        seconds = RETRY_SECONDS * 2 ** (min(tries, _RETRIES) - 1)
+        self._not_before[key] = self._clock() + timedelta(seconds=seconds)
+        log.warning("task.waiting", group=run.group, task=run.id, why=why, again_in_seconds=round(seconds))
+
+    async def _record(
+        self, key: TaskKey, event: Event, decides: ChangeHandler[None], asked: Asked | None = None
+    ) -> None:
+        """Write a record through the journal, once for what it is about."""
+        group, task = key
+        if asked is None:
+            asked = _own(group, f"{task}.{event}.{stamp_of(self._clock())}")
+        digest = hashlib.sha256(f"{asked.request_id}/{event}".encode()).digest()
+        reply = orjson.loads(await self._pipeline.change(asked, "run_task", decides, digest))
+        if reply["ok"]:
+            self._begun.pop(key, None)
+            if event == "missed":
+                log.warning("task.missed", group=group, task=task)
+        else:
+            self._not_before[key] = self._clock() + timedelta(seconds=RETRY_SECONDS)
+            log.warning("task.waiting", group=group, task=task, why=reply["error"]["message"])
+
+
+def _own(group: str, request_id: str) -> Asked:
+    """Return a change of the scheduler's own as something that is asked."""
+    return Asked(group, SCHEDULER, request_id, "main", ListTasks())
+
+
+def _folders(home: Path) -> Sequence[Path]:
+    """Return the folders with tasks."""
+    try:
+        groups = [entry.path for entry in os.scandir(home / "groups") if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return ()
+    return [path for group in sorted(groups) if os.path.isdir(path := Path(group, "tasks"))]
+
+
+def _stamp_of(path: str | Path) -> Stamp | None:
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

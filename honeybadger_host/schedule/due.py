@@ -1,0 +1,74 @@
+"""Which run of a schedule is due, and which were missed: decided without a look at a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal, TypeAlias
+
+from honeybadger_host.schedule.times import Schedule, next_run
+
+Missed: TypeAlias = Literal["skip", "latest", "all"]
+
+MOST_MADE_UP: Final = 24
+"""Runs that are made up for with `all`: the newest."""
+SKIP_GRACE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What is to be done about the runs that a moment has passed; at least one.
+
+    Args:
+        run: the one that is to begin; None: none.
+        missed: the first and the last of those before it that will not.
+        until: everything up to it is dealt with by that.
+    """
+
+    run: datetime | None
+    missed: tuple[datetime, datetime] | None
+    until: datetime
+
+
+def due(
+    schedule: Schedule, since: datetime, now: datetime, missed: Missed, grace_seconds: float | None = None
+) -> Due | None:
+    """Return what is due now; None: nothing.
+
+    Args:
+        since: runs up to it are dealt with. A clock that is before it makes nothing due.
+        grace_seconds: how late a run may begin; None: with `skip` a minute, else any time.
+    """
+    first = next_run(schedule, since)
+    if first is None or first > now:
+        return None
+    if grace_seconds is None and missed == "skip":
+        grace_seconds = SKIP_GRACE_SECONDS
+    newest = _newest(schedule, since, now, MOST_MADE_UP if missed == "all" else 1)
+    in_time = [at for at in newest if grace_seconds is None or (now - at).total_seconds() <= grace_seconds]
+    run = in_time[0] if in_time else None
+    if run is None:
+        return Due(None, (first, newest[-1]), newest[-1])
+    return Due(run, (first, _last_before(schedule, since, run)) if first < run else None, run)
+
+
+def _newest(schedule: Schedule, since: datetime, now: datetime, most: int) -> list[datetime]:
+    """Return the newest runs up to now, oldest first; looks back as far as it needs."""
+    reach = timedelta(minutes=1)
+    while True:
+        start = max(since, now - reach)
+        found = list(_runs(schedule, start, now))
+        if len(found) >= most or start == since:
+            return found[-most:]
+        reach *= 2
+
+
+def _last_before(schedule: Schedule, since: datetime, run: datetime) -> datetime:
+    return _newest(schedule, since, run - timedelta(microseconds=1), 1)[-1]
+
+
+def _runs(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
+    while (at := next_run(schedule, after)) is not None and at <= until:
+        yield at
+        after = at

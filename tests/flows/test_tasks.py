@@ -1,0 +1,317 @@
+"""Tasks of a real host: each run once, behind people, whatever happens to the host, its clock and its files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_agent.models.model import ModelSaid
+from tests.conftest import HostFactory
+from tests.endpoint import openai, served
+from tests.flows.world import script
+from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+
+QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "ops.scheduler.COMPARE_SECONDS": 0.2}
+GREET = {"when": "greet", "answers": [{"text": "Good morning", "input_tokens": 30, "output_tokens": 4}]}
+QUIET = {"when": "look", "answers": [{"text": "NOTHING."}]}
+HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
+FAILS = {"when": "break", "answers": [{"fails": "overloaded"}]}
+MODEL = (GREET, QUIET, HELLO, FAILS)
+LONG_AGO = "2026-01-01T00:00:00Z"
+
+
+def records(home: Path, group: str = "main", *events: str) -> list[dict[str, Any]]:
+    """Return what is recorded of a group's tasks."""
+    try:
+        lines = (home / "data" / "tasks" / f"{group}.jsonl").read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [record for record in map(json.loads, lines) if not events or record["event"] in events]
+
+
+def said(home: Path, session: str = "main", group: str = "main") -> list[str]:
+    """Return the texts of a session, oldest first."""
+    try:
+        lines = (home / "data" / "sessions" / group / f"{session}.jsonl").read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    return [json.loads(line)["content"] for line in lines]
+
+
+def schedule(sender: RawSender, stem: str, **members: Any) -> str:
+    """Schedule a task, every second unless `members` say otherwise; return its id."""
+    every = {"schedule_type": "interval", "interval_seconds": 1} if "schedule_type" not in members else {}
+    payload = {"name": stem, "description": "greet", **every, **members}
+    reply = sender.ask(stem, request(stem, "schedule_task", payload=payload))
+    assert reply["ok"], reply
+    return str(reply["result"]["id"])
+
+
+def listed(sender: RawSender, stem: str) -> list[dict[str, Any]]:
+    reply = sender.ask(stem, request(stem, "list_tasks", payload={}))
+    tasks: list[dict[str, Any]] = reply["result"]["tasks"]
+    return tasks
+
+
+def put(home: Path, task: str, group: str = "main", **members: Any) -> Path:
+    """Write a task's file as a person does."""
+    path = home / "groups" / group / "tasks" / f"{task}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    value = {"name": task, "description": "greet", "schedule_type": "interval", "interval_seconds": 1}
+    path.write_text(json.dumps({**value, **members}))
+    return path
+
+
+def shifted(home: Path) -> tuple[Callable[[float], None], str]:
+    """Return what sets the scheduler's clock ahead, by seconds, and the source of a host that looks at that clock."""
+    shift = home / "shift"
+
+    def set_clock(ahead_seconds: float) -> None:
+        (home / "shift.new").write_text(str(ahead_seconds))
+        (home / "shift.new").rename(shift)
+
+    set_clock(0)
+    source = f"""
+import pathlib
+from datetime import UTC, datetime, timedelta
+from honeybadger_host import compose
+shift = pathlib.Path({str(shift)!r})
+compose.wall_clock = lambda: datetime.now(UTC) + timedelta(seconds=float(shift.read_text()))
+"""
+    return set_clock, source
+
+
+@pytest.fixture
+def host(make_host: HostFactory, home: Path) -> HostProcess:
+    return make_host({**script(home, *MODEL), **QUICK}).start()
+
+
+def test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_known(
+    host: HostProcess, home: Path, stranger: RawSender
+) -> None:
+    task = schedule(stranger, "morning")
+    wait_for(lambda: len(records(home, "main", "done")) >= 2)
+    stranger.ask("p", request("p", "pause_task", payload={"task": task}))
+    [row] = listed(stranger, "l")
+    assert (row["state"], row["why"]) == ("paused", "by stranger")
+    assert row["runs"] >= 2
+    assert row["tokens"] == 34 * row["runs"]
+    assert said(home)[:2] == ["Execute scheduled task: morning. greet", "Good morning"]
+    runs = [datetime.fromisoformat(record["run"]) for record in records(home, "main", "done")]
+    assert [int((later - runs[0]).total_seconds()) for later in runs] == list(range(len(runs)))  # they do not drift
+    for record, run in zip(records(home, "main", "done"), runs, strict=True):
+        assert 0 <= (datetime.fromisoformat(record["at"]) - run).total_seconds() < 20
+    (first, *_) = host.events("task.fired")
+    assert (first["group"], first["task"]) == ("main", task)
+    assert host.events("turn.ran")[0]["input_tokens"] == 30
+
+
+def test_an_answer_that_says_nothing_is_told_to_nobody_unless_it_is_to_be(
+    host: HostProcess, home: Path, stranger: RawSender
+) -> None:
+    schedule(stranger, "watch", description="look")
+    wait_for(lambda: records(home, "main", "done"))
+    assert records(home, "main", "done")[0]["quiet"] is True
+    assert said(home) == []
+    schedule(stranger, "told", description="look", deliver="always", context_mode="isolated")
+    wait_for(lambda: said(home, "task:told"))
+    assert said(home, "task:told")[:2] == ["Execute scheduled task: told. look", "NOTHING."]
+    schedule(stranger, "never", deliver="never")
+    wait_for(lambda: [record for record in records(home, "main", "done") if record["task"] == "never"])
+    assert said(home) == []
+
+
+def test_a_condition_is_looked_at_before_a_token_is_spent(host: HostProcess, home: Path, stranger: RawSender) -> None:
+    schedule(stranger, "new", only_if="new_turns")
+    schedule(stranger, "file", only_if="changed:MEMORY.md", context_mode="isolated")
+    wait_for(lambda: {record["task"] for record in records(home, "main", "skipped")} == {"new", "file"})
+    assert {record["task"] for record in records(home, "main", "done")} == {"file"}  # seen for the first time
+    assert stranger.chat("a1", "hello")["ok"]
+    stranger.note("n1", "User likes tea")
+    wait_for(lambda: Counter(record["task"] for record in records(home, "main", "done")) == {"new": 1, "file": 2})
+    skipped = len(records(home, "main", "skipped"))
+    wait_for(lambda: len(records(home, "main", "skipped")) >= skipped + 4)
+    assert len(records(home, "main", "done")) == 3
+    assert records(home, "main", "skipped")[-1]["why"] in (
+        "nobody said anything since the last run",
+        "MEMORY.md has not changed since the last run",
+    )
+
+
+def test_a_run_waits_behind_the_messages_of_people(make_host: HostFactory, home: Path, stranger: RawSender) -> None:
+    make_host({**script(home, *MODEL, delay_seconds=0.4), **QUICK}).start()
+    for number in range(3):
+        stranger.say(f"a{number}", f"hello {number}")
+    put(home, "first")
+    for number in range(3):
+        assert stranger.reply(f"a{number}")["ok"]
+    wait_for(lambda: records(home, "main", "done"))
+    assert said(home)[:7:2] == ["hello 0", "hello 1", "hello 2", "Execute scheduled task: first. greet"]
+
+
+def test_a_run_that_a_kill_cut_short_is_taken_up_and_done_once(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    tool = {"text": "", "calls": [{"name": "update_memory", "arguments": {"content": "Greeted"}}]}
+    slow = {"when": "greet", "answers": [tool, {"text": "Good morning, everybody in this house"}]}
+    host = make_host({**script(home, slow, delay_seconds=0.3), **QUICK}).start()
+    schedule(
+        stranger,
+        "morning",
+        schedule_type="once",
+        run_at=datetime.now(UTC).replace(microsecond=0).isoformat()[:19] + ".999Z",
+    )
+    run = host.wait_for_event("task.fired")["id"]
+    wait_for(lambda: "Greeted" in stranger.memory_text())
+    host.kill()
+    assert records(home, "main", "done") == []
+    host.start()
+    wait_for(lambda: records(home, "main", "done"))
+    (resumed,) = host.events("turn.resumed")
+    assert (resumed["id"], resumed["attempt"]) == (run, 2)
+    host.restart()
+    assert listed(stranger, "l") == []  # done, and its file is gone
+    assert len(records(home, "main", "done")) == 1
+    assert stranger.memory_text().count("Greeted") == 1
+    assert len(said(home)) == 2
+
+
+def test_a_clock_set_forward_a_year_and_back_makes_no_run_twice_and_what_was_missed_is_said(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    set_clock, source = shifted(home)
+    host = make_host({**script(home, *MODEL), **QUICK}, source=source).start()
+    task = schedule(stranger, "daily", schedule_type="cron", cron_expression="* * * * *")
+    set_clock(365 * 86_400)
+    wait_for(lambda: records(home, "main", "done"))
+    [ahead] = records(home, "main", "done")
+    assert ahead["run"][:4] == str(datetime.now(UTC).year + 1)
+    first, last = ahead["missed"]
+    assert (first[:4], last[:4]) == (str(datetime.now(UTC).year), ahead["run"][:4])
+    set_clock(0)
+    [row] = listed(stranger, "l")
+    assert row["why"].startswith("the clock was set back: it ran for ")
+    set_clock(365 * 86_400)
+    host.restart()
+    time.sleep(1)
+    set_clock(365 * 86_400 + 61)
+    wait_for(lambda: len(records(home, "main", "done")) >= 2)
+    runs = [record["run"] for record in records(home, "main", "done")]
+    assert runs == sorted(set(runs))
+    assert row["id"] == task
+
+
+def test_a_persons_file_is_a_task_and_a_broken_one_is_reported_once_and_mended_by_an_edit(
+    host: HostProcess, home: Path, stranger: RawSender
+) -> None:
+    broken = put(home, "broken", interval_seconds=0)
+    put(home, "by-hand")
+    wait_for(lambda: records(home, "main", "done"))
+    assert said(home)[0] == "Execute scheduled task: by-hand. greet"
+    (refused,) = host.events("task.refused")
+    assert (refused["file"], refused["why"]) == (
+        "groups/main/tasks/broken.json",
+        "interval_seconds must be at least 1",
+    )
+    states = {row["id"]: row["state"] for row in listed(stranger, "l")}
+    assert states["broken"] == "paused"
+    put(home, "broken")
+    wait_for(lambda: {record["task"] for record in records(home, "main", "done")} == {"broken", "by-hand"})
+    put(home, "broken", paused=True)
+    wait_for(lambda: [record for record in records(home, "main", "paused") if record["task"] == "broken"])
+    done = Counter(record["task"] for record in records(home, "main", "done"))
+    wait_for(
+        lambda: Counter(record["task"] for record in records(home, "main", "done"))["by-hand"] > done["by-hand"] + 2
+    )
+    assert Counter(record["task"] for record in records(home, "main", "done"))["broken"] <= done["broken"] + 1
+    assert len(host.events("task.refused")) == 1
+    broken.unlink()
+    wait_for(lambda: [row["id"] for row in listed(stranger, f"l{time.monotonic_ns()}")] == ["by-hand"])
+
+
+def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
+    make_host: HostFactory, stranger: RawSender
+) -> None:
+    with served(lambda _: openai(ModelSaid("Good morning"))) as endpoint:
+        model = {"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1", "history.budget_tokens": 30}
+        host = make_host({**model, **QUICK}).start()
+        for number in range(14):
+            said = {"role": "user", "content": f"saying {number:02}"}
+            assert stranger.ask(f"t{number}", request(f"t{number}", "append_turn", payload=said))["ok"]
+        schedule(stranger, "once", deliver="never")
+        wait_for(lambda: endpoint.asked)
+        heard = [number for number in range(14) if f"saying {number:02}" in endpoint.asked[0].system]
+        assert heard == list(range(heard[0], 14))
+        assert 2 <= len(heard) < 10
+        host.settings["history.budget_tokens"] = 8000
+        endpoint.asked.clear()
+        host.restart()
+        wait_for(lambda: endpoint.asked)
+        heard = [number for number in range(14) if f"saying {number:02}" in endpoint.asked[0].system]
+        assert heard == list(range(4, 14))
+
+
+def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    host = make_host({**script(home, *MODEL), **QUICK, "ops.scheduler.RETRY_SECONDS": 0.1}).start()
+    task = schedule(stranger, "bad", description="break", schedule_type="cron", cron_expression="0 0 1 1 *")
+    assert stranger.ask("r", request("r", "run_task", payload={"task": task}))["result"]["state"] == "due"
+    wait_for(lambda: records(home, "main", "failed"))
+    [row] = listed(stranger, "l")
+    assert (row["state"], len(row["next"]), row["runs"]) == ("failed", 3, 1)
+    assert "overloaded" in row["why"]
+    assert len(host.events("task.waiting")) == 2
+    assert said(home) == []
+
+
+def test_a_task_that_is_paused_while_its_run_waits_does_not_run(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    host = make_host({**script(home, *MODEL, delay_seconds=1.5), **QUICK}).start()
+    stranger.say("a1", "hello")
+    wait_for(lambda: list(stranger.replies.glob("a1.stream")))
+    task = schedule(stranger, "late")
+    wait_for(lambda: host.events("task.fired"))
+    stranger.ask("p", request("p", "pause_task", payload={"task": task}))
+    assert stranger.reply("a1")["ok"]
+    assert stranger.chat("a2", "hello")["ok"]
+    assert records(home, "main", "done") == []
+    assert [row["state"] for row in listed(stranger, "l")] == ["paused"]
+
+
+def test_many_that_are_due_at_a_start_run_one_a_group_and_keep_no_person_waiting(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    set_clock, source = shifted(home)
+    settings = {**script(home, *MODEL, delay_seconds=0.1), **QUICK, "turns.at_once": 3}
+    host = make_host(settings, source=source).start()
+    groups = [f"g{number}" for number in range(12)]
+    for group in groups:
+        for number in range(2):
+            put(home, f"t{number}", group, interval_seconds=3600)
+    wait_for(lambda: all(len(records(home, group, "scheduled")) == 2 for group in groups))
+    host.kill()
+    set_clock(3600)
+    host.start()
+    began = time.monotonic()
+    assert stranger.chat("a1", "hello")["ok"]
+    waited = time.monotonic() - began
+    wait_for(lambda: all(len(records(home, group, "done")) == 2 for group in groups))
+    assert all(len(said(home, group=group)) == 4 for group in groups)
+    assert waited < 24 * 0.2, "the message waited for the tasks"
+
+
+def test_what_cannot_be_scheduled_is_an_error_reply(host: HostProcess, stranger: RawSender) -> None:
+    payload = {"name": "x", "description": "y", "schedule_type": "once", "run_at": LONG_AGO}
+    reply = stranger.ask("a", request("a", "schedule_task", payload=payload))
+    assert_refused(reply, "invalid", says="payload.run_at is past", field="payload.run_at")
+    reply = stranger.ask("b", request("b", "cancel_task", payload={"task": "none"}))
+    assert_refused(reply, "not_found", field="payload.task")
