@@ -6,7 +6,7 @@ from being made twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from honeybadger_host.domain import (
     Change,
     ChangeHandler,
     FileRemoved,
+    MessageAdded,
     Outcome,
     TurnHandler,
     TurnUnderWay,
@@ -29,10 +30,13 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.tasks import run_id
 from honeybadger_host.handlers.turns import TurnDependencies, begun
+from honeybadger_host.memory.messages import Message, dump_message
 from honeybadger_host.memory.task_files import TaskFile, task_file
 from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded
 from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, fingerprint, read_whole
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.text.time_stamps import to_milliseconds
 
 SCHEDULER: Final = "scheduler"
 """The sender of all runs."""
@@ -90,8 +94,12 @@ class Run:
         return recorded(self.group, after)
 
 
-def run_of(run: Run, room: TurnDependencies, files: WholeFiles, states: TaskStates) -> TurnHandler:
-    """Return the handler of a run."""
+def run_of(run: Run, room: TurnDependencies, files: WholeFiles, states: TaskStates, journal: Journal) -> TurnHandler:
+    """Return the handler of a run.
+
+    Args:
+        journal: its next number is that of the message that tells the answer.
+    """
     load_session = prepare_turn(room.turn_logs, room.documents)
     file = task_file(run.group, run.id)
 
@@ -124,7 +132,9 @@ def run_of(run: Run, room: TurnDependencies, files: WholeFiles, states: TaskStat
             over: tuple[Change, ...] = ()
             if run.task.schedule_type == "once" and not run.is_asked and files.view(file) == run.data:
                 over = (FileRemoved(run.group, "task", file, run.data),)
-            told = () if is_quiet else _told(outcome.changes)
+            told: tuple[Change, ...] = ()
+            if not is_quiet:  # a message is the first change: its number is the journal's next
+                told = (_message(run, outcome.result, journal.next_seq, now), *outcome.changes)
             return Outcome(outcome.result, (*told, *over, ended))
 
         return ChangeHandler(decide, prepare)
@@ -143,9 +153,12 @@ def _is_told(task: TaskFile, said: str) -> bool:
             return said.strip().strip(".`*\"'").upper() not in _NOTHING
 
 
-def _told(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return what tells an answer to people: the turns of the conversation it belongs to."""
-    return (*changes,)
+def _message(run: Run, result: Mapping[str, Any], seq: int, now: datetime) -> MessageAdded:
+    """Return the message that tells people what a run came to."""
+    said = Message(
+        seq, to_milliseconds(now), result["agent"], result["content"], run.task.session, None, run.asked.request_id
+    )
+    return MessageAdded(run.group, dump_message(said))
 
 
 def not_run(run: Run, states: TaskStates, event: Event, why: str) -> ChangeHandler[None]:

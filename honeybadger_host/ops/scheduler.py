@@ -303,7 +303,7 @@ class Scheduler:
         self._begun[key] = run.at
         log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
         try:
-            handler = run_of(run, self._room, self._desk.files, self._desk.states)
+            handler = run_of(run, self._room, self._desk.files, self._desk.states, self._journal)
             reply = await self._pipeline.turn(asked, "run_task", handler, digest)
             if reply is not None:
                 self._answered(key, run, reply)

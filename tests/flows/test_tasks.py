@@ -104,6 +104,10 @@ def test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_know
     assert row["runs"] >= 2
     assert row["tokens"] == 34 * row["runs"]
     assert said(home)[:2] == ["Execute scheduled task: morning. greet", "Good morning"]
+    told = stranger.ask("m", request("m", "get_messages", payload={"after": 0}))["result"]["messages"]
+    assert [(message["sender"], message["content"]) for message in told] == [("assistant", "Good morning")] * row[
+        "runs"
+    ]
     runs = [datetime.fromisoformat(record["run"]) for record in records(home, "main", "done")]
     assert [int((later - runs[0]).total_seconds()) for later in runs] == list(range(len(runs)))  # they do not drift
     for record, run in zip(records(home, "main", "done"), runs, strict=True):
@@ -120,6 +124,7 @@ def test_an_answer_that_says_nothing_is_told_to_nobody_unless_it_is_to_be(
     wait_for(lambda: records(home, "main", "done"))
     assert records(home, "main", "done")[0]["quiet"] is True
     assert said(home) == []
+    assert not (home / "data" / "messages").exists()
     schedule(stranger, "told", description="look", deliver="always", context_mode="isolated")
     wait_for(lambda: said(home, "task:told"))
     assert said(home, "task:told")[:2] == ["Execute scheduled task: told. look", "NOTHING."]
@@ -240,22 +245,26 @@ def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
     make_host: HostFactory, stranger: RawSender
 ) -> None:
     with served(lambda _: openai(ModelSaid("Good morning"))) as endpoint:
-        model = {"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1", "history.budget_tokens": 30}
-        host = make_host({**model, **QUICK}).start()
+        model = {"model.name": "openai:test", "model.base_url": f"{endpoint.url}/v1"}
+        curation = {"model.curation": "offline", "curation.apply": "review"}
+        host = make_host({**model, **curation, **QUICK}).start()
         for number in range(14):
             said = {"role": "user", "content": f"saying {number:02}"}
             assert stranger.ask(f"t{number}", request(f"t{number}", "append_turn", payload=said))["ok"]
-        schedule(stranger, "once", deliver="never")
-        wait_for(lambda: endpoint.asked)
-        heard = [number for number in range(14) if f"saying {number:02}" in endpoint.asked[0].system]
-        assert heard == list(range(heard[0], 14))
-        assert 2 <= len(heard) < 10
-        host.settings["history.budget_tokens"] = 8000
+
+        def heard() -> list[int]:
+            wait_for(lambda: endpoint.asked)
+            return [number for number in range(14) if f"saying {number:02}" in endpoint.asked[-1].system]
+
+        schedule(stranger, "every", deliver="never")
+        assert heard() == list(range(4, 14))
+        host.settings["history.budget_tokens"] = 30
+        host.stop()
         endpoint.asked.clear()
-        host.restart()
-        wait_for(lambda: endpoint.asked)
-        heard = [number for number in range(14) if f"saying {number:02}" in endpoint.asked[0].system]
-        assert heard == list(range(4, 14))
+        host.start()
+        found = heard()
+        assert found == list(range(found[0], 14))
+        assert 2 <= len(found) < 10
 
 
 def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
