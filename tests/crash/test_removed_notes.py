@@ -88,7 +88,7 @@ def lives(nursery: Nursery, settled: Story, folder: Path) -> Iterator[Life]:
         shutil.rmtree(folder / str(number))
 
 
-@pytest.mark.parametrize(("when", "stride"), [("before", 7), ("after", 9), ("torn", 5)])
+@pytest.mark.parametrize(("when", "stride"), [("before", 15), ("after", 19), ("torn", 11)])
 def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of_the_files(
     nursery: Nursery, settled: Story, tmp_path: Path, rng: random.Random, when: When, stride: int
 ) -> None:
