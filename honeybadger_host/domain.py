@@ -362,11 +362,9 @@ class QueryHandler:
 
     Args:
         answer: (asked, now) -> result; runs on a worker thread, may read, writes nothing; raises `wire.Refusal`.
-        is_long: it may take minutes, and no other query waits for it.
     """
 
     answer: Callable[[Asked, datetime], Mapping[str, Any] | Answer]
-    is_long: bool = False
 
     def ask(self, asked: Asked, now: datetime) -> Answer:
         """Return what it answers, with what is to be noted of that."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import anyio.from_thread
+import anyio.to_thread
 import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
@@ -22,7 +22,7 @@ from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal
 from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored
 from honeybadger_host.curation.reverting import Reverting
-from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, Outcome, QueryHandler
+from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.entry import parse_entry
 from honeybadger_host.memory.entry_store import EntryFiles
@@ -115,50 +115,55 @@ def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> Ch
     return ChangeHandler(decide, prepare)
 
 
-def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> QueryHandler:
+def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> WaitingHandler:
     """Return the handler of `consolidate`: it waits for the job, which writes through the pipeline.
 
     Args:
         now: (group, session) -> number of the last consolidated turn; None: no conversation is kept.
     """
 
-    def answer(asked: Asked, at: datetime) -> Mapping[str, Any]:
+    async def answer(asked: Asked) -> Mapping[str, Any]:
         _is_operator(asked)
         if now is None:
             raise Refusal("invalid", "nothing is consolidated here: consolidation.memory_window is 0")
         try:
-            up_to = anyio.from_thread.run(now, asked.group, asked.session)
+            up_to = await now(asked.group, asked.session)
         except (OverBudget, ModelFailed, WrongAnswer) as error:
             raise Refusal("unavailable", f"{error}; nothing was changed") from None
-        if not up_to and not turn_logs.load(asked.group, asked.session).last_number:
-            raise Refusal("not_found", f"nothing was said in session {asked.session!a} of group {asked.group}")
+        if not up_to:
+            log_of_it = await anyio.to_thread.run_sync(turn_logs.load, asked.group, asked.session)
+            if not log_of_it.last_number:
+                raise Refusal("not_found", f"nothing was said in session {asked.session!a} of group {asked.group}")
         told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"
         return ConsolidateResult(up_to=up_to, told=told).model_dump(exclude_none=True)
 
-    return QueryHandler(answer, is_long=True)
+    return WaitingHandler(answer)
 
 
-def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> QueryHandler:
+def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> WaitingHandler:
     """Return the handler of `dream`: it waits for the pass, which writes through the pipeline.
 
     Args:
         now: (group, whether it is a trial) -> what came of it; None: nothing curates here.
     """
 
-    def answer(asked: Asked, at: datetime) -> Mapping[str, Any]:
+    async def answer(asked: Asked) -> Mapping[str, Any]:
         payload = asked.payload
         assert isinstance(payload, Dream)  # noqa: S101  the table pairs type and payload
         _is_operator(asked)
         if now is None:
             raise Refusal("invalid", "nothing curates memory here")
         try:
-            dreamt = anyio.from_thread.run(now, asked.group, payload.dry_run)
+            dreamt = await now(asked.group, payload.dry_run)
         except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
             raise Refusal("unavailable", f"{error}; nothing was changed") from None
-        shown = [{**_shown(home, entries, proposal), **counts} for proposal, counts in dreamt.proposals]
+        shown = [
+            {**await anyio.to_thread.run_sync(_shown, home, entries, proposal), **counts}
+            for proposal, counts in dreamt.proposals
+        ]
         return {"proposals": shown, "looked_at": dreamt.looked_at, "left_out": dreamt.left_out, "told": dreamt.told}
 
-    return QueryHandler(answer, is_long=True)
+    return WaitingHandler(answer)
 
 
 def _shown(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import anyio
-import anyio.from_thread
 import anyio.to_thread
 import orjson
 import structlog
@@ -37,12 +36,12 @@ from honeybadger_host.domain import (
     Change,
     ChangeHandler,
     Outcome,
-    QueryHandler,
     StopAsked,
     Turn,
     TurnAdded,
     TurnHandler,
     TurnUnderWay,
+    WaitingHandler,
 )
 from honeybadger_host.handlers.conversation import prepare_turn, speaker_of
 from honeybadger_host.handlers.redaction import Screen
@@ -111,14 +110,14 @@ def chat(room: TurnDependencies) -> TurnHandler:
     return TurnHandler(run)
 
 
-def stop_turn(stop: StopATurn | None) -> QueryHandler:
+def stop_turn(stop: StopATurn | None) -> WaitingHandler:
     """Return the handler of `stop_turn`. It changes no memory: the turn that it ends is answered by itself.
 
     Args:
         stop: None: nobody is an agent of this home, so no turn runs.
     """
 
-    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+    async def answer(asked: Asked) -> Mapping[str, Any]:
         payload = asked.payload
         assert isinstance(payload, StopTurn)  # noqa: S101  the table pairs type and payload
         is_operator = asked.sender == OPERATOR
@@ -133,9 +132,9 @@ def stop_turn(stop: StopATurn | None) -> QueryHandler:
             session=None if is_operator else asked.session,
             by=asked.sender,
         )
-        return anyio.from_thread.run(stop, wanted).model_dump()
+        return (await stop(wanted)).model_dump()
 
-    return QueryHandler(answer)
+    return WaitingHandler(answer)
 
 
 def begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_turns: int | None = None) -> ChatTurn:

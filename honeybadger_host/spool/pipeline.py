@@ -79,7 +79,6 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
-_LONG_AT_ONCE = 8
 _BUSY_QUERIES = 16
 """A group with so many queries under way is not taken from until some are answered."""
 _LONGEST_RETRY_SECONDS = 60.0
@@ -182,7 +181,6 @@ class Pipeline:
             max_request_bytes=settings.ipc.max_request_bytes,
         )
         self._query_slots = anyio.CapacityLimiter(QUERIES_AT_ONCE)
-        self._long_slots = anyio.CapacityLimiter(_LONG_AT_ONCE)
         self._queries: Counter[str] = Counter()
         self._waiting: Counter[Inbox] = Counter()
         self._waited_slots = anyio.CapacityLimiter(1)
@@ -681,9 +679,8 @@ class Pipeline:
 
     async def _answer(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
         """Answer one query on a thread of its own."""
-        slots = self._long_slots if handler.is_long else self._query_slots
         try:
-            await anyio.to_thread.run_sync(self._answer_query, request, asking, handler, limiter=slots)
+            await anyio.to_thread.run_sync(self._answer_query, request, asking, handler, limiter=self._query_slots)
         finally:
             group = request.inbox.group
             self._queries[group] -= 1

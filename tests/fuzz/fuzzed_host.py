@@ -14,13 +14,12 @@ from types import TracebackType
 from typing import Final, Self, get_args
 
 import anyio
-import anyio.to_thread
 import orjson
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import ErrorCode, Reply
 from honeybadger_host.compose import build
-from honeybadger_host.domain import QueryHandler
+from honeybadger_host.domain import QueryHandler, WaitingHandler
 from honeybadger_host.ops.host import Host
 from honeybadger_host.settings import Settings, load_settings
 from honeybadger_host.spool import request
@@ -107,10 +106,8 @@ class FuzzedHost:
                 received.close()
             for one in received.requests:
                 match one.state:
-                    case Asking(handler=QueryHandler() as query) as asking if one.type == "stop_turn":
-                        anyio.run(
-                            anyio.to_thread.run_sync, pipeline._answer_query, one, asking, query
-                        )  # it asks the loop
+                    case Asking(handler=WaitingHandler() as waiting) as asking:
+                        anyio.run(pipeline._wait, one, asking, waiting)
                     case Asking(handler=QueryHandler() as query) as asking:
                         pipeline._answer_query(one, asking, query)
         assert not os.path.lexists(path), "the request is still there"
@@ -226,7 +223,7 @@ def seeds() -> list[bytes]:
         ("delete_session", {"expected_version": "1"}),
         ("list_sessions", {"limit": 3, "offset": 0}),
         ("send_message", {"content": "It is done", "to": ["ann"]}),
-        ("get_messages", {"after": 0, "limit": 3, "wait_seconds": 0}),
+        ("get_messages", {"after": 0, "limit": 3}),
         ("record_feedback", {"kind": "correction", "content": "no", "turn": 1}),
         (
             "schedule_task",

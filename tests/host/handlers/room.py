@@ -7,12 +7,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
 import orjson
 import pytest
 
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.agents import Agents
-from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
+from honeybadger_host.domain import (
+    Answer,
+    Asked,
+    Change,
+    ChangeHandler,
+    FileRemoved,
+    FileWritten,
+    Outcome,
+    QueryHandler,
+    WaitingHandler,
+)
 from honeybadger_host.handlers import Dependencies, build_table
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.tasks import TaskDesk
@@ -131,9 +142,12 @@ class Room:
         return caught.value
 
     def ask(self, type_: str, session: str = "main", group: str = "main", /, **payload: Any) -> dict[str, Any]:
-        handler = self.table[type_]
-        assert isinstance(handler, QueryHandler)
-        answer = handler.ask(self.asking(type_, payload, session=session, group=group), self.now)
+        handler, asked = self.table[type_], self.asking(type_, payload, session=session, group=group)
+        if isinstance(handler, WaitingHandler):
+            answer = Answer(anyio.run(handler.answer, asked))
+        else:
+            assert isinstance(handler, QueryHandler)
+            answer = handler.ask(asked, self.now)
         if answer.injection is not None:
             self.ledger.note(answer.injection)
         result = orjson.dumps(answer.result)
