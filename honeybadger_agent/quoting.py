@@ -11,7 +11,7 @@ from typing import Final
 
 _MARK: Final = "> "
 _TITLES: Final = (
-    r"your identity|global context|group context|remembered facts|conversation summary"
+    r"your identity|global context|available specialist agents|group context|remembered facts|conversation summary"
     r"|this session|recent conversation|tools"
 )
 _LINES: Final = (

@@ -70,7 +70,7 @@ def with_rows(page: str) -> str:
 def row_of(kind: type[Request[Any]]) -> str:
     """Return the row of a type: its name, its members with their limits, the members of its result."""
     asked, given = kind.model_json_schema(), kind.result_type.model_json_schema(mode="serialization")
-    may_ask = "; only the operator" if kind.audience == "operator" else ""
+    may_ask = {"operator": "; only the operator", "routers": "; only agents that delegate"}.get(kind.audience, "")
     members, results = (_members(schema, schema.get("$defs", {})) for schema in (asked, given))
     return f"| `{kind.type_name}` | {members or '–'}{may_ask} | {results} |\n"
 

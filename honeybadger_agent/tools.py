@@ -17,6 +17,8 @@ Choice = Literal["default", "all"]
 ALIASES: Final[Mapping[str, str]] = {"memory_search": "search_memory", "memory_get": "get_memory"}
 """Names that users of other memory servers know."""
 
+_OF_MODELS: Final = ("default", "all", "routers")
+
 
 def made(kind: type[RequestT], *values: object, **members: object) -> RequestT:
     """Build a request from its members, the first ones perhaps by their order; None is the same as absent.
@@ -74,20 +76,20 @@ def tool_names(choice: Choice = "all", allowed: AbstractSet[str] | None = None) 
     """Return the names of the tools that a model is offered, in the order of the table.
 
     Args:
-        allowed: those of `config/agents/<id>.json`, whatever the choice; None: it lists none.
+        allowed: those of `config/agents/<id>.json`, whatever the choice; None: it lists none, and does not delegate.
     """
-    kinds = {name: kind for name, kind in wire.REQUEST_TYPES.items() if kind.audience in ("default", "all")}
+    kinds = {name: kind for name, kind in wire.REQUEST_TYPES.items() if kind.audience in _OF_MODELS}
     if allowed is not None:
         return [name for name in kinds if name in allowed]
     if choice == "all":
-        return [*kinds, *ALIASES]
+        return [*(name for name, kind in kinds.items() if kind.audience != "routers"), *ALIASES]
     return [name for name, kind in kinds.items() if kind.audience == "default"]
 
 
 def kind_of(tool: str) -> type[wire.Request[Any]] | None:
     """Return the request type that a model means by a tool's name; None: there is no such tool."""
     kind = wire.REQUEST_TYPES.get(ALIASES.get(tool, tool))
-    return kind if kind is not None and kind.audience in ("default", "all") else None
+    return kind if kind is not None and kind.audience in _OF_MODELS else None
 
 
 def description_of(tool: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,7 +16,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from honeybadger_agent.mailbox import NAME, is_system_sender
-from honeybadger_agent.wire import REQUEST_TYPES, nearest, refusal_of
+from honeybadger_agent.wire import REQUEST_TYPES, AgentId, nearest, refusal_of
 from honeybadger_host.domain import NOBODY, Identity
 
 log = structlog.get_logger()
@@ -26,6 +26,8 @@ PROFILE_FILES: Final = ("soul.md", "directives.md", "style.md")
 """Of a profile, in the order shown; each is optional."""
 PLUMBING: Final = frozenset({"ping", "append_turn", "get_context", "get_history", "read_group_files", "load_session"})
 """What every agent needs to take part at all, whatever tools it has."""
+DELEGATION: Final = frozenset({"delegate_to_agent", "list_available_agents"})
+"""What only agents have that delegate."""
 _LARGEST_BYTES: Final = 65_536
 _MOST_AGENTS: Final = 1000
 _NO_FILE: Final = (0, 0, 0)
@@ -47,6 +49,7 @@ class AgentFile(BaseModel):
     soul: str | None = None
     model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     tools: list[str] | None = None
+    delegates_to: list[AgentId] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,8 @@ class Agent:
 
     Args:
         model: None: the host's.
-        tools: request types a model may be offered and the host takes from it; None: all.
+        tools: request types a model may be offered and the host takes from it; None: all that do not delegate.
+        delegates_to: ids of the agents it can give tasks to, whether there are such or not.
     """
 
     id: str
@@ -64,6 +68,7 @@ class Agent:
     model: str | None
     tools: frozenset[str] | None
     identity: Identity
+    delegates_to: tuple[str, ...] = ()
 
 
 class Agents:
@@ -86,7 +91,20 @@ class Agents:
     def identity_of(self, sender: str) -> Identity:
         """Return who a sender is: nobody, when it is no agent of this home that has a file."""
         agent = self.current.get(sender)
-        return NOBODY if agent is None else agent.identity
+        if agent is None:
+            return NOBODY
+        if not agent.delegates_to:
+            return agent.identity
+        lines = [
+            f"- `{one.id}` ({one.display_name}): {_one_line(one.description)}" for one in self.specialists_of(sender)
+        ]
+        lines.append("Give one of them a task with `delegate_to_agent`. It has not heard this conversation.")
+        return replace(agent.identity, specialists="\n".join(lines))
+
+    def specialists_of(self, sender: str) -> list[Agent]:
+        """Return the agents that a sender can give tasks to."""
+        agent, agents = self.current.get(sender), self.current
+        return [] if agent is None else [agents[name] for name in agent.delegates_to if name in agents]
 
     def tools_of(self, sender: str) -> frozenset[str] | None:
         """Return the request types that a sender's file lists; None: all, or it has no file."""
@@ -96,6 +114,8 @@ class Agents:
     def forbids(self, sender: str, type_name: str) -> str | None:
         """Return why a sender may not ask for this, None when it may."""
         agent = self.current.get(sender)
+        if type_name in DELEGATION and (agent is None or not agent.delegates_to):
+            return f"{sender} cannot give tasks to others: there is no delegates_to in {AGENTS_FOLDER}/{sender}.json"
         if agent is None or agent.tools is None or type_name in agent.tools or type_name in PLUMBING:
             return None
         return f"agent {sender} has no tool {type_name}: {AGENTS_FOLDER}/{sender}.json lists those it has"
@@ -211,5 +231,12 @@ def _load(home: Path, agent_id: str) -> Agent:
     text = f"You are {name} (agent `{agent_id}`)." + (
         f" {said.description.strip()}" if said.description.strip() else ""
     )
-    tools = None if said.tools is None else frozenset(said.tools)
-    return Agent(agent_id, name, said.description, said.model, tools, Identity(text, file, tuple(files)))
+    tools = None if said.tools is None else frozenset(said.tools) - DELEGATION
+    if said.delegates_to:
+        tools = (frozenset(known) if tools is None else tools) | DELEGATION
+    identity = Identity(text, file, tuple(files))
+    return Agent(agent_id, name, said.description, said.model, tools, identity, tuple(dict.fromkeys(said.delegates_to)))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -44,11 +44,13 @@ class Identity:
         text: what its entry says; empty when it is no agent of this home.
         source: where that stands.
         files: more of it, people's Markdown in the order shown, below the home folder or absolute; each may be missing.
+        specialists: the agents it can give tasks to, one a line.
     """
 
     text: str
     source: str
     files: tuple[str, ...] = ()
+    specialists: str = ""
 
 
 NOBODY: Final = Identity("", "")
@@ -407,11 +409,18 @@ class Stop:
 
     Args:
         scope: what runs in it is cancelled, and the scope left, when somebody asks for that.
-        by: who did.
+        cancel: does it.
+        by: who asked.
     """
 
     scope: AbstractContextManager[object, bool]
+    cancel: Callable[[], object]
     by: str = ""
+
+    def ask(self, by: str) -> None:
+        """End the turn."""
+        self.by = self.by or by
+        self.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +446,8 @@ class TurnUnderWay:
 
 @dataclass(frozen=True, slots=True)
 class TurnHandler:
-    """Runs an agent's turn, which takes its time.
+    """Runs an agent's turn, which takes its time. One that came through `requests/` is asked for by another turn: it
+    has no lane.
 
     Args:
         run: (asked, turn) -> what decides the changes it ends with; on the event loop; raises `wire.Refusal`,

@@ -41,12 +41,14 @@ class ToolAnswer:
     Args:
         content: for the model.
         summary: for people, one line of at most 200 characters.
+        tokens: what models cost that it asked, as another agent does.
     """
 
     call: ToolCall
     ok: bool
     content: str
     summary: str
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,13 @@ class TurnLimits:
     seconds: float = 300
 
 
+@dataclass(slots=True)
+class Tally:
+    """What a turn has cost so far, its tools included."""
+
+    tokens: int = 0
+
+
 class Toolbox(Protocol):
     """The tools of one turn."""
 
@@ -101,6 +108,7 @@ async def run_turn(
     *,
     done: Sequence[ModelSaid] = (),
     keep: Callable[[ModelSaid], Awaitable[None]],
+    tally: Tally | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TurnOutcome:
     """Run one turn to its end.
@@ -110,9 +118,10 @@ async def run_turn(
         done: answers that an earlier attempt kept before a crash. They are not asked for again; their tools run again
             with the same keys.
         keep: awaited with every new answer before its tools run.
+        tally: counts what the turn costs, for others to see.
     Raises ModelFailed, and any exception of `keep` and `events`.
     """
-    began, turn, specs = clock(), _Turn(), tuple(toolbox.specs)
+    began, turn, specs = clock(), _Turn(tally or Tally()), tuple(toolbox.specs)
     while True:
         step = len(turn.said) + 1
         if step <= len(done):
@@ -139,6 +148,7 @@ async def run_turn(
             await events.tool_began(step, call)
             answers.append(await _answered(toolbox, specs, call, f"{step}.{index}"))
             await events.tool_ended(step, answers[-1])
+            turn.tally.tokens += answers[-1].tokens
         turn.messages.append(ToolsAnswered(tuple(answers)))
         turn.answers += answers
 
@@ -165,15 +175,15 @@ _KINDS: Final = {
 class _Turn:
     """The state of a turn."""
 
+    tally: Tally
     said: list[ModelSaid] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     answers: list[ToolAnswer] = field(default_factory=list)
-    tokens: int = 0
 
     def count(self, said: ModelSaid, system: str, before: Sequence[Message]) -> None:
         asked, answered = said.input_tokens, said.output_tokens
-        self.tokens += _estimate(system, *before, *self.messages) if asked is None else asked
-        self.tokens += _estimate(said) if answered is None else answered
+        self.tally.tokens += _estimate(system, *before, *self.messages) if asked is None else asked
+        self.tally.tokens += _estimate(said) if answered is None else answered
         self.said.append(said)
         self.messages.append(said)
 
@@ -203,7 +213,7 @@ class _Turn:
 def _reached(limits: TurnLimits, turn: _Turn, seconds: float) -> str | None:
     if limits.steps and len(turn.said) >= limits.steps:
         return f"the limit of {limits.steps} steps is reached"
-    if limits.total_tokens and turn.tokens >= limits.total_tokens:
+    if limits.total_tokens and turn.tally.tokens >= limits.total_tokens:
         return f"the limit of {limits.total_tokens} tokens is reached"
     if limits.seconds and seconds >= limits.seconds:
         return f"the limit of {limits.seconds:g} seconds is reached"

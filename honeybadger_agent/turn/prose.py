@@ -211,6 +211,16 @@ def _tasks(result: wire.TaskList) -> str:
     return "\n".join([f"{count_of(len(rows), 'scheduled task')}.", *[_rows([row]) for row in rows], *details])
 
 
+def _delegated(result: wire.DelegationResult) -> str:
+    state = "answers" if result.state == "done" else f"did not come to an end: {result.stopped_by}"
+    return f"{result.agent} {state}:\n{result.content}"
+
+
+def _agents(result: wire.AgentsResult) -> str:
+    rows = _rows(f"{one.agent} ({one.name}): {one.description}" for one in result.agents)
+    return rows or "There is nobody to give a task to."
+
+
 PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "update_memory": _note,
     "read_group_files": _group_files,
@@ -239,6 +249,8 @@ PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "resume_task": _task,
     "cancel_task": _task,
     "list_tasks": _tasks,
+    "delegate_to_agent": _delegated,
+    "list_available_agents": _agents,
 }
 """Name of a tool -> function from its result model to text."""
 

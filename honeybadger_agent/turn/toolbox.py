@@ -63,7 +63,8 @@ class MemoryTools:
         except AgentError as error:
             return _failed(call, complaint_of(error))
         content = _cut(prose.text_of(request.type_name, result), self._most_characters)
-        return ToolAnswer(call, ok=True, content=content, summary=summary_of(request, result))
+        tokens = result.tokens if isinstance(result, wire.DelegationResult) else 0
+        return ToolAnswer(call, ok=True, content=content, summary=summary_of(request, result), tokens=tokens)
 
 
 def specs_of(allowed: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
@@ -72,9 +73,9 @@ def specs_of(allowed: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
     Args:
         allowed: names of tools; None: all of them but the aliases. Raises ValueError for another name.
     """
-    known = tool_names()
     if allowed is None:
-        return tuple(_spec(name) for name in known if name not in ALIASES)
+        return tuple(_spec(name) for name in tool_names() if name not in ALIASES)
+    known = [*tool_names(allowed=wire.REQUEST_TYPES.keys()), *ALIASES]
     if strange := sorted(set(allowed) - set(known)):
         raise ValueError(f"there is no tool {', '.join(map(repr, strange))}; the tools are {', '.join(known)}")
     return tuple(_spec(name) for name in known if name in allowed)
@@ -145,6 +146,10 @@ def _counted(_: wire.ListMemoryCategories, result: wire.CategoriesResult) -> str
     return f"{count_of(len(result.categories), 'category', 'categories')}, {count_of(result.total, 'entry', 'entries')}"
 
 
+def _delegated(asked: wire.DelegateToAgent, result: wire.DelegationResult) -> str:
+    return f"{result.agent}, {result.state.replace('_', ' ')}: {result.content}"
+
+
 _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "update_memory": _note,
     "save_memory": _entry,
@@ -153,6 +158,7 @@ _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "get_history": _read_history,
     "get_context": _read_context,
     "list_memory_categories": _counted,
+    "delegate_to_agent": _delegated,
 }
 """Request type -> its summary; for other types it is the first line of their prose."""
 

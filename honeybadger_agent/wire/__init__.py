@@ -18,6 +18,7 @@ from honeybadger_agent.wire.feedback import *
 from honeybadger_agent.wire.turns import *
 from honeybadger_agent.wire.messages import *
 from honeybadger_agent.wire.tasks import *
+from honeybadger_agent.wire.delegation import *
 from honeybadger_agent.wire.proposals import *
 from honeybadger_agent.wire.refusals import *
 from honeybadger_agent.wire.envelope import *

@@ -30,8 +30,9 @@ class Result(Wire):
 
 
 ResultT = TypeVar("ResultT", bound=Result)
-Audience = Literal["default", "all", "programs", "operator"]
-"""Who is offered a type as a tool: every model, models that are offered all tools, programs only, the operator only."""
+Audience = Literal["default", "all", "routers", "programs", "operator"]
+"""Who is offered a type as a tool: every model, models that are offered all tools, those of agents that delegate,
+programs only, the operator only."""
 
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ May import: search, memory, storage, text, domain, errors, settings, and the age
 
 Reading order: `notes`, `conversation`, `entries` with `entry_texts`, `editing`, `listing`, `undo`; `context` with
 `context_parts` and `context_text`, `context_recall` and `recollection`; `search`; `sessions`, `working_memory`;
-`feedback`; `messages`; `turns` and `turn_output`; `tasks` and `task_runs`; `proposals`; `redaction` (screens them all);
-`host`.
+`feedback`; `messages`; `turns`, `turn_output` and `delegation`; `tasks` and `task_runs`; `proposals`; `redaction`
+(screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from honeybadger_agent.turn.orchestrator import TurnLimits
 from honeybadger_host.domain import NOBODY, Handler, QueryHandler
 from honeybadger_host.handlers import (
     conversation,
+    delegation,
     editing,
     entries,
     feedback,
@@ -166,8 +167,16 @@ def build_table(
             dependencies.entry_files.home, dependencies.journal, dependencies.arrivals
         ),
         "stop_turn": turns.stop_turn(None if runtime is None else runtime.stop),
-        **({} if runtime is None else {"chat": turns.chat(turn_dependencies(settings, dependencies, runtime))}),
+        **({} if runtime is None else _turn_table(turn_dependencies(settings, dependencies, runtime))),
         **({} if desk is None else tasks.task_table(desk)),
+    }
+
+
+def _turn_table(room: turns.TurnDependencies) -> Mapping[str, Handler]:
+    return {
+        "chat": turns.chat(room),
+        "delegate_to_agent": delegation.delegate_to_agent(room),
+        "list_available_agents": delegation.list_available_agents(room.runtime.agents),
     }
 
 

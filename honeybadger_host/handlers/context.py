@@ -88,6 +88,7 @@ class ContextHandler:
                 *([GroupText(identity.source, identity.text)] if identity.text else []),
                 *(found for file in identity.files if (found := self._read(file)) is not None),
             ],
+            specialists=identity.specialists,
             persona=self._read(f"groups/{group}/{PERSONA}"),
             memory=self._read(f"groups/{group}/{MEMORY}"),
             summary=self._summary(group, session, is_told=is_told),

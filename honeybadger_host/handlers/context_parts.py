@@ -1,8 +1,8 @@
 """The parts of a context, in the order of its text: the content of each, and how it is cut to fit (HB5).
 
-`Group: x`, `## Your Identity`, `## Global Context`, `## Group Context`, `## Remembered Facts`,
-`## Conversation Summary`, what was recalled, `## This Session`, working memory, `## Recent Conversation`. To add a
-part, write a function that returns a `Part` and name it in `parts_of`.
+`Group: x`, `## Your Identity`, `## Global Context`, of a router `## Available Specialist Agents`, `## Group Context`,
+`## Remembered Facts`, `## Conversation Summary`, what was recalled, `## This Session`, working memory,
+`## Recent Conversation`. To add a part, write a function that returns a `Part` and name it in `parts_of`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from honeybadger_host.text.neutralise import estimate_tokens, list_line
 Loaded: TypeAlias = GroupText | FileProblem | None
 """The result of reading a file: its text, its problem, or None when there is no file."""
 
+SPECIALISTS: Final = "## Available Specialist Agents"
 FACTS: Final = "## Remembered Facts"
 SUMMARY: Final = "## Conversation Summary"
 RECALLED: Final = "Recalled from long-term memory"
@@ -54,6 +55,7 @@ class Parts:
     """The loaded content of a context.
 
     Args:
+        specialists: the agents it can give tasks to, one a line.
         identity: of the asker, in the order shown; empty when it is not an agent of this home.
         global_files: read by every group, in the order shown.
         turns: replayed turns of the conversation, oldest first.
@@ -79,6 +81,7 @@ class Parts:
     recalled: Sequence[RecalledEntries] = ()
     not_recalled: str | None = None
     identity: Sequence[GroupText | FileProblem] = ()
+    specialists: str = ""
     session: Digest | None = None
     session_file: str = ""
     no_session: str = ""
@@ -101,6 +104,7 @@ def parts_of(
     return [
         *(_file("## Your Identity", file.file, file) for file in loaded.identity),
         *(_file("## Global Context", file, text) for file, text in loaded.global_files),
+        *([Part(SPECIALISTS, "config/agents", loaded.specialists, "whole")] if loaded.specialists else []),
         _file("## Group Context", f"{folder}/CLAUDE.md", loaded.persona),
         _facts(f"{folder}/MEMORY.md", loaded.memory, budget_tokens),
         _summary(f"{folder}/summary.md", loaded.summary),

@@ -7,9 +7,10 @@ the conversation, and one that is repeated after a crash is in it once.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from honeybadger_agent.errors import AgentError, RequestFailed
 from honeybadger_agent.mailbox import OPERATOR, Mailbox
 from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, ToolCall
 from honeybadger_agent.tools import made, tool_names
-from honeybadger_agent.turn.orchestrator import TurnLimits, TurnOutcome, run_turn
+from honeybadger_agent.turn.orchestrator import Tally, TurnLimits, TurnOutcome, run_turn
 from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.turn.toolbox import MemoryTools
@@ -71,6 +72,7 @@ class AgentRuntime:
         is_ours: (group, agent) -> whether the host may write into that agent's inbox.
         look_into: called with a sender's folder when something came there; any thread.
         stop: ends a turn; see `TurnQueue.stop`.
+        under_way: the turns that run.
     """
 
     home: Path
@@ -79,6 +81,7 @@ class AgentRuntime:
     is_ours: Callable[[str, str], bool]
     look_into: Callable[[str], None]
     stop: StopATurn
+    under_way: TurnsUnderWay = field(default_factory=lambda: TurnsUnderWay())
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +155,12 @@ def begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_tu
     if payload.sender is not None:
         speaker = room.screen.name(asked, "payload.sender", speaker)
     content, changed = room.screen.text(asked, "payload.content", payload.content)
-    agent = _chosen(room, asked.group, payload.agent)
+    agent = chosen(room, asked.group, payload.agent)
     shown = Shown(under_way, redacts=room.screen.mode != "off")
     return ChatTurn(room, asked, under_way, speaker, content, changed, agent, shown, most_turns)
 
 
-def _chosen(room: TurnDependencies, group: str, asked_for: str | None) -> Agent:
+def chosen(room: TurnDependencies, group: str, asked_for: str | None) -> Agent:
     """Return the agent that answers. Raises Refusal."""
     agents = room.runtime.agents.current
     agent = agents.get(asked_for or room.runtime.agents.default)
@@ -180,6 +183,8 @@ class ChatTurn:
     Args:
         changed: what was taken out of `content`.
         kept: the answers of the model so far, those of an earlier attempt among them.
+        parent: the turn that asked for this one.
+        limits: its own; None: as for every turn.
     """
 
     room: TurnDependencies
@@ -196,23 +201,31 @@ class ChatTurn:
     model: str = ""
     consolidated: int = 0
     outcome: TurnOutcome | None = None
+    parent: ChatTurn | None = None
+    limits: TurnLimits | None = None
+    tally: Tally = field(default_factory=Tally)
+    began: float = field(default_factory=time.monotonic)
 
     async def run(self) -> None:
         """Run the turn to its end. Raises Refusal, WorldFailed."""
-        began = time.monotonic()
         try:
-            model = CleanModel(await self.room.runtime.open_model(self.agent.model), self.asked, self.room.screen)
-            self.model = model.name
-            attempt = self.under_way.attempt
-            self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
-            self.outcome = await self._answered_or_stopped(model)
-            self.shown.end()
+            with self.room.runtime.under_way.counting(self):
+                await self.ask()
         except ModelFailed as error:
             raise Refusal("unavailable", f"{error}; nothing was said, ask again with the same id") from None
         except RequestFailed as error:
             raise Refusal(error.code, f"the context: {error}") from None  # type: ignore[arg-type]
         except AgentError as error:
             raise Refusal("unavailable", f"the context: {error}") from None
+
+    async def ask(self) -> None:
+        """Ask the model until there is an answer. Raises ModelFailed, AgentError, WorldFailed."""
+        model = CleanModel(await self.room.runtime.open_model(self.agent.model), self.asked, self.room.screen)
+        self.model = model.name
+        attempt = self.under_way.attempt
+        self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
+        self.outcome = await self._answered_or_stopped(model)
+        self.shown.end()
         log.info(
             "turn.ran",
             group=self.asked.group,
@@ -225,14 +238,14 @@ class ChatTurn:
             input_tokens=self.outcome.input_tokens,
             output_tokens=self.outcome.output_tokens,
             stopped_by=self.outcome.stopped_by,
-            ms=round((time.monotonic() - began) * 1000, 1),
+            ms=round((time.monotonic() - self.began) * 1000, 1),
             model_ms=round(model.seconds * 1000, 1),
         )
 
     async def _answered_or_stopped(self, model: Model) -> TurnOutcome:
         with self.under_way.stop.scope:
             return await self._answered(model)
-        return self._stopped()
+        return self.cut(f"asked for by {self.under_way.stop.by}")
 
     async def _answered(self, model: Model) -> TurnOutcome:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
@@ -242,7 +255,7 @@ class ChatTurn:
         self.consolidated = 0 if mark is None else mark.turn
         context = await client(made(GetContext, self.content, most_turns=self.most_turns))
         allowed = self.agent.tools
-        toolbox = MemoryTools(client, under_way.name, None if allowed is None else allowed.intersection(tool_names()))
+        toolbox = MemoryTools(client, under_way.name, None if allowed is None else tool_names(allowed=allowed))
         request = AgentRequest(
             group=asked.group,
             agent=self.agent.id,
@@ -252,17 +265,19 @@ class ChatTurn:
             tools=tuple(toolbox.specs),
         )
         self.kept = [_load_step(step) for step in under_way.steps]
-        seconds = room.limits.seconds * _LAST_ANSWER if room.limits.seconds else math.inf
+        limits = self.limits or room.limits
+        seconds = limits.seconds * _LAST_ANSWER if limits.seconds else math.inf
         with anyio.move_on_after(seconds):  # else a model that never comes to an end keeps its group waiting
             return await run_turn(
                 model,
                 system_text(request),
                 messages(request),
                 toolbox,
-                room.limits,
+                limits,
                 self.shown,
                 done=tuple(self.kept),
                 keep=self._keep,
+                tally=self.tally,
             )
         raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)
 
@@ -270,14 +285,13 @@ class ChatTurn:
         self.kept.append(said)
         await self.under_way.keep(orjson.dumps(said))
 
-    def _stopped(self) -> TurnOutcome:
-        """Return what was said until the turn was stopped: whole answers, and of the last one what was shown."""
-        by = f"asked for by {self.under_way.stop.by}"
+    def cut(self, why: str) -> TurnOutcome:
+        """Return what was said until now: whole answers, and of the last one what was shown."""
         texts = [said.text for said in self.kept]
         if self.shown.step > len(self.kept):
             texts.append(self.shown.text_of_step)
         texts = [text for text in texts if text.strip()]
-        texts.append(f"(Stopped here: {by}.)" if texts else f"(Stopped before the first word: {by}.)")
+        texts.append(f"(Stopped here: {why}.)" if texts else f"(Stopped before the first word: {why}.)")
         asked = [said.input_tokens for said in self.kept if said.input_tokens is not None]
         answered = [said.output_tokens for said in self.kept if said.output_tokens is not None]
         return TurnOutcome(
@@ -286,13 +300,36 @@ class ChatTurn:
             answers=tuple(self.shown.answers),
             input_tokens=sum(asked) if asked else None,
             output_tokens=sum(answered) if answered else None,
-            stopped_by=by,
+            stopped_by=why,
         )
 
     def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
-        """Decide what is appended: what was said, and the answer."""
-        room, outcome, agent = self.room, self.outcome, self.agent.id
+        """Decide what is appended, and the reply."""
+        number, changes = self.appended(now)
+        outcome = self.outcome
         assert outcome is not None  # noqa: S101  it ran
+        result = ChatResult(
+            content=outcome.text,
+            agent=self.agent.id,
+            model=self.model,
+            turn=number,
+            steps=outcome.steps,
+            tools=[tool_run(answer) for answer in outcome.answers],
+            input_tokens=outcome.input_tokens,
+            output_tokens=outcome.output_tokens,
+            stopped_by=outcome.stopped_by,
+            consolidated=self.consolidated,
+            neutralised=dict(self.changed),
+        )
+        return Outcome(result.model_dump(exclude_none=True), changes)
+
+    def appended(self, now: datetime) -> tuple[int, tuple[Change, ...]]:
+        """Return the number of the answer and what is appended: what was said, and the answer; 0 and nothing when no
+        conversation is kept."""
+        room, asked, outcome, agent = self.room, self.asked, self.outcome, self.agent.id
+        assert outcome is not None  # noqa: S101  it ran
+        if not room.are_kept:
+            return 0, ()
         number = room.turn_logs.next_number(asked.group, asked.session)
         answered = Turn(
             number + 1,
@@ -311,23 +348,48 @@ class ChatTurn:
         added = [
             TurnAdded(asked.group, asked.session, one, dump_turn(one, asked.request_id)) for one in (said, answered)
         ]
-        result = ChatResult(
-            content=outcome.text,
-            agent=agent,
-            model=self.model,
-            turn=answered.number if room.are_kept else 0,
-            steps=outcome.steps,
-            tools=[tool_run(answer) for answer in outcome.answers],
-            input_tokens=outcome.input_tokens,
-            output_tokens=outcome.output_tokens,
-            stopped_by=outcome.stopped_by,
-            consolidated=self.consolidated,
-            neutralised=dict(self.changed),
-        )
-        changes: tuple[Change, ...] = ()
-        if room.are_kept:
-            changes = (*added, *room.documents.after_turns(added, now))
-        return Outcome(result.model_dump(exclude_none=True), changes)
+        return answered.number, (*added, *room.documents.after_turns(added, now))
+
+
+class TurnsUnderWay:
+    """The turns that run, by their names. Event loop."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, ChatTurn] = {}
+        self._came = anyio.Event()
+
+    @contextlib.contextmanager
+    def counting(self, turn: ChatTurn) -> Iterator[None]:
+        """Count a turn while it runs. When it ends, the turns it asked for are ended; when the host does, they are not:
+        the next start goes on with all of them."""
+        name = turn.under_way.name
+        self._turns[name] = turn
+        came, self._came = self._came, anyio.Event()
+        came.set()
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException:
+            self._end_children(turn)
+            raise
+        else:
+            self._end_children(turn)
+        finally:
+            del self._turns[name]
+
+    async def wait_for(self, name: str, seconds: float) -> ChatTurn | None:
+        """Return the turn of a name once it runs, None when it does not in time."""
+        with anyio.move_on_after(seconds):
+            while name not in self._turns:
+                await self._came.wait()
+        return self._turns.get(name)
+
+    def _end_children(self, turn: ChatTurn) -> None:
+        by = turn.under_way.stop.by or f"{turn.agent.id}, whose turn is over"
+        for child in list(self._turns.values()):
+            if child.parent is turn:
+                child.under_way.stop.ask(by)
 
 
 def _client(room: TurnDependencies, asked: Asked, agent: Agent) -> Client:

@@ -218,6 +218,7 @@ class Pipeline:
     def stop(self) -> None:
         """Take nothing more; `run` returns when what was taken is written and answered."""
         self._stopping.set()
+        self.turn_queue.cancel()
         self._event.set()
 
     async def run(self) -> None:
@@ -298,9 +299,10 @@ class Pipeline:
                     case _ if request.answer_to is not None and not isinstance(request.state, Asking):
                         self._hand_over(request, request.answer_to)
                     case _ if request.has_run:
-                        self.turn_queue.leave(request.inbox.group)
+                        self._leave(request)
                     case Asking(handler=TurnHandler() as turn) as asking:
-                        tasks.start_soon(self._run_turn, request, asking, turn, self.turn_queue.enter(asking.asked))
+                        enter = self.turn_queue.enter if request.is_turn else self.turn_queue.enter_child
+                        tasks.start_soon(self._run_turn, request, asking, turn, enter(asking.asked))
                     case Asking(handler=QueryHandler() as query) as asking:
                         self._queries[request.inbox.group] += 1
                         tasks.start_soon(self._answer, request, asking, query)
@@ -533,7 +535,7 @@ class Pipeline:
                 written.append(change)
                 rows.append(Row(seq, at, group, sender, request_id, change.row_kind, file, offset, data))
             receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
-            if request.is_turn or request.answer_to is not None:
+            if request.has_run or request.answer_to is not None:
                 ended.append(TurnKey(group, sender, request_id))
         self._passed("placed")
         try:
@@ -611,7 +613,7 @@ class Pipeline:
 
     def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
         seconds = self._clock() - request.received
-        self._counters.answered(request.type, ending.outcome, None if request.is_turn else seconds)
+        self._counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
         self._request_log.add(
             group=request.inbox.group,
             sender=request.inbox.sender,
@@ -655,14 +657,14 @@ class Pipeline:
                 request.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
             except Withdrawn:
                 log.info("turn.withdrawn", group=request.inbox.group, sender=request.inbox.sender, id=request.stem)
-                self._leave(request)
+                self._let_go(request)
                 self.wake()
                 return
             except StorageFailed:
                 raise
             except anyio.get_cancelled_exc_class():
                 log.info("turn.interrupted", group=request.inbox.group, sender=request.inbox.sender, id=request.stem)
-                self._leave(request)
+                self._let_go(request)
                 raise
             except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
                 self._bug(request, error)
@@ -670,10 +672,16 @@ class Pipeline:
             self._come_back.append(request)
             self.wake()
 
-    def _leave(self, request: QueuedRequest) -> None:
+    def _let_go(self, request: QueuedRequest) -> None:
         """Let go of a turn that did not run; what lies in its box is met again."""
         request.inbox.inflight.discard(request.name)
-        self.turn_queue.leave(request.inbox.group)
+        self._leave(request)
+
+    def _leave(self, request: QueuedRequest) -> None:
+        if request.is_turn:
+            self.turn_queue.leave(request.inbox.group)
+        else:
+            self.turn_queue.leave_child(TurnKey(request.inbox.group, request.inbox.sender, request.stem))
 
     # ------------------------------------------------------------------------------------------------------ queries
 

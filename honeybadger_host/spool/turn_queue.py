@@ -62,7 +62,7 @@ class _Running:
     left: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
-        self.stop = Stop(self.answering)
+        self.stop = Stop(self.answering, self.answering.cancel)
 
     def is_meant(self, stop: StopAsked) -> bool:
         """Return whether a stop is about this turn."""
@@ -98,6 +98,8 @@ class TurnQueue:
         self._running: dict[str, _Running] = {}
         self._behind: list[_Waiting] = []
         """Turns of the host's own, in the order they came."""
+        self._children: dict[TurnKey, _Running] = {}
+        """Turns that other turns asked for: they have no lane and are not counted among those at once."""
         self._taken_back: set[TurnKey] = set()
         """Turns that are answered by `stop_turn`, and must not begin meanwhile."""
         self._is_stopping = False
@@ -166,7 +168,7 @@ class TurnQueue:
 
     def cancel(self) -> None:
         """End the turns under way; the next start goes on with them."""
-        for running in list(self._running.values()):
+        for running in [*self._running.values(), *self._children.values()]:
             running.scope.cancel()
 
     def enter(self, asked: Asked) -> anyio.CancelScope:
@@ -180,12 +182,19 @@ class TurnQueue:
         if self._is_stopping and not self._running:
             self.ended.set()
 
+    def enter_child(self, asked: Asked) -> anyio.CancelScope:
+        """Take up a turn that another one asked for; `leave_child` ends it, when it is answered."""
+        running = self._children[_key_of(asked)] = _Running(asked)
+        return running.scope
+
+    def leave_child(self, turn: TurnKey) -> None:
+        self._children.pop(turn, None)
+
     async def stop_turn(self, stop: StopAsked) -> StopResult:
         """End a turn and wait until it is answered. Raises Refusal: there is no such turn, or it takes too long."""
         running = self._running.get(stop.group)
         if running is not None and running.is_meant(stop):
-            running.stop.by = running.stop.by or stop.by
-            running.answering.cancel()
+            running.stop.ask(stop.by)
             with anyio.move_on_after(_STOP_SECONDS):
                 await running.left.wait()
             if not running.left.is_set():
@@ -244,10 +253,11 @@ class TurnQueue:
             CutShort: it will not be done.
             Withdrawn: it was taken back.
         """
-        turn = TurnKey(asked.group, asked.sender, asked.request_id)
+        turn = _key_of(asked)
         if turn in self._taken_back:
             raise Withdrawn
-        stream = await anyio.to_thread.run_sync(self._open_stream, inbox, turn.request)
+        is_child = turn in self._children
+        stream = None if is_child else await anyio.to_thread.run_sync(self._open_stream, inbox, turn.request)
         try:
             return await self._run(turn, asked, digest, handler, stream)
         finally:
@@ -279,7 +289,7 @@ class TurnQueue:
                     stream = None
 
         try:
-            stop = self._running[turn.group].stop
+            stop = (self._children.get(turn) or self._running[turn.group]).stop
             name = _name(turn, digest)
             return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
         except anyio.get_cancelled_exc_class():
@@ -323,6 +333,10 @@ class TurnQueue:
             return stream
         finally:
             opened.close()
+
+
+def _key_of(asked: Asked) -> TurnKey:
+    return TurnKey(asked.group, asked.sender, asked.request_id)
 
 
 def _name(turn: TurnKey, digest: bytes) -> str:

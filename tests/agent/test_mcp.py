@@ -404,10 +404,11 @@ def listing(home: Path) -> Callable[[], Client]:
 
 
 def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result() -> None:
-    assert set(tool_names()) - set(ALIASES) == set(prose.PROSE)
+    assert set(tool_names(allowed=wire.REQUEST_TYPES.keys())) == set(prose.PROSE)
     withheld = set(wire.REQUEST_TYPES) - set(tool_names())
     operators = {name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"}
-    assert withheld == {"ping", "append_turn", "list_memory_entries", "stop_turn", "run_task"} | operators
+    routers = {"delegate_to_agent", "list_available_agents"}
+    assert withheld == {"ping", "append_turn", "list_memory_entries", "stop_turn", "run_task"} | operators | routers
     assert all(kind.changes for kind in wire.REQUEST_TYPES.values() if kind.overwrites or kind.settles)
 
 

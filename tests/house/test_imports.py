@@ -40,6 +40,7 @@ FOR_TURNS = {
         *("models.model", "turn.orchestrator", "turn.prompt", "client", "tools", "turn.toolbox", "turn.dispatch"),
         *("turn.thinking", "errors"),
     },
+    "handlers.delegation": {"models.model", "errors", "turn.orchestrator"},
     "handlers.conversation": {"turn.thinking"},
     "handlers.proposals": {"models.model"},
     "curation.asking": {"models.model"},

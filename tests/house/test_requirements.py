@@ -97,6 +97,15 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_tasks.py::test_a_task_runs_at_its_time_in_the_groups_conversation_and_its_cost_is_known",
         "flows/test_tasks.py::test_a_run_that_a_kill_cut_short_is_taken_up_and_done_once",
     ],
+    "HB10 a router delegates to specialists; the result is there once; circles, failures and stops are answered": [
+        "flows/test_delegation.py::test_a_router_asks_two_specialists_who_know_the_group_and_gives_one_answer",
+        "flows/test_delegation.py::test_only_who_delegates_is_offered_the_tools_and_others_are_refused",
+        "flows/test_delegation.py::test_a_circle_a_long_chain_and_an_unknown_agent_are_refused_in_words_for_the_model",
+        "flows/test_delegation.py::test_a_specialist_that_fails_or_hangs_is_an_answer_and_the_router_goes_on",
+        "flows/test_delegation.py::test_a_turn_leaves_itself_time_to_answer_and_its_limits_cover_those_it_asks",
+        "flows/test_delegation.py::test_a_stop_of_the_router_reaches_its_specialists",
+        "crash/test_delegation.py::test_killed_at_a_call_and_again_each_task_is_done_once",
+    ],
     "HB10 messages to people: in order, once, read at one's own place": [
         "flows/test_messages.py::test_messages_are_read_in_order_by_readers_who_keep_their_own_places",
         "flows/test_messages.py::test_two_readers_lose_nothing_and_see_one_order_over_kills",

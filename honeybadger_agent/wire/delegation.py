@@ -1,0 +1,58 @@
+"""What a router asks of specialists: another agent of the home answers, in a session of its own."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Request, Result
+from honeybadger_agent.wire.turns import AgentId
+
+DEFAULT_DELEGATION_SECONDS = 300
+
+
+class DelegationResult(Result):
+    state: Literal["done", "timed_out", "failed", "stopped"] = Field(description="Whether the agent came to an end.")
+    content: str = Field(description="Its answer, or what it said until it was ended.")
+    stopped_by: str | None = Field(
+        default=None, description="The failure, the limit, or who, ended it; null: it was done."
+    )
+    agent: str
+    session: str = Field(description="The conversation it was asked in, which nobody else uses.")
+    tokens: int = Field(description="What it cost, in and out; it counts against the limit of the turn that asked.")
+
+
+class DelegateToAgent(Request[DelegationResult], changes=True, audience="routers"):
+    """Give a task to another agent and get its answer. It has the group's memory, but has not heard this conversation:
+    say all it needs to know. `list_available_agents` says who there is.
+    """
+
+    agent: AgentId = Field(description="Its id.")
+    task: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+        description="What it is to do, and what you want to get back."
+    )
+    context: Annotated[str, StringConstraints(max_length=MAX_NOTE_CHARACTERS)] | None = Field(
+        default=None, description="What it needs to know for that."
+    )
+    timeout_seconds: Annotated[int, Field(ge=1, le=3600)] | None = Field(
+        default=None, description="How long it may take (300); less where your own time ends before."
+    )
+
+    @property
+    def may_take(self) -> float:
+        return self.timeout_seconds or DEFAULT_DELEGATION_SECONDS
+
+
+class AvailableAgent(Result):
+    agent: str = Field(description="Its id.")
+    name: str
+    description: str
+
+
+class AgentsResult(Result):
+    agents: list[AvailableAgent]
+
+
+class ListAvailableAgents(Request[AgentsResult], audience="routers"):
+    """List the agents that you can give tasks to."""

@@ -1,0 +1,166 @@
+"""`delegate_to_agent`: a turn that another turn asks for, and `list_available_agents` (HB10).
+
+The specialist's turn is one like any other, in the session `delegation:<id>`: a kill in the middle goes on with what
+its model had answered, and the commit that ends it has the turns of that session, the receipt and the reply. It runs
+beside the lane of its group, which the turn that asks holds.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+import anyio
+
+from honeybadger_agent.errors import AgentError
+from honeybadger_agent.models.model import ModelFailed
+from honeybadger_agent.turn.orchestrator import TurnLimits
+from honeybadger_agent.wire import DEFAULT_DELEGATION_SECONDS, DelegateToAgent, DelegationResult, Refusal
+from honeybadger_host.agents import Agents
+from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler, TurnHandler, TurnUnderWay
+from honeybadger_host.handlers.conversation import prepare_turn
+from honeybadger_host.handlers.turn_output import Shown
+from honeybadger_host.handlers.turns import ChatTurn, TurnDependencies, chosen
+from honeybadger_host.text.neutralise import is_blank, neutralise
+
+MOST_DEPTH: Final = 3
+"""How many agents may stand behind one another in a chain that a message began."""
+AT_ONCE: Final = 8
+"""Delegated turns that run at the same time at each depth; those that ask wait for others of the next one only."""
+_LAST_SECONDS: Final = 60.0
+_LAST_SHARE: Final = 0.2
+"""Of its time a turn keeps so much to answer itself: the first, or this share of a shorter one."""
+_OF_A_TURN: Final = re.compile(r"(.+\.[0-9a-f]{12})\.\d+\.\d+")
+"""The request id of a tool: the name of its turn, and its place in it."""
+
+
+def delegate_to_agent(room: TurnDependencies) -> TurnHandler:
+    """Return the handler of `delegate_to_agent`."""
+    prepare = prepare_turn(room.turn_logs, room.documents)
+    slots = [anyio.CapacityLimiter(AT_ONCE) for _ in range(MOST_DEPTH + 1)]
+
+    async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
+        turn = await _begun(room, asked, under_way)
+        assert turn.limits is not None  # noqa: S101  `_begun` gave it some
+        state, seconds = "", turn.limits.seconds
+        try:
+            with room.runtime.under_way.counting(turn), anyio.move_on_after(seconds) as in_time:
+                async with slots[len(_chain(turn.parent))]:
+                    await turn.ask()
+        except (ModelFailed, AgentError) as error:
+            state, turn.outcome = "failed", turn.cut(str(error))
+        if in_time.cancelled_caught:
+            state, turn.outcome = "timed_out", turn.cut(f"the limit of {seconds:.0f} seconds is reached")
+
+        def decide(_: Asked, prepared: None, now: datetime) -> Outcome:
+            assert turn.outcome is not None  # noqa: S101  it ran
+            result = DelegationResult(
+                state=state or ("done" if turn.outcome.stopped_by is None else "stopped"),  # type: ignore[arg-type]
+                content=turn.outcome.text,
+                stopped_by=turn.outcome.stopped_by,
+                agent=turn.agent.id,
+                session=turn.asked.session,
+                tokens=turn.tally.tokens,
+            )
+            return Outcome(result.model_dump(exclude_none=True), turn.appended(now)[1])
+
+        return ChangeHandler(decide, lambda _: prepare(turn.asked))
+
+    return TurnHandler(run)
+
+
+def list_available_agents(agents: Agents) -> QueryHandler:
+    """Return the handler of `list_available_agents`."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        found = agents.specialists_of(asked.sender)
+        return {
+            "agents": [{"agent": one.id, "name": one.display_name, "description": one.description} for one in found]
+        }
+
+    return QueryHandler(answer)
+
+
+async def _begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> ChatTurn:
+    """Return the specialist's turn. Raises Refusal."""
+    payload = asked.payload
+    assert isinstance(payload, DelegateToAgent)  # noqa: S101  the table pairs type and payload
+    parent = await _parent_of(room, asked, payload)
+    _check(room, asked, payload.agent, _chain(parent))
+    agent = chosen(room, asked.group, payload.agent)
+    if is_blank(neutralise(payload.task).text):
+        raise Refusal("invalid", "payload.task is blank: say what is to be done", field="payload.task")
+    task, changed = room.screen.text(asked, "payload.task", payload.task)
+    context, _ = room.screen.text(asked, "payload.context", payload.context or "")
+    digest = under_way.name.rpartition(".")[2]
+    return ChatTurn(
+        room,
+        replace(asked, session=f"delegation:{digest}"),
+        under_way,
+        asked.sender,
+        f"{task}\n\nContext:\n{context}" if context else task,
+        changed,
+        agent,
+        Shown(under_way, redacts=room.screen.mode != "off"),
+        parent=parent,
+        limits=_limits(room, parent, float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)),
+    )
+
+
+async def _parent_of(room: TurnDependencies, asked: Asked, payload: DelegateToAgent) -> ChatTurn | None:
+    """Return the turn that asks; None: a program does. Raises Refusal.
+
+    After a restart this request may be met before that turn goes on.
+    """
+    if (named := _OF_A_TURN.fullmatch(asked.request_id)) is None:
+        return None
+    seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
+    parent = await room.runtime.under_way.wait_for(named[1], seconds)
+    if parent is None or (parent.asked.group, parent.agent.id) != (asked.group, asked.sender):
+        raise Refusal("conflict", "the turn that asked for this is over: nobody waits for the answer", field="id")
+    return parent
+
+
+def _chain(turn: ChatTurn | None) -> list[ChatTurn]:
+    """Return a turn, the one that asked for it, and so on."""
+    chain = []
+    while turn is not None:
+        chain.append(turn)
+        turn = turn.parent
+    return chain
+
+
+def _check(room: TurnDependencies, asked: Asked, agent: str, chain: list[ChatTurn]) -> None:
+    """Raise Refusal where this sender cannot ask this agent now."""
+    known = [one.id for one in room.runtime.agents.specialists_of(asked.sender)]
+    asking = [turn.agent.id for turn in reversed(chain)] or [asked.sender]
+    if agent in asking:
+        why = (
+            f"{agent} cannot be asked: it waits for this answer itself ({' → '.join([*asking, agent])}); do it yourself"
+        )
+        raise Refusal("conflict", why, field="payload.agent")
+    if agent not in known:
+        why = f"{asked.sender} cannot give tasks to {agent}; it can to: {', '.join(known) or 'nobody'}"
+        raise Refusal("not_found", why, field="payload.agent")
+    if len(chain) > MOST_DEPTH:
+        why = f"{' → '.join(asking)} is as long as such a chain may be: do it yourself, with what you know"
+        raise Refusal("conflict", why, field="payload.agent")
+
+
+def _limits(room: TurnDependencies, parent: ChatTurn | None, seconds: float) -> TurnLimits:
+    """Return the limits of a turn: its parent's cover it, and leave time to answer. Raises Refusal."""
+    if parent is None:
+        return replace(room.limits, seconds=seconds)
+    limits = parent.limits or room.limits
+    if limits.seconds:
+        left = limits.seconds - (time.monotonic() - parent.began)
+        seconds = min(seconds, left - min(_LAST_SECONDS, limits.seconds * _LAST_SHARE))
+        if seconds <= 0:
+            why = f"this turn ends in {max(left, 0):.0f} s, too soon to ask anybody: answer with what you have"
+            raise Refusal("unavailable", why)
+    tokens = max(1, limits.total_tokens - parent.tally.tokens) if limits.total_tokens else 0
+    return replace(limits, seconds=seconds, total_tokens=tokens)

@@ -1,0 +1,94 @@
+"""SIGKILL at the n-th call that changes the disk, while a router asks two specialists on models that never say the same
+again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from honeybadger_host.storage.home import make_home
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Kill, Nursery
+from tests.crash.test_turns import SETTINGS, attend
+from tests.flows.test_agents import agent
+from tests.hosting import RawSender
+
+STRIDE: Final = 1 if IS_LONG else 41
+SPECIALISTS: Final = {"cook": "a menu", "buyer": "a list"}
+
+
+def write_scripts(home: Path, run: int) -> None:
+    """Give all models other words than they had before."""
+
+    def write(name: str, *answers: dict[str, Any]) -> None:
+        (home / f"{name}.json").write_text(json.dumps({"turns": [{"answers": answers}]}))
+
+    calls = [
+        {"name": "delegate_to_agent", "arguments": {"agent": name, "task": f"{task}, said in run {run}"}}
+        for name, task in SPECIALISTS.items()
+    ]
+    write("router", {"calls": calls}, {"text": f"Planned in run {run}."})
+    for name, task in SPECIALISTS.items():
+        note = {"content": f"{name} makes {task}, said in run {run}"}
+        write(name, {"calls": [{"name": "update_memory", "arguments": note}]}, {"text": f"{name} in run {run}."})
+
+
+def make_agents(home: Path) -> None:
+    agent(home, "router", model="scripted:router.json", delegates_to=[*SPECIALISTS])
+    for name in SPECIALISTS:
+        agent(home, name, model=f"scripted:{name}.json")
+
+
+def test_killed_at_a_call_and_again_each_task_is_done_once(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    kills = 0
+    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
+        home = tmp_path / f"at-{at}"
+        make_home(home)
+        make_agents(home)
+        sender = RawSender(home).make()
+        sender.say("a1", "Plan the party", agent="router")
+        runs = 0
+        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 250), "after"), None):
+            runs += 1
+            write_scripts(home, runs)
+            if not attend(sender, nursery.start(home, SETTINGS, kill=kill)):
+                break
+            kills += 1
+        check(sender, f"killed at {at}")
+        if runs == 1:
+            break
+    print(f"{kills} kills")
+    assert kills >= 5
+
+
+def check(sender: RawSender, where: str) -> None:
+    reply = json.loads(sender.peek("a1") or b"{}")
+    assert reply["ok"], f"{where}: {reply}"
+    runs = [re.fullmatch(r"(\w+), done: \1 in run \d\.", tool["summary"]) for tool in reply["result"]["tools"]]
+    assert [found and found[1] for found in runs] == [*SPECIALISTS], f"{where}: {reply}"
+    notes = sender.memory_text()
+    for name, task in SPECIALISTS.items():
+        assert len(re.findall(f"- {name} makes {task}, said in run", notes)) == 1, f"{where}: {notes}"
+    sessions = sender.home / "data" / "sessions" / "main"
+    told = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in sessions.iterdir()}
+    asked = [(turn["role"], turn["sender"], turn["content"]) for turn in told.pop("main")]
+    assert asked == [
+        ("user", "stranger", "Plan the party"),
+        ("assistant", "router", reply["result"]["content"]),
+    ], f"{where}: {asked}"
+    assert len(told) == 2, f"{where}: {told}"
+    for turns in told.values():
+        (task, answer) = turns
+        assert (task["sender"], task["role"], answer["role"]) == ("router", "user", "assistant"), f"{where}: {turns}"
+        assert task["content"].startswith(SPECIALISTS[answer["sender"]]), f"{where}: {turns}"
+        assert f"{answer['sender']}, done: {answer['content']}" in [
+            tool["summary"] for tool in reply["result"]["tools"]
+        ], f"{where}: {turns}"
+    left = list((sender.home / "data/ipc").rglob("requests/*.json"))
+    assert not left, f"{where}: {left}"
