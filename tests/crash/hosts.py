@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -161,6 +161,20 @@ def attend(story: Story, host: Child, editor: Editor | None = None) -> int:
                 host.send_signal(signal.SIGTERM)
         assert time.monotonic() < deadline, f"the host does not get on with it:\n{host.tail()}"
         time.sleep(0.001)
+
+
+def attend_until(is_done: Callable[[], bool], host: Child, home: Path) -> bool:
+    """Wait until a host dies, or has done its work and stopped when asked to; return whether it was killed."""
+    deadline = time.monotonic() + _LONGEST_SECONDS
+    is_stopping = False
+    while (code := host.poll()) is None:
+        if not is_stopping and is_done() and is_up(host, home):
+            is_stopping = True
+            host.send_signal(signal.SIGTERM)
+        assert time.monotonic() < deadline, host.tail()
+        time.sleep(0.001)
+    assert code in (0, -signal.SIGKILL), host.tail()
+    return code != 0
 
 
 def cut_power(story: Story, shadow: Path, rng: random.Random, *, is_mixed: bool) -> None:

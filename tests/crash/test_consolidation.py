@@ -6,8 +6,6 @@ import itertools
 import json
 import random
 import re
-import signal
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,8 +15,7 @@ from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, is_up
-from tests.hosting import Child
+from tests.crash.hosts import Kill, Nursery, attend_until
 
 STRIDE: Final = 1 if IS_LONG else 13
 RUNS: Final = ("calmly", "gladly", "slowly")
@@ -51,21 +48,6 @@ def write_log(home: Path) -> None:
     path.write_bytes(b"".join(dump_turn(turn, f"r{turn.number}") for turn in turns))
 
 
-def attend(home: Path, host: Child) -> bool:
-    """Wait until a host dies, or has consolidated and stopped when asked to; return whether it was killed."""
-    deadline = time.monotonic() + 90
-    mark = home / watermark_file("main", "main")
-    is_stopping = False
-    while (code := host.poll()) is None:
-        if not is_stopping and mark.exists() and is_up(host, home):
-            is_stopping = True
-            host.send_signal(signal.SIGTERM)
-        assert time.monotonic() < deadline, host.tail()
-        time.sleep(0.001)
-    assert code in (0, -signal.SIGKILL), host.tail()
-    return code != 0
-
-
 def test_killed_at_a_call_and_again_a_session_is_consolidated_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
@@ -78,7 +60,8 @@ def test_killed_at_a_call_and_again_a_session_is_consolidated_once(
         for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 60), "after"), None):
             write_script(home, RUNS[begun])
             begun += 1
-            if not attend(home, nursery.start(home, SETTINGS, kill=kill)):
+            mark = home / watermark_file("main", "main")
+            if not attend_until(mark.exists, nursery.start(home, SETTINGS, kill=kill), home):
                 break
             kills += 1
         check(home, f"killed at {at}")

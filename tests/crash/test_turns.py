@@ -6,15 +6,14 @@ import itertools
 import json
 import random
 import re
-import signal
-import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, is_up
-from tests.hosting import Child, RawSender
+from tests.crash.hosts import Kill, Nursery, attend_until
+from tests.hosting import RawSender
 
 STRIDE: Final = 1 if IS_LONG else 31
 WHAT: Final = ("tea", "coffee")
@@ -31,19 +30,8 @@ def write_script(home: Path, run: int) -> None:
     (home / "script.json").write_text(json.dumps({"turns": turns}))
 
 
-def attend(sender: RawSender, host: Child) -> bool:
-    """Wait until a host dies, or has answered and stopped when asked to; return whether it was killed."""
-    deadline = time.monotonic() + 90
-    is_stopping = False
-    while (code := host.poll()) is None:
-        is_answered = sender.peek("a1") is not None and not list(sender.turns.iterdir())
-        if is_answered and not is_stopping and is_up(host, sender.home):
-            is_stopping = True
-            host.send_signal(signal.SIGTERM)
-        assert time.monotonic() < deadline, host.tail()
-        time.sleep(0.001)
-    assert code in (0, -signal.SIGKILL), host.tail()
-    return code != 0
+def is_answered(sender: RawSender) -> bool:
+    return sender.peek("a1") is not None and not list(sender.turns.iterdir())
 
 
 def test_killed_at_a_call_and_again_a_turn_is_done_once(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
@@ -57,7 +45,7 @@ def test_killed_at_a_call_and_again_a_turn_is_done_once(nursery: Nursery, tmp_pa
         for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 150), "after"), None):
             runs += 1
             write_script(home, runs)
-            if not attend(sender, nursery.start(home, SETTINGS, kill=kill)):
+            if not attend_until(partial(is_answered, sender), nursery.start(home, SETTINGS, kill=kill), home):
                 break
             kills += 1
         check(sender, f"killed at {at}")

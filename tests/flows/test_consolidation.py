@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -25,11 +21,11 @@ from tests.hosting import (
     HostProcess,
     RawSender,
     assert_refused,
-    frozen_environment,
     request,
     run_cli,
     wait_for,
 )
+from tests.terminal import Terminal
 
 SOON: dict[str, object] = {
     "curation.runner.LOOK_SECONDS": 0.02,
@@ -429,29 +425,23 @@ def test_a_person_goes_through_what_waits_at_a_terminal(make_host: HostFactory, 
     wait_for(lambda: list((home / "groups/main/proposals").glob("*.json")))
     (row,) = review(home, "list", "main")["proposals"]
     assert (row["waiting"], row["refused"]) == (3, 1)
-    shown = at_a_terminal(["review", "main", "--home", str(home)], ["n", "l", "s", "q"])
+    shown = at_a_terminal(home, ["review", "main", "--home", str(home)], ["n", "l", "s"])
     assert "+Ann plans her move to Lisbon" in shown
     assert "meaning_flipped: " in shown
     assert "said in main#1: I am Ann, and I move to Lisbon on 12 March." in shown
     talk.is_consolidated(6)
     assert [each["state"] for each in talk.proposal()["operations"]] == [*["applied"] * 3, "struck"]
-    assert "nothing waits" in at_a_terminal(["review", "main", "--home", str(home)], [])
+    assert "nothing waits" in at_a_terminal(home, ["review", "main", "--home", str(home)], [])
 
 
-def at_a_terminal(words: list[str], answers: list[str]) -> str:
+def at_a_terminal(folder: Path, words: list[str], answers: list[str]) -> str:
     """Run a command of the operator's on a terminal, and type an answer at each prompt; return all it shows."""
-    command, (keyboard, terminal) = [sys.executable, "-m", "honeybadger_host", *words], pty.openpty()
-    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=frozen_environment())
-    os.close(terminal)
-    shown = b""
-    with contextlib.suppress(OSError):  # its end of the terminal is closed
-        while piece := os.read(keyboard, 4096):
-            shown += piece
-            if answers and shown.endswith(b"[n]: "):
-                os.write(keyboard, f"{answers.pop(0)}\n".encode())
-    os.close(keyboard)
-    assert process.wait(PATIENCE) == 0, shown
-    return re.sub(r"\x1b\[[\d;]*m", "", shown.decode())
+    with Terminal([sys.executable, "-m", "honeybadger_host", *words], folder) as terminal:
+        for number, answer in enumerate(answers, 1):
+            terminal.wait_for("[n]:", times=number)
+            terminal.enter(answer)
+        assert terminal.end() == 0, terminal.text
+        return terminal.text
 
 
 def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: Path, talk: Talk) -> None:
