@@ -17,7 +17,7 @@ from honeybadger_agent.wire import StreamLine
 
 _READ_BYTES: Final = 1 << 16
 _LONGEST_LINE: Final = 1 << 20
-"""Bytes; what has no end by then is no line of a host (it writes about a word at a time)."""
+"""Bytes; what has no end by then is not a line of a host (it writes about a word at a time)."""
 
 
 class Lines:

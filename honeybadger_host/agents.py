@@ -89,7 +89,7 @@ class Agents:
         self.refresh()
 
     def identity_of(self, sender: str) -> Identity:
-        """Return who a sender is: nobody, when it is no agent of this home that has a file."""
+        """Return who a sender is: nobody, when it is not an agent of this home that has a file."""
         agent = self.current.get(sender)
         if agent is None:
             return NOBODY
@@ -195,7 +195,7 @@ def _built_in(agent_id: str) -> Agent:
 def _load(home: Path, agent_id: str) -> Agent:
     """Return what a file says. Raises OSError, ValueError with what is wrong and what now."""
     if not NAME.fullmatch(agent_id):
-        raise ValueError("its name is no agent's: 1-64 characters of A-Z a-z 0-9 _ - before .json")
+        raise ValueError("its name is not an agent's: 1-64 characters of A-Z a-z 0-9 _ - before .json")
     if is_system_sender(agent_id):
         raise ValueError(f"the name {agent_id} is reserved for what the host itself writes down: rename the file")
     file = f"{AGENTS_FOLDER}/{agent_id}.json"

@@ -41,7 +41,7 @@ class Identity:
     """Who an agent is, for its context (HB5, AM5).
 
     Args:
-        text: what its entry says; empty when it is no agent of this home.
+        text: what its entry says; empty when it is not an agent of this home.
         source: where that stands.
         files: more of it, people's Markdown in the order shown, below the home folder or absolute; each may be missing.
         specialists: the agents it can give tasks to, one a line.

@@ -173,7 +173,7 @@ def _redact_exception(_logger: Any, _method: str, event: MutableMapping[str, Any
 def _dump_line(event: MutableMapping[str, Any], **_: Any) -> bytes:
     try:
         return orjson.dumps(event, default=repr)
-    except TypeError:  # a name that is no UTF-8: show it escaped rather than lose the line
+    except TypeError:  # a name that is not UTF-8: show it escaped rather than lose the line
         return orjson.dumps({key: ascii(value) for key, value in event.items()})
 
 

@@ -260,7 +260,7 @@ class Security(_Section):
 
 
 class Model(_Section):
-    """The model that answers turns. Its key is no setting: see docs/models.md."""
+    """The model that answers turns. Its key is not a setting: see docs/models.md."""
 
     name: str = Field(
         "offline",
@@ -493,7 +493,7 @@ def render_toml() -> str:
     for section, field in Settings.model_fields.items():
         model = field.annotation
         if not (isinstance(model, type) and issubclass(model, _Section)):
-            raise TypeError(f"{section} is no section")
+            raise TypeError(f"{section} is not a section")
         lines += ["", f"# {(model.__doc__ or '').strip()}", f"[{section}]"]
         for name, setting in model.model_fields.items():
             lines.append(f"# {setting.description}")

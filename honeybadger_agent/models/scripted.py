@@ -127,10 +127,10 @@ def load_script(path: Path) -> ScriptedModel:
     except OSError as error:
         raise ModelFailed(f"{name}: {path} cannot be read: {error.strerror}", is_passing=False) from None
     except orjson.JSONDecodeError as error:
-        raise ModelFailed(f"{name}: {path} is no JSON: {error}", is_passing=False) from None
+        raise ModelFailed(f"{name}: {path} is not JSON: {error}", is_passing=False) from None
     except ValidationError as error:
         why = refusal_of(error).message
-        raise ModelFailed(f"{name}: {path} is no script: {why}", is_passing=False) from None
+        raise ModelFailed(f"{name}: {path} is not a script: {why}", is_passing=False) from None
 
     def play(_: str, messages: Sequence[Message], __: Sequence[ToolSpec]) -> ModelSaid:
         return _played(name, script, messages)

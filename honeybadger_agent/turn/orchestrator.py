@@ -238,7 +238,7 @@ async def _answered(toolbox: Toolbox, specs: Sequence[ToolSpec], call: ToolCall,
     try:
         arguments_of(call)
     except ValueError as error:
-        return _refused(call, f"invalid: the arguments of {call.name} are no JSON object: {error}")
+        return _refused(call, f"invalid: the arguments of {call.name} are not a JSON object: {error}")
     try:
         answer = await toolbox.run(call, key)
     except Exception as error:  # noqa: BLE001  a bug of one tool must not cost the turn; it is logged with its traceback

@@ -59,7 +59,7 @@ class MemoryTools:
             request = parsed(_kind_of(call.name), arguments_of(call))
             result = await self._memory.ask(request, f"{self._prefix}.{key}")
         except ValueError as error:
-            return _failed(call, f"invalid: the arguments of {call.name} are no JSON object: {error}")
+            return _failed(call, f"invalid: the arguments of {call.name} are not a JSON object: {error}")
         except AgentError as error:
             return _failed(call, complaint_of(error))
         content = _cut(prose.text_of(request.type_name, result), self._most_characters)

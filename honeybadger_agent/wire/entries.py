@@ -46,7 +46,7 @@ class EntryResult(Result):
     reinforced: int = Field(description="How often the same was saved again.")
     pinned: bool = Field(default=False, description="Nothing merges or retires it but a person or an agent.")
     file: str = Field(
-        description="Below the group's folder; of `global`, and of what is no entry, below the home folder."
+        description="Below the group's folder; of `global`, and of what is not an entry, below the home folder."
     )
     version: str = Field(default="", description="Name of what its file holds; any change makes another.")
 

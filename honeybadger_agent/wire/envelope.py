@@ -178,7 +178,7 @@ def dump_request(
 
 
 def _ends_too_early(data: bytes, error_at: int) -> bool:
-    """Return whether bytes that are no JSON could become it with more bytes after them.
+    """Return whether bytes that are not JSON could become it with more bytes after them.
 
     Args:
         error_at: the character at which the parser gave up; it counts characters, not bytes.

@@ -36,7 +36,7 @@ class Refusal(Exception):
 
 
 class NotARequest(Exception):
-    """The bytes are no request at all; they belong among the dead letters.
+    """The bytes are not a request at all; they belong among the dead letters.
 
     Args:
         message: what is wrong with them.

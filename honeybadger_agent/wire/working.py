@@ -80,7 +80,7 @@ class SearchWorkingMemory(Request[WorkingHits], audience="default"):
 class WorkingList(Result):
     entries: list[WorkingLabel] = Field(description="By key; what has expired is not there.")
     max_entries: int = Field(description="How many there may be.")
-    skipped: int = Field(description="Files in its folder that are no entries; the host's log names them.")
+    skipped: int = Field(description="Files in its folder that are not entries; the host's log names them.")
 
 
 class ListWorkingMemory(Request[WorkingList], audience="default"):

@@ -41,7 +41,7 @@ def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
         return
     print_json(letter.reason)
     if text is None:
-        print("(it was no regular file: nothing was kept)")
+        print("(it was not a regular file: nothing was kept)")
     else:
         print(ascii(text)[1:-1])
 

@@ -267,7 +267,7 @@ def _look_at(
         if data is None:
             free = free or file
         else:
-            with contextlib.suppress(ValueError):  # it is no entry, and keeps its place
+            with contextlib.suppress(ValueError):  # it is not an entry, and keeps its place
                 standing.append((file, data, entries.parse(file, data)))
     return free, standing
 
@@ -338,7 +338,7 @@ def parsed(entries: EntryFiles, file: str, data: bytes) -> Entry:
         return entries.parse(file, data)
     except ValueError as error:
         raise Refusal(
-            "not_found", f"{file.split('/', 2)[2]} is no entry: {error}; mend or remove it", field="payload.id"
+            "not_found", f"{file.split('/', 2)[2]} is not an entry: {error}; mend or remove it", field="payload.id"
         ) from None
 
 

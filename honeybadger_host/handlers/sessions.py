@@ -314,7 +314,7 @@ def _tasks(tasks: Sequence[Task], payload: UpdateSession, texts: _Texts, now: in
     for at, id_ in enumerate(payload.remove_tasks or ()):
         if kept.pop(id_, None) is None:
             member = f"payload.remove_tasks.{at}"
-            raise Refusal("not_found", f"{member} is no task of this session; nothing was changed", field=member)
+            raise Refusal("not_found", f"{member} is not a task of this session; nothing was changed", field=member)
     for at, update in enumerate(payload.active_tasks or ()):
         member = f"payload.active_tasks.{at}"
         id_ = texts.line(f"{member}.id", update.id)

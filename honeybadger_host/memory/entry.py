@@ -27,7 +27,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 MAX_ENTRY_FILE_BYTES: Final = 1024 * 1024
-"""A longer file is no entry: 20 times what the largest request can make of one."""
+"""A longer file is not an entry: 20 times what the largest request can make of one."""
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32: no letter that is taken for another; lower case, for file systems that do not tell."""
 _ID_CHARACTERS: Final = 12
@@ -90,9 +90,9 @@ def place_of(file: str) -> tuple[str, str, str]:
         raise ValueError(f"{file} is not in groups/<group>/memory/")
     category, name = "/".join(parts[3:-1]) or GENERAL, parts[-1]
     if not CATEGORY.fullmatch(category):
-        raise ValueError(f"its folder {category!a} is no category: names of letters, digits, - and _, up to 8 deep")
+        raise ValueError(f"its folder {category!a} is not a category: names of letters, digits, - and _, up to 8 deep")
     if not name.endswith(".json") or not ENTRY_ID.fullmatch(name[:-5]):
-        raise ValueError(f"its name {name!a} is no id: 1-64 letters, digits, - and _, then .json")
+        raise ValueError(f"its name {name!a} is not an id: 1-64 letters, digits, - and _, then .json")
     return parts[1], category, name[:-5]
 
 

@@ -70,7 +70,7 @@ class EntryFiles:
 
         Args:
             is_new: one that is not there will be, and is spelled so from now on.
-        Raises WorldFailed: something that is no folder is in the place of one.
+        Raises WorldFailed: something that is not a folder is in the place of one.
         """
         placed = ""
         with self._lock:

@@ -171,7 +171,7 @@ class Sessions:
     # ------------------------------------------------------------------------------------------------------- any thread
 
     def read(self, group: str, session: str) -> View:
-        """Return a document as it is. Raises WorldFailed: something that is no file is in its place."""
+        """Return a document as it is. Raises WorldFailed: something that is not a file is in its place."""
         generation = self._generation(group, session)
         base, behind = self._behind(group, session, generation.document)
         return View(self._folded(base, behind), generation.data)

@@ -247,7 +247,7 @@ class TurnLogs:
     def load(self, group: str, session: str) -> Window:
         """Return the window, reading the log when it is not in memory or changed behind the host's back.
 
-        Raises WorldFailed: something that is no file is in its place.
+        Raises WorldFailed: something that is not a file is in its place.
         """
         key = (group, session)
         path = self._home / turns_file(group, session)

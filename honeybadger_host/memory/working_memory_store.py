@@ -50,7 +50,7 @@ class _Seen:
     """What a file was when it was looked at.
 
     Args:
-        problem: why it is no entry; None: it is one.
+        problem: why it is not an entry; None: it is one.
     """
 
     signature: Signature
@@ -64,7 +64,7 @@ class SessionShelf:
 
     Args:
         labels: file -> label, expired ones as long as their files are there.
-        skipped: files that are no entries.
+        skipped: files that are not entries.
     """
 
     labels: Mapping[str, Label]
@@ -134,7 +134,7 @@ class WorkingMemoryStore:
         return SessionShelf(labels, len(now) - len(labels))
 
     def read(self, group: str, session: str, key: str) -> WorkingEntry | None:
-        """Return one entry, expired or not; None: there is none. Raises WorldFailed: its file is no entry."""
+        """Return one entry, expired or not; None: there is none. Raises WorldFailed: its file is not an entry."""
         file = entry_file(group, session, key)
         data = read_whole(self._home / file)
         return None if data is None else checked(data, group, session, file)
@@ -265,7 +265,7 @@ def checked(data: bytes, group: str, session: str, file: str) -> WorkingEntry:
     try:
         return parse_own(data, group, session, file)
     except ValueError as error:
-        raise WorldFailed(f"{file} is no entry of working memory ({error}): use another key meanwhile") from None
+        raise WorldFailed(f"{file} is not an entry of working memory ({error}): use another key meanwhile") from None
 
 
 def _is_due(data: bytes, now: datetime, was_watched_for: Callable[[float], bool]) -> bool:

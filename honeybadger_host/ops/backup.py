@@ -57,7 +57,7 @@ class Packed:
     """A backup that was made.
 
     Args:
-        left_out: what was no plain file or folder, or not an agent's to hide; each with the reason.
+        left_out: what was not a plain file or folder, or not an agent's to hide; each with the reason.
     """
 
     manifest: Manifest
@@ -70,7 +70,7 @@ def back_up(home: Path, target: Path, *, now: datetime) -> Packed:
     Every request dropped before the call is in it: done, waiting, or a dead letter.
 
     Raises:
-        HomeError: it is no home.
+        HomeError: it is not a home.
         JournalError: the journal is missing or damaged.
         HostError: something cannot be read, or the archive cannot be written.
     """
@@ -206,7 +206,7 @@ class _Packer:
                 self.left_out.append(f"{shown(name)}: {kind_of(mode)}")
                 return
         except UnicodeEncodeError:
-            self.left_out.append(f"{shown(name)}: its name is no UTF-8")
+            self.left_out.append(f"{shown(name)}: its name is not UTF-8")
             return
         except FileNotFoundError:
             return  # taken from its box, so the journal has it; or removed by a person

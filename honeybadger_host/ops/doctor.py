@@ -130,7 +130,7 @@ def lock(home: Path) -> Iterator[Finding]:
     if is_served(home):
         yield Finding("lock", "ok", f"served by {holder}")
     elif holder.pid is not None:
-        yield Finding("lock", "ok", f"not served; last by {holder} (a lock left behind is no obstacle)")
+        yield Finding("lock", "ok", f"not served; last by {holder} (a lock left behind is not an obstacle)")
     else:
         yield Finding("lock", "ok", "never served yet")
 
@@ -414,7 +414,7 @@ def metrics(home: Path) -> Iterator[Finding]:
             yield Finding(
                 "metrics",
                 "problem",
-                f"metrics.textfile: {folder} is no folder that uid {os.geteuid()} may write to",
+                f"metrics.textfile: {folder} is not a folder that uid {os.geteuid()} may write to",
                 "make it, give it to the user of the host, or change metrics.textfile",
             )
 
@@ -497,7 +497,7 @@ def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
     match kind:
         case "offline":
             return Finding(
-                "model", "ok", f"{what}: remembers and recalls, and is no language model; see docs/models.md"
+                "model", "ok", f"{what}: remembers and recalls, and is not a language model; see docs/models.md"
             )
         case "scripted":
             if (home / rest).is_file():

@@ -157,7 +157,7 @@ def _checked(path: Path) -> Path:
         raise SettingsError(f"metrics.textfile {path} must end in .prom: node_exporter reads no other names")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise SettingsError(
-            f"metrics.textfile {path}: {path.parent} is no folder that uid {os.geteuid()} may write to: make it, "
+            f"metrics.textfile {path}: {path.parent} is not a folder that uid {os.geteuid()} may write to: make it, "
             f"or choose another"
         )
     return path

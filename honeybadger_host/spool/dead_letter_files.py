@@ -26,7 +26,7 @@ class DeadLetter:
 
     Args:
         name: `<group>/<sender>/<stem>`, as the commands take it.
-        data: its bytes, None when it was no regular file.
+        data: its bytes, None when it was not a regular file.
     """
 
     name: str
@@ -78,7 +78,7 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
     group, sender, _ = letter.name.split("/", 2)
     stem = str(letter.reason.get("name")).removesuffix(".json")
     if letter.data is None or not REQUEST_ID.fullmatch(stem):
-        raise HostError(f"{letter.name} cannot be tried again: it was no file, or its name is no request id")
+        raise HostError(f"{letter.name} cannot be tried again: it was not a file, or its name is not a request id")
     if "owner" in letter.reason:
         raise HostError(
             f"{letter.name} cannot be tried again: its file was somebody else's ({letter.reason['owner']}), and would "

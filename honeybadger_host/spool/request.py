@@ -235,7 +235,7 @@ class RequestReader:
             )
         if not REQUEST_ID.fullmatch(stem):
             return _dead(
-                request, "invalid", f"{name!a} is no request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
+                request, "invalid", f"{name!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
             )
         try:
             self._parse(request)

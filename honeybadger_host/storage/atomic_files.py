@@ -52,7 +52,7 @@ class WholeFiles:
         self._held: dict[str, bytes | None] = {}
 
     def load(self, file: str) -> bytes | None:
-        """Read a file; None: there is none. Raises WorldFailed: something that is no file is in its place."""
+        """Read a file; None: there is none. Raises WorldFailed: something that is not a file is in its place."""
         with self._lock:
             if file not in self._held:
                 self._held[file] = read_whole(self._home / file)

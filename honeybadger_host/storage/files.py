@@ -45,7 +45,7 @@ class Signature(NamedTuple):
 
 
 class NotRegular(Exception):
-    """Something that is no regular file: it was not read."""
+    """Something that is not a regular file: it was not read."""
 
 
 class Changing(Exception):

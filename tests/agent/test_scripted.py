@@ -97,10 +97,10 @@ async def test_a_script_file_fails_where_it_is_told_to_and_where_nothing_is_for_
     ("data", "says"),
     [
         (None, "cannot be read: No such file"),
-        (b"{", "is no JSON"),
-        (b"[]", "is no script"),
-        (b'{"turns": [{"answers": []}]}', "is no script: .*answers"),
-        (b'{"turns": [{"answers": [{"txt": "x"}]}]}', "is no script: .*txt is unknown"),
+        (b"{", "is not JSON"),
+        (b"[]", "is not a script"),
+        (b'{"turns": [{"answers": []}]}', "is not a script: .*answers"),
+        (b'{"turns": [{"answers": [{"txt": "x"}]}]}', "is not a script: .*txt is unknown"),
     ],
 )
 def test_a_file_that_is_no_script_is_named(tmp_path: Path, data: bytes | None, says: str) -> None:

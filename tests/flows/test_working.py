@@ -172,7 +172,7 @@ def test_a_damaged_entry_is_skipped_and_reported(member: MakeClient, asker: RawS
     bad.write_bytes(b"{torn")
     listed = bee.list_working_memory()
     assert ([entry.key for entry in listed.entries], listed.skipped) == (["good"], 1)
-    with pytest.raises(Unavailable, match=r"bad\.json is no entry of working memory"):
+    with pytest.raises(Unavailable, match=r"bad\.json is not an entry of working memory"):
         bee.get_from_working_memory("bad")
     with pytest.raises(Unavailable, match="nothing was changed"):
         bee.save_to_working_memory("bad", "x")

@@ -183,7 +183,7 @@ def test_a_malformed_file_is_reported_once_and_hides_no_other(room: Room) -> Non
         path.write_bytes(b"{")
         room.refused("delete_memory", id="bad")
     assert refusal.code == "not_found"
-    assert "memory/general/bad.json is no entry: tags must be an array" in refusal.message
+    assert "memory/general/bad.json is not an entry: tags must be an array" in refusal.message
     assert [line["event"] for line in logs] == ["entry.skipped"] * 2
     assert room.ask("get_memory", id=saved["id"]) == saved
 

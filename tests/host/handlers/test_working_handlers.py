@@ -322,9 +322,9 @@ def test_a_damaged_entry_is_skipped_counted_and_never_overwritten(room: Room) ->
     bad = room.home / "data/working/main/main/bad.json"
     bad.write_bytes(b"{torn")
     assert (room.listed(), room.ask(LIST)["skipped"]) == (["good"], 1)
-    with pytest.raises(WorldFailed, match=r"bad\.json is no entry of working memory"):
+    with pytest.raises(WorldFailed, match=r"bad\.json is not an entry of working memory"):
         room.ask(GET, key="bad")
-    with pytest.raises(WorldFailed, match=r"bad\.json is no entry of working memory"):
+    with pytest.raises(WorldFailed, match=r"bad\.json is not an entry of working memory"):
         room.decide(key="bad", data="x")
     assert bad.read_bytes() == b"{torn"
 

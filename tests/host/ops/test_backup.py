@@ -162,7 +162,7 @@ def test_what_is_no_plain_file_is_left_out_and_named(full_home: Path, tmp_path: 
         "data/ipc/main/bee/requests/huge.json: too large for a request",
         "data/ipc/main/bee/requests/link.json: a link",
         "data/ipc/main/root: a link",
-        "groups/caf\\udce9: its name is no UTF-8",
+        "groups/caf\\udce9: its name is not UTF-8",
         "groups/main/link.md: a link",
     ]
     restore(tmp_path / "b.tar.gz", tmp_path / "copy", now=NOW)

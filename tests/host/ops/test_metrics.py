@@ -55,7 +55,7 @@ def measured(make_host: HostFactory, textfile: Path) -> HostProcess:
 
 
 def do_known_requests(client: MakeClient, stranger: RawSender) -> None:
-    """Ask nine times: seven changes or questions that go well, a blank note, a file that is no request."""
+    """Ask nine times: seven changes or questions that go well, a blank note, a file that is not a request."""
     for number in range(3):
         client("Wilhelmina", "winterthur").update_memory(f"The passphrase is xyzzy {number}", "Zugangsdaten")
     client("Wilhelmina", "winterthur").append_turn("user", "abracadabra")
