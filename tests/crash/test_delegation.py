@@ -7,13 +7,14 @@ import itertools
 import json
 import random
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery
-from tests.crash.test_turns import SETTINGS, attend
+from tests.crash.hosts import Kill, Nursery, attend_until
+from tests.crash.test_turns import SETTINGS, is_answered
 from tests.flows.test_agents import agent
 from tests.hosting import RawSender
 
@@ -57,7 +58,7 @@ def test_killed_at_a_call_and_again_each_task_is_done_once(
         for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 250), "after"), None):
             runs += 1
             write_scripts(home, runs)
-            if not attend(sender, nursery.start(home, SETTINGS, kill=kill)):
+            if not attend_until(partial(is_answered, sender), nursery.start(home, SETTINGS, kill=kill), home):
                 break
             kills += 1
         check(sender, f"killed at {at}")
