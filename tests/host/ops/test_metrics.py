@@ -193,7 +193,7 @@ def test_a_text_file_that_nobody_would_read_is_refused(make_host: HostFactory) -
 
 def test_a_text_file_in_no_folder_is_refused(make_host: HostFactory) -> None:
     said = refusal_of(make_host({"metrics.textfile": "/nowhere/metrics.prom"}))
-    assert "/nowhere is no folder that uid" in said
+    assert "/nowhere is not a folder that uid" in said
 
 
 # --------------------------------------------------------------------------------------------------------- dead letters
