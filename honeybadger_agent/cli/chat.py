@@ -21,6 +21,7 @@ from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answe
 from honeybadger_agent.cli.chat_input import Piped, Typing, history_path, open_typing
 from honeybadger_agent.cli.chat_waiting import NO_HOST, PING_SECONDS, Message, answer_to
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
+from honeybadger_agent.cli.following import Heard
 from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
 from honeybadger_agent.client import Client, SyncClient
 from honeybadger_agent.errors import (
@@ -67,6 +68,8 @@ class Chat:
     answered: tuple[str, int | None] = ("", None)
     exit_code: int = 0
     is_over: bool = False
+    heard: Heard | None = None
+    """Messages that come; None: nobody looks on."""
     is_history_told: bool = False
     consolidated: dict[str, int] = field(default_factory=dict)
     """Session -> up to which turn it was consolidated at the last answer."""
@@ -77,6 +80,19 @@ class Chat:
         """Talk until the input ends; return the exit code."""
         if self.is_for_people:
             self._greet()
+            box = self.client.mailbox.root
+            self.heard = Heard(SyncClient(box=box), lambda: self.typing.aside(self._show_heard))
+        try:
+            self._talk()
+        finally:
+            if self.heard is not None:
+                self.heard.close()
+        for request_id in self.unanswered:
+            if self.client.mailbox.is_waiting(request_id, TURNS):
+                self._note(f"Not answered yet: honeybadger-agent answer {request_id}")
+        return self.exit_code
+
+    def _talk(self) -> None:
         while not self.is_over:
             try:
                 typed = self.typed_ahead.pop(0) if self.typed_ahead else self._typed()
@@ -90,12 +106,14 @@ class Chat:
                 self.screen.line("(Ctrl-D leaves.)", "dim")
             except UnicodeDecodeError as error:
                 self._failed(f"standard input is not UTF-8 at byte {error.start} of a line", 2)
-        for request_id in self.unanswered:
-            if self.client.mailbox.is_waiting(request_id, TURNS):
-                self._note(f"Not answered yet: honeybadger-agent answer {request_id}")
-        return self.exit_code
+
+    def _show_heard(self) -> None:
+        if self.heard is not None:
+            for line in self.heard.lines():
+                self.screen.line(line, "who" if line.startswith("[") else None)
 
     def _typed(self) -> str:
+        self._show_heard()
         return self.typing.next(f"{self.speaker or 'you'}> " if self.is_for_people else "")
 
     def _greet(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +26,10 @@ class Typing(Protocol):
 
     def keep(self, typed: str) -> None:
         """Keep the typed text in the history of the next chat. Raises OSError."""
+        ...
+
+    def aside(self, show: Callable[[], None]) -> None:
+        """Show something above what is being typed, if there is a way; any thread."""
         ...
 
 
@@ -55,6 +59,8 @@ def open_typing(screen: Screen, commands: Mapping[str, str]) -> Typing:
 
 def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
     from prompt_toolkit import PromptSession  # takes 0.1 s, and only this needs it
+    from prompt_toolkit.application import run_in_terminal
+    from prompt_toolkit.application.current import set_app
     from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
     from prompt_toolkit.formatted_text import FormattedText
     from prompt_toolkit.history import FileHistory, InMemoryHistory
@@ -83,6 +89,15 @@ def _editor(screen: Screen, commands: Mapping[str, str]) -> Typing:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
             kept.store_string(typed)
+
+        def aside(self, show: Callable[[], None]) -> None:
+            def shown_above() -> None:
+                with set_app(session.app):
+                    run_in_terminal(show)
+
+            if session.app.is_running and session.app.loop is not None:
+                with contextlib.suppress(RuntimeError):  # it ended meanwhile
+                    session.app.loop.call_soon_threadsafe(shown_above)
 
     return Editor()
 
@@ -122,6 +137,9 @@ class _Input:
     def keep(self, typed: str) -> None:
         """Keep nothing: `input` has no history."""
 
+    def aside(self, show: Callable[[], None]) -> None:
+        """Show nothing: it would stand in what is typed."""
+
 
 class Piped:
     """Lines of standard input, each a message or a command."""
@@ -135,3 +153,6 @@ class Piped:
 
     def keep(self, typed: str) -> None:
         """Keep nothing: nobody typed it."""
+
+    def aside(self, show: Callable[[], None]) -> None:
+        """Show nothing: nobody types."""

@@ -17,7 +17,7 @@ import orjson
 
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
-from honeybadger_agent.cli.following import followed, message_lines
+from honeybadger_agent.cli.following import Following, message_lines
 from honeybadger_agent.cli.terminal import (
     Screen,
     complain,
@@ -122,9 +122,9 @@ def _messages(options: Mapping[str, Any]) -> None:
     for message in found.messages:
         _print_message(options, message)
     if options["follow"]:
-        client = _client(options)
-        with contextlib.closing(followed(client, found.after, lambda: complain("no host answers; waiting"))) as coming:
-            for message in coming:
+        following = Following(_client(options), found.after, lambda: complain("no host answers; waiting"))
+        with contextlib.closing(following):
+            for message in following:
                 _print_message(options, message)
 
 

@@ -2,42 +2,92 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
+import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from honeybadger_agent.cli.explaining import about_message
 from honeybadger_agent.client import SyncClient
-from honeybadger_agent.errors import RateLimited, ReplyTimeout, Unavailable
+from honeybadger_agent.errors import AgentError, RateLimited, ReplyTimeout, Unavailable
 from honeybadger_agent.mailbox import REQUESTS, new_id
 from honeybadger_agent.tools import made
-from honeybadger_agent.wire import GetMessages, GroupMessage
+from honeybadger_agent.wire import GetMessages, GroupMessage, MessagesResult
 
 _WAIT_SECONDS: Final = 60
 
 
-def followed(client: SyncClient, after: int, missed: Callable[[], None]) -> Generator[GroupMessage, None, None]:
-    """Yield each message as it comes, also over an end of the host; close it when nobody reads any more.
+class Following:
+    """Iterate to get each message as it comes, also over an end of the host; `close` when nobody reads any more.
 
     Args:
+        after: None: only those that come from now on.
         missed: called whenever no host answers.
-    Raises AgentError.
     """
-    while True:
-        request, request_id = made(GetMessages, after, wait_seconds=_WAIT_SECONDS), new_id()
+
+    def __init__(self, client: SyncClient, after: int | None, missed: Callable[[], None]) -> None:
+        self._client = client
+        self._after = after
+        self._missed = missed
+        self._request_id = ""
+
+    def __iter__(self) -> Iterator[GroupMessage]:
+        """Yield messages. Raises AgentError."""
+        if self._after is None:
+            self._after = self._asked(made(GetMessages, limit=1)).after
+        while True:
+            found = self._asked(made(GetMessages, self._after, wait_seconds=_WAIT_SECONDS))
+            yield from found.messages
+            self._after = found.after
+
+    def close(self) -> None:
+        """Take back the request that waits. Any thread."""
+        if self._request_id:
+            with contextlib.suppress(OSError):
+                self._client.mailbox.path(REQUESTS, self._request_id).unlink()
+
+    def _asked(self, request: GetMessages) -> MessagesResult:
+        self._request_id = new_id()
         while True:
             try:
-                found = client(request, request_id=request_id)
-                break
+                return self._client(request, request_id=self._request_id)
             except ReplyTimeout:
-                missed()
+                self._missed()
             except (RateLimited, Unavailable) as error:
                 time.sleep(error.retry_after_seconds or 1)
-            except BaseException:
-                client.mailbox.path(REQUESTS, request_id).unlink(missing_ok=True)
-                raise
-        yield from found.messages
-        after = found.after
+
+
+class Heard:
+    """Messages that come while a person does something else, heard by a thread.
+
+    Args:
+        came: called by that thread for each.
+    """
+
+    def __init__(self, client: SyncClient, came: Callable[[], None]) -> None:
+        self._sender = client.mailbox.root.name
+        self._following = Following(client, None, lambda: None)
+        self._messages: queue.SimpleQueue[GroupMessage] = queue.SimpleQueue()
+        self._came = came
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with contextlib.suppress(AgentError):  # a host that knows no messages; what else is wrong, others say
+            for message in self._following:
+                if message.sender != self._sender:
+                    self._messages.put(message)
+                    self._came()
+
+    def lines(self) -> Iterator[str]:
+        """Yield the messages that came and were not yielded before, as lines for people."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                yield from message_lines(self._messages.get_nowait())
+
+    def close(self) -> None:
+        self._following.close()
 
 
 def message_lines(message: GroupMessage) -> Iterator[str]:

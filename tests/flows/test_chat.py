@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from honeybadger_agent import SyncClient
 from tests.conftest import HostFactory
 from tests.flows.world import script
-from tests.hosting import AGENT, HostProcess, RawSender, run_agent
+from tests.hosting import AGENT, HostProcess, RawSender, run_agent, wait_for
 from tests.terminal import Terminal
 
 SECRET = "ghp_" + "k3J9s0Lq2WxZ7vB4nM1c" + "R8tY5uPaD6fGh2Q4"
@@ -110,6 +111,27 @@ def test_an_answer_is_shown_with_what_was_stored_and_what_it_took(host: HostProc
     leave(terminal)
     (turn, _) = map(json.loads, (home / "data/sessions/main/main.jsonl").read_text().splitlines())
     assert (turn["sender"], turn["content"]) == ("ann", "Remember that I like tea")
+
+
+def test_messages_are_shown_as_they_come_above_what_is_being_typed(host: HostProcess, home: Path, chat: Open) -> None:
+    ann = SyncClient(home, "main", "ann", session="holidays")
+    ann.send_message("before")
+    terminal = chat()
+    terminal.wait_for_prompt()
+    requests = home / "data/ipc/main/user/requests"
+    wait_for(lambda: list(requests.iterdir()), what="the chat listens")
+    terminal.type("hel")
+    terminal.wait_for("you> hel")
+    ann.send_message("The backup\nis done", ["user"])
+    terminal.wait_for("ann, to user, session holidays)\n  The backup\n  is done\n")
+    terminal.wait_for("you> hel")
+    terminal.enter("lo")
+    terminal.wait_for("Hello to you.")
+    assert "before" not in terminal.text
+    assert terminal.text.count("The backup") == 1
+    terminal.enter("/quit")
+    assert terminal.end() == 0
+    wait_for(lambda: not list(requests.iterdir()), what="nothing left in the box")
 
 
 def test_commands_look_into_the_memory(host: HostProcess, home: Path, chat: Open) -> None:
