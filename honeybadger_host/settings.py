@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -494,11 +495,16 @@ def render_toml() -> str:
         model = field.annotation
         if not (isinstance(model, type) and issubclass(model, _Section)):
             raise TypeError(f"{section} is not a section")
-        lines += ["", f"# {(model.__doc__ or '').strip()}", f"[{section}]"]
+        lines += ["", *_comment(model.__doc__), f"[{section}]"]
         for name, setting in model.model_fields.items():
-            lines.append(f"# {setting.description}")
-            lines.append(f"#{name} = {_toml(setting.default)}")
+            lines += [*_comment(setting.description), f"#{name} = {_toml(setting.default)}"]
     return "\n".join(lines) + "\n"
+
+
+def _comment(text: str | None) -> list[str]:
+    return textwrap.wrap(
+        text or "", 120, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def values(settings: Settings) -> Iterator[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import tomllib
@@ -315,9 +316,10 @@ def test_every_setting_says_what_it_is_and_in_which_unit() -> None:
             for number, line in enumerate(lines)
             if line.startswith(f"#{leaf} = ") and f"[{name.partition('.')[0]}]" in _sections_above(lines, number)
         ]
-        description = lines[number - 1]
-        assert description.startswith("# ")
-        assert len(description) > 20
+        above = itertools.takewhile(lambda line: line.startswith("# "), reversed(lines[:number]))
+        description = " ".join(line.removeprefix("# ") for line in [*above][::-1])
+        assert len(description) > 18
+        assert len(lines[number - 1]) <= 120
         for suffix, unit in units.items():
             if leaf.endswith(suffix):
                 assert unit in description.lower(), name
