@@ -379,8 +379,8 @@ class WaitingHandler:
     """Answers when something has come, or when the time is over. It holds no batch and no thread while it waits.
 
     Args:
-        answer: asked -> result; on the event loop; changes nothing; raises `wire.Refusal`, WorldFailed. Cancelled when
-            the host ends: the request stays in its box, and the next start asks again.
+        answer: asked -> result; on the event loop; changes nothing itself; raises `wire.Refusal`, WorldFailed.
+            Cancelled when the host ends: the request stays in its box, and the next start asks again.
     """
 
     answer: Callable[[Asked], Awaitable[Mapping[str, Any]]]
