@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.budgets import Budgets
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreaming import Dreams
+from honeybadger_host.curation.due_dreams import DueDreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.domain import MESSAGES_FOLDER
@@ -44,6 +46,7 @@ from honeybadger_host.observe import STATUS_FILE, Counters
 from honeybadger_host.ops import clock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.scheduler import Scheduler, wall_clock
+from honeybadger_host.schedule.times import read_cron, read_zone
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Settings, host_zone
 from honeybadger_host.spool import dead_letters
@@ -169,7 +172,8 @@ def _put_together(
         notes_budget_tokens=int(settings.context.budget_tokens * WEIGHTS[FACTS]),
         mode=settings.curation.apply,
     )
-    curator = Curator(uses)
+    dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
+    curator = Curator(uses, dreams, _due_dreams_of(home, settings, ledger))
     task_states = TaskStates(journal.task_records())
     unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator, task_states])
     shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
@@ -195,8 +199,8 @@ def _put_together(
         watermarks=watermarks,
         journal=journal,
         arrivals=arrivals,
-        consolidate_now=curator.consolidate_now if curator.is_on else None,
-        dream_now=Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled).dream,
+        consolidate_now=curator.consolidate_now if curator.consolidates else None,
+        dream_now=dreams.dream,
     )
     runtime = AgentRuntime(
         home,
@@ -276,6 +280,17 @@ def _asker_of(
         Budgets(settings.curation.tokens_per_day, settings.curation.groups, settings.curation.kinds),
         max_output_tokens=settings.model.max_output_tokens,
     )
+
+
+def _due_dreams_of(home: Path, settings: Settings, ledger: InjectionLedger) -> DueDreams | None:
+    """Return what says when groups are to dream by themselves, if they are. Raises SettingsError."""
+    if not settings.dream.schedule:
+        return None
+    try:
+        schedule = read_cron(settings.dream.schedule, read_zone(host_zone()), datetime.now(UTC))
+    except ValueError as error:
+        raise SettingsError(f"setting dream.schedule: {error}") from None
+    return DueDreams(home, schedule, ledger)
 
 
 def embedder_of(settings: Settings) -> Embedder | None:

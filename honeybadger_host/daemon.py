@@ -121,8 +121,7 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
     tasks.start_soon(host.pipeline.run)
     tasks.start_soon(_sweep, host, watcher)
     keep_house(host, tasks)
-    if host.curator.is_on:
-        tasks.start_soon(host.curator.run)
+    tasks.start_soon(host.curator.run)
     tasks.start_soon(host.scheduler.run)
     tasks.start_soon(report, host, watcher)
     log.info(

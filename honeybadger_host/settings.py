@@ -176,6 +176,11 @@ class Curation(_Section):
 class Dream(_Section):
     """Passes over all that a group remembers: `honeybadger-host dream`."""
 
+    schedule: str = Field(
+        "",
+        description="When groups dream by themselves: a cron line in the host's time zone, as 30 3 * * *; a group that "
+        "is not quiet then does so after 30 s without a change, one with nothing new leaves it out. Empty: never.",
+    )
     preferences: bool = Field(True, description="false: no preferences are inferred from what people said.")
 
 

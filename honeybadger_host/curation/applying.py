@@ -19,6 +19,7 @@ from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.curation.proposal import (
     REPLACED,
     RETIRED,
+    Kind,
     Operation,
     OperationState,
     Proposal,
@@ -43,13 +44,22 @@ from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_i
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
 from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
-from honeybadger_host.memory.watermarks import Watermark, dump_watermark, inferred_file, parse_watermark, watermark_file
+from honeybadger_host.memory.watermarks import (
+    Watermark,
+    dreamt_file,
+    dump_watermark,
+    inferred_file,
+    parse_watermark,
+    watermark_file,
+)
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.neutralise import neutralise, render_note
 
 SECTION: Final = "Notes"
 MERGED: Final = "merged"
 """Member of an entry's metadata: how many merges it is made of, one upon the other."""
+_READ_FILES: Final[Mapping[Kind, Callable[[str], str]]] = {"preferences": inferred_file, "dream": dreamt_file}
+"""Kind -> the file that says up to when a group was looked at for it."""
 _PLACES: Final = 4
 """Files looked at for a new entry: the first of them that is free is its own."""
 
@@ -105,7 +115,8 @@ class Applying:
     Args:
         proposal: its gates are checked.
         applies: which of its waiting operations are applied; the others wait, or are refused already.
-        until: when the newest of the turns was said that were consolidated, or read for preferences.
+        until: when the newest of the turns was said that were consolidated, or read for preferences; of a dream, when
+            it was made.
         kept: bytes of the proposal's file; None: it is new.
     """
 
@@ -127,8 +138,8 @@ class Applying:
         if proposal.session is not None:
             load(watermark_file(group, proposal.session))
             load(f"groups/{group}/{SUMMARY}")
-        if proposal.kind == "preferences":
-            load(inferred_file(group))
+        if (read := _READ_FILES.get(proposal.kind)) is not None:
+            load(read(group))
         entries: dict[str, str] = {}
         free: dict[int, Sequence[str]] = {}
         chosen = [operation for operation in proposal.operations if self.applies(operation)]
@@ -173,8 +184,8 @@ class Applying:
         )
         if proposal.session is not None and any(state == "applied" for state in made.states.values()):
             changes += self._moved_mark(mark, made.part, now)
-        if proposal.kind == "preferences" and self.kept is None:
-            changes.append(self._read_up_to())
+        if (read := _READ_FILES.get(proposal.kind)) is not None and self.kept is None:
+            changes.append(self._read_up_to(read(group)))
         if operations:
             data = dump_proposal(proposal.model_copy(update={"operations": operations}))
             changes.append(FileWritten(group, "proposal", file, data, self.kept))
@@ -337,10 +348,9 @@ class Applying:
         )
         return (FileWritten(proposal.group, "watermark", file, dump_watermark(moved), self.files.view(file)),)
 
-    def _read_up_to(self) -> FileWritten:
-        """Return the change that says up to when turns were read for preferences."""
+    def _read_up_to(self, file: str) -> FileWritten:
+        """Return the change that says up to when turns were read for preferences, or when a group dreamt."""
         group = self.proposal.group
-        file = inferred_file(group)
         held = self.files.view(file)
         data = dump_watermark(Watermark(turn=0, at=self.until, proposal=self.proposal.id))
         return FileWritten(group, "watermark", file, data, held)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 import anyio.to_thread
+import structlog
 
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.curation.account import account
@@ -30,6 +31,8 @@ from honeybadger_host.memory.feedback import Feedback, read_feedback
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.neutralise import estimate_tokens
+
+log = structlog.get_logger()
 
 _FEEDBACK_OF: Final = timedelta(days=7)
 _AROUND: Final = range(-1, 3)
@@ -79,15 +82,19 @@ class Dreams:
             is_trial: nothing is changed or kept but what the model cost.
         Raises OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem: nothing was changed.
         """
-        uses = self._uses
-        async with uses.jobs.asked_for(Job(group, "dream")):
-            tidied, snapshot = await self._tidy(group, is_trial)
-            inferred, told = None, ""
-            if self._infers:
-                try:
-                    inferred, told = await self._preferences.infer(group, is_trial)
-                except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
-                    told = f"no preferences are inferred: {error}"  # what the first pass did stays
+        async with self._uses.jobs.asked_for(Job(group, "dream")):
+            return await self.make(group, is_trial)
+
+    async def make(self, group: str, is_trial: bool = False) -> Dreamt:
+        """Make a pass over a group as the job that it is. Args and errors as `dream`."""
+        tidied, snapshot = await self._tidy(group, is_trial)
+        inferred, told = None, ""
+        if self._infers:
+            try:
+                inferred, told = await self._preferences.infer(group, is_trial)
+            except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
+                told = f"no preferences are inferred: {error}"  # what the first pass did stays
+                log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
         made = [each for each in (tidied, inferred) if each is not None]
         return Dreamt(made, len(snapshot.items), snapshot.left_out, _told_of(made, told, is_trial))
 

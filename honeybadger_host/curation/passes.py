@@ -135,7 +135,7 @@ class PassDependencies:
             until: see `Applying`.
         Raises WorldFailed.
         """
-        if is_trial or (proposal.kind == "dream" and not proposal.operations):
+        if is_trial:
             await self.forget(question)
             return Made(proposal, {}) if proposal.operations else None
         counts = await self.write(proposal, "main", until)

@@ -30,6 +30,8 @@ from honeybadger_host.curation.consolidation import (
     parse_answer,
     request_text,
 )
+from honeybadger_host.curation.dreaming import Dreams
+from honeybadger_host.curation.due_dreams import DueDreams
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
@@ -46,6 +48,8 @@ from honeybadger_host.text.neutralise import estimate_tokens
 log = structlog.get_logger()
 
 LOOK_SECONDS = 1.0
+DREAM_LOOK_SECONDS = 30.0
+"""Between two looks for groups that are to dream."""
 _MOST_TURNS: Final = 2000
 _MOST_TOKENS: Final = 12_000
 """Of turns that one pass takes, oldest first; what is left is the next one's."""
@@ -84,10 +88,22 @@ class _Plan:
 
 
 class Curator:
-    """The jobs in the background. `end_batch` runs on the writer's thread, the rest on the event loop."""
+    """The jobs in the background. `end_batch` runs on the writer's thread, the rest on the event loop.
 
-    def __init__(self, uses: PassDependencies, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        due_dreams: None: nobody dreams by themselves.
+    """
+
+    def __init__(
+        self,
+        uses: PassDependencies,
+        dreams: Dreams,
+        due_dreams: DueDreams | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._uses = uses
+        self._dreams = dreams
+        self._due_dreams = due_dreams
         self._clock = clock
         self.jobs = uses.jobs
         self._lock = threading.Lock()
@@ -96,7 +112,7 @@ class Curator:
         """Since the start."""
 
     @property
-    def is_on(self) -> bool:
+    def consolidates(self) -> bool:
         """Whether sessions are consolidated."""
         return self._uses.memory_window > 0
 
@@ -110,6 +126,8 @@ class Curator:
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Note the sessions that grew."""
+        if not self.consolidates:
+            return
         grown = {
             Job(change.group, "consolidation", change.session) for change in written if isinstance(change, TurnAdded)
         }
@@ -118,15 +136,20 @@ class Curator:
                 self._grown |= grown
 
     async def run(self) -> None:
-        """Consolidate what is due, until cancelled."""
-        for job in await anyio.to_thread.run_sync(self._found):
+        """Do what is due, until cancelled."""
+        for job in await anyio.to_thread.run_sync(self._found) if self.consolidates else []:
             self.jobs.add(job)
+        look_at = 0.0
         async with anyio.create_task_group() as tasks:
             while True:
                 with self._lock:
                     grown, self._grown = self._grown, set()
                 for job in grown:
                     self.jobs.add(job)
+                if self._due_dreams is not None and self._clock() >= look_at:
+                    look_at = self._clock() + DREAM_LOOK_SECONDS
+                    for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
+                        self.jobs.add(Job(group, "dream"))
                 for job in self.jobs.take(self._clock(), self._uses.busy_groups()):
                     tasks.start_soon(self._do, job)
                 with anyio.move_on_after(LOOK_SECONDS):
@@ -144,23 +167,27 @@ class Curator:
         return [job for _, job in sorted(found, reverse=True)[:_FOUND_AT_START]]
 
     async def _do(self, job: Job) -> None:
+        about = {"kind": job.kind, "group": job.group, **({"session": job.session} if job.session else {})}
+        has_more = False
         try:
-            has_more = await self._consolidate(job.group, job.session)
-        except (OverBudget, ModelFailed, WrongAnswer, WorldFailed) as error:
+            if job.kind == "dream":
+                await self._dreams.make(job.group)
+            else:
+                has_more = await self._consolidate(job.group, job.session)
+        except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
             pause = self.jobs.fail(job, str(error), self._clock())
             self.failures += 1
             log.warning(
-                "consolidation.failed",
-                group=job.group,
-                session=job.session,
+                "curation.failed",
+                **about,
                 why=str(error),
                 again_in_seconds=round(pause),
-                now_what="nothing is lost: the turns stay in the log and in the context",
+                now_what="nothing is lost: memory and the turns in the log stay as they are",
             )
         except Exception as error:
             self.jobs.fail(job, f"{type(error).__name__}, see the log", self._clock())
             self.failures += 1
-            log.error("consolidation.failed", group=job.group, session=job.session, exc_info=error)
+            log.error("curation.failed", **about, exc_info=error)
         else:
             self.jobs.end(job, has_more=has_more)
 

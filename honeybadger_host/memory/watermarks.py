@@ -57,6 +57,11 @@ def inferred_file(group: str) -> str:
     return f"data/consolidated/{group}.json"
 
 
+def dreamt_file(group: str) -> str:
+    """Return the file that says when a group dreamt last, below the home folder."""
+    return f"data/consolidated/{group}.dream.json"
+
+
 def parse_watermark(data: bytes | None) -> Watermark | None:
     """Return what a file says; None: there is no file. Raises ValueError: what is wrong with it."""
     if data is None:

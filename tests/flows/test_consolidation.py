@@ -201,11 +201,11 @@ def test_a_wrong_answer_changes_nothing_and_is_asked_for_again(
 ) -> None:
     host = make_host(scripted(home, answer, piece_characters=100_000)).start()
     talk.fill(11)
-    wait_for(lambda: len(host.events("consolidation.failed")) >= 2)
+    wait_for(lambda: len(host.events("curation.failed")) >= 2)
     assert talk.mark == {"turn": 0}
     assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
     assert "I am Ann" in system(home)
-    pauses = [line["again_in_seconds"] for line in host.events("consolidation.failed")]
+    pauses = [line["again_in_seconds"] for line in host.events("curation.failed")]
     assert pauses == sorted(pauses)
     host.stop()
     scripted(home, f"<think>Hm, {{}}.</think>\n```json\n{json.dumps(ANSWER)}\n```")
@@ -274,7 +274,7 @@ def test_a_note_that_comes_while_the_model_thinks_stays(make_host: HostFactory, 
     talk.is_consolidated(6)
     for text in ("Mog", "A person's own line.", "- Ann moves to Lisbon on 12 March.\n"):
         assert talk.file("MEMORY.md").count(text) == 1
-    assert host.events("consolidation.failed") == []
+    assert host.events("curation.failed") == []
 
 
 def test_a_note_that_is_pinned_or_signed_by_a_person_stays_whatever_a_model_makes_of_it(
@@ -413,7 +413,7 @@ def test_a_proposal_that_a_person_broke_while_editing_it_is_named_and_not_made_a
     other.fill(11)
     wait_for(lambda: len(host.events("consolidation.finished")) == 2)  # by now the first would have been
     assert [line["session"] for line in host.events("consolidation.finished")] == ["main", "other"]
-    assert host.events("consolidation.failed") == []
+    assert host.events("curation.failed") == []
     rows = {row["id"]: row.get("problem", "") for row in review(home, "list", "main")["proposals"]}
     assert f"proposals/{path.name}: it is not JSON" in rows[path.stem]
 
@@ -489,7 +489,7 @@ def test_a_model_over_http_that_fails_costs_nothing_but_its_tokens(
         url = f"{endpoint.url}/v1"
         host = make_host({**SOON, "model.name": "openai:test", "model.base_url": url}).start()
         talk.fill(11)
-        wait_for(lambda: host.events("consolidation.failed"), what=f"{broken} noticed")
+        wait_for(lambda: host.events("curation.failed"), what=f"{broken} noticed")
         assert talk.mark == {"turn": 0}
         assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
         is_broken = False
@@ -518,7 +518,7 @@ def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
         talk.fill(11)
         talk.is_consolidated(6)
         talk.fill(17)  # what a call may cost is more than what is left
-        (failed, *_) = wait_for(lambda: host.events("consolidation.failed"))
+        (failed, *_) = wait_for(lambda: host.events("curation.failed"))
         assert "curation.tokens_per_day is 2600" in failed["why"]
         assert len(endpoint.asked) == 1
         status = wait_for(
@@ -532,6 +532,6 @@ def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
         )
         host.restart()
         talk.fill(18)
-        wait_for(lambda: host.events("consolidation.failed"))
+        wait_for(lambda: host.events("curation.failed"))
         assert len(endpoint.asked) == 1
         assert "message number 7." in system(home)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -413,6 +414,33 @@ def test_a_kill_while_the_model_thinks_leaves_memory_as_it_was_and_a_kept_answer
     host.start()
     wait_for(lambda: len(memory.proposals()) == 1)  # written last
     wait_for(lambda: [each["content"] for each in memory.entries().values()] == [result])
+
+
+def test_a_dream_that_was_missed_is_made_once_when_the_host_is_back(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    quickly: dict[str, object] = {"curation.due_dreams.QUIET_SECONDS": 0.1, "curation.runner.DREAM_LOOK_SECONDS": 0.05}
+    host = make_host(quickly | {"dream.schedule": "0 0 1 1 *"}).start()
+    memory.dream()
+    for category in ("a", "b"):
+        memory.save(TEA, category)
+    host.stop()
+    mark = home / "data/consolidated/main.dream.json"
+    dreamt = json.loads(mark.read_text())
+    mark.write_text(json.dumps({**dreamt, "at": "2024-12-31T12:00:00.000Z"}))
+    os.utime(mark, (0, 0))  # and the first of January came and went
+    host.start()
+    wait_for(lambda: len(memory.proposals()) == 1)
+    assert len(memory.entries()) == 1
+    wait_for(lambda: "2024" not in mark.read_text())
+    host.restart()
+    memory.save("Something new.")  # is for the next first of January
+    assert run_cli("status", "--home", str(home)).returncode == 0
+    assert len(host.events("dream.finished")) == 1
+    host.stop()
+    refused = run_cli("run", "--home", str(home), "--set", "dream.schedule=sometimes")
+    assert refused.returncode == 3
+    assert "setting dream.schedule: cron line 'sometimes' cannot be read" in refused.stderr
 
 
 # -------------------------------------------------------------------------------------------------------- preferences

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 
 import anyio
 
+from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.domain import Turn, TurnAdded
 
 
 def test_two_hundred_sessions_that_are_not_due_are_looked_at_within_seconds(uses: PassDependencies) -> None:
-    curator = Curator(uses)
+    curator = Curator(uses, Dreams(uses))
     turn = Turn(1, datetime.now(UTC), "user", "user", "ann", "Hello.", 1)
     curator.end_batch([TurnAdded(f"group-{n % 3}", f"session-{n}", turn, b"") for n in range(200)])
 

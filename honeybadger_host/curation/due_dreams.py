@@ -1,0 +1,84 @@
+"""Which groups are to dream by themselves: by the schedule, when they are quiet, if there is something new (RB9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.feedback import feedback_file
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.watermarks import dreamt_file, parse_watermark
+from honeybadger_host.schedule.times import Cron, next_run
+from honeybadger_host.search.sources import groups_of, is_archive, sources
+from honeybadger_host.storage.atomic_files import read_whole
+
+log = structlog.get_logger()
+
+QUIET_SECONDS = 30.0
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class DueDreams:
+    """Knows when each group dreamt last. One thread at a time.
+
+    Args:
+        ledger: knows since when this home has been curated, for a group that never dreamt.
+        clock: aware.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        schedule: Cron,
+        ledger: InjectionLedger,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._home = home
+        self._schedule = schedule
+        self._ledger = ledger
+        self._clock = clock
+        self._looked: dict[str, datetime] = {}
+        """When a group was due and had nothing new, or was told to be due."""
+
+    def groups(self) -> list[str]:
+        """Return the groups that are to dream now, each once for as many times as were missed."""
+        now = self._clock()
+        names = (name for name in groups_of(self._home) if name != GLOBAL_GROUP and not is_archive(name))
+        return [name for name in names if self._is_due(name, now)]
+
+    def _is_due(self, group: str, now: datetime) -> bool:
+        dreamt = self._dreamt(group)
+        since = max(dreamt or self._ledger.last_recalled(group)[1], self._looked.get(group, _BEGINNING))
+        run = next_run(self._schedule, min(since, now))  # a clock that was ahead keeps nobody awake
+        if run is None or run > now:
+            return False
+        changed = self._changed(group)
+        if changed is not None and timedelta() <= now - changed < timedelta(seconds=QUIET_SECONDS):
+            return False
+        self._looked[group] = now
+        return changed is not None and (dreamt is None or changed > dreamt)
+
+    def _dreamt(self, group: str) -> datetime | None:
+        """Return when a group dreamt last; None: never, or nobody can say."""
+        file = dreamt_file(group)
+        try:
+            mark = parse_watermark(read_whole(self._home / file))
+            written = (self._home / file).stat().st_mtime if mark is not None else 0.0
+        except (OSError, ValueError, WorldFailed) as error:
+            log.warning("watermark.refused", file=file, why=str(error), now_what="remove the file: it is made again")
+            return None
+        return None if mark is None or mark.at is None else max(mark.at, datetime.fromtimestamp(written, UTC))
+
+    def _changed(self, group: str) -> datetime | None:
+        """Return when something of a group changed last; None: there is nothing."""
+        newest = max((signature.mtime_ns for _, signature in sources(self._home, group, set())), default=0)
+        feedback = self._home / feedback_file(group)
+        if feedback.is_file():
+            newest = max(newest, feedback.stat().st_mtime_ns)
+        return datetime.fromtimestamp(newest / 1e9, UTC) if newest else None

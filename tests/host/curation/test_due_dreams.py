@@ -1,0 +1,115 @@
+"""When groups dream by themselves."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from honeybadger_host.curation.due_dreams import DueDreams
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark
+from honeybadger_host.schedule.times import Cron
+
+NIGHTLY = Cron("30 3 * * *", ZoneInfo("UTC"))
+MADE = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+class World:
+    """A home and its clock."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.now = MADE
+        self.due = self.started()
+
+    def started(self) -> DueDreams:
+        """Return what a host knows that has just started."""
+        ledger = InjectionLedger(self.home, clock=MADE.timestamp)
+        return DueDreams(self.home, NIGHTLY, ledger, lambda: self.now)
+
+    def at(self, day: int, hour: int, minute: int = 0) -> list[str]:
+        self.now = datetime(2026, 11, day, hour, minute, tzinfo=UTC)
+        return self.due.groups()
+
+    def change(self, group: str = "main") -> None:
+        """Change the MEMORY.md of a group now."""
+        path = self.home / f"groups/{group}/MEMORY.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("A note.\n")
+        os.utime(path, (self.now.timestamp(), self.now.timestamp()))
+
+    def dream(self, group: str = "main") -> None:
+        """Leave what a dream of now leaves."""
+        path = self.home / dreamt_file(group)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(dump_watermark(Watermark(turn=0, at=self.now)))
+        os.utime(path, (self.now.timestamp(), self.now.timestamp()))
+
+
+@pytest.fixture
+def world(home: Path) -> World:
+    return World(home)
+
+
+def test_a_group_dreams_when_the_time_has_come_and_not_before(world: World) -> None:
+    world.change()
+    assert world.at(1, 23) == []
+    assert world.at(2, 3, 29) == []
+    assert world.at(2, 3, 30) == ["main"]
+    assert world.at(2, 3, 31) == []  # it was told
+
+
+def test_nights_that_were_missed_count_as_one_and_a_restart_knows_when_it_dreamt_last(world: World) -> None:
+    world.change()
+    assert world.at(5, 12) == ["main"]
+    world.due = world.started()
+    assert world.at(5, 12, 1) == ["main"]  # it did not come to it
+    world.dream()
+    world.change()
+    world.now += timedelta(minutes=5)
+    world.due = world.started()
+    assert world.due.groups() == []
+    assert world.at(6, 4) == []  # what was changed in the same second is not newer
+    world.change()
+    assert world.at(7, 4) == ["main"]
+
+
+def test_a_group_with_nothing_new_leaves_the_night_out(world: World) -> None:
+    world.change()
+    world.now += timedelta(hours=1)
+    world.dream()
+    assert world.at(2, 4) == []
+    world.change()
+    assert world.at(2, 5) == []  # the next night
+    assert world.at(3, 3, 30) == ["main"]
+    world.change("empty")
+    (world.home / "groups/empty/MEMORY.md").unlink()
+    assert world.at(4, 4) == ["main"]
+
+
+def test_a_group_that_is_talking_dreams_when_it_is_quiet(world: World) -> None:
+    world.at(2, 3, 29)
+    world.change()
+    world.now += timedelta(seconds=70)
+    world.change()
+    world.now += timedelta(seconds=29)
+    assert world.due.groups() == []
+    world.now += timedelta(seconds=1)
+    assert world.due.groups() == ["main"]
+
+
+def test_a_clock_that_was_ahead_keeps_no_group_awake(world: World) -> None:
+    world.now = datetime(2027, 6, 1, tzinfo=UTC)
+    world.dream()
+    world.at(2, 12)
+    world.change()
+    world.due = world.started()
+    assert world.at(3, 4) == []
+    world.now = datetime(2027, 6, 2, 4, tzinfo=UTC)
+    world.change()
+    world.now += timedelta(minutes=1)
+    assert world.due.groups() == ["main"]
