@@ -162,6 +162,12 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     messages.add_argument("--limit", metavar="COUNT", type=int, help="most messages (50)")
     messages.add_argument("--follow", action="store_true", help="then those that come, until Ctrl-C")
 
+    tasks = command("tasks", "Show what agents of the group do by themselves; or run, pause, resume, cancel a task.")
+    actions = ("list", "show", "run", "pause", "resume", "cancel")
+    tasks.add_argument("action", nargs="?", default="list", choices=actions, help="list is the default")
+    tasks.add_argument("task", metavar="TASK", nargs="?", help="its id; list needs none")
+    tasks.add_argument("--why", metavar="TEXT", help="with pause: what is shown as its reason")
+
     call = command("call", "Send any request and print its reply as JSON.")
     call.add_argument("type", metavar="TYPE", help="as update_memory")
     call.add_argument(
@@ -185,7 +191,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     mcp.add_argument("--tools", choices=("default", "all"), default="default", help="which tools are offered (default)")
 
     ping = command("ping", "Ask whether a host serves this mailbox.")
-    for one in (remember, save, forget, context, recall, history, messages, ask, answer, ping):
+    for one in (remember, save, forget, context, recall, history, messages, tasks, ask, answer, ping):
         one.add_argument("--json", action="store_true", help="print JSON")
     return parser, commands.choices
 

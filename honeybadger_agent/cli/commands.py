@@ -18,6 +18,7 @@ import orjson
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
 from honeybadger_agent.cli.following import Following, message_lines
+from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import (
     Screen,
     complain,
@@ -34,6 +35,7 @@ from honeybadger_agent.exchange import OnLine
 from honeybadger_agent.mailbox import new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import (
+    REQUEST_TYPES,
     ChatResult,
     DeleteMemory,
     GetContext,
@@ -136,6 +138,23 @@ def _print_message(options: Mapping[str, Any], message: GroupMessage) -> None:
     sys.stdout.flush()
 
 
+def _tasks(options: Mapping[str, Any]) -> int:
+    action, task = options["action"], options["task"]
+    if action != "list" and task is None:
+        complain(f"tasks {action} needs the id of a task: `tasks` lists them")
+        return 2
+    members = {"task": task if action != "list" else None, **({"why": options["why"]} if action == "pause" else {})}
+    found: Any = _asked(options, made(REQUEST_TYPES[ACTIONS[action]], **members))
+    rows = [row.model_dump(exclude_none=True) for row in (found.tasks if action in ("list", "show") else [found])]
+    if options["json"]:
+        _print_json(rows if action == "list" else rows[0])
+    elif action == "show":
+        print_lines(shown_task(rows[0]))
+    else:
+        print_lines(task_lines(rows) if rows else ["there are no tasks"])
+    return 0
+
+
 def _call(options: Mapping[str, Any]) -> int:
     payload = _payload(_standard_input() if options["payload"] == "-" else options["payload"])
     reply = _replied(options, options["type"], payload)
@@ -217,6 +236,7 @@ COMMANDS: Final[Mapping[str, Callable[[Mapping[str, Any]], int | None]]] = {
     "recall": _recall,
     "history": _history,
     "messages": _messages,
+    "tasks": _tasks,
     "call": _call,
     "ask": _ask,
     "answer": _answer,

@@ -66,6 +66,12 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
             print(paint(f"          as it was before: {file}: {why}", "yellow"))
     if "curation" in status_:
         _print_curation(status_["curation"])
+    if (tasks := status_.get("tasks")) and tasks["known"]:
+        paused = f", {tasks['paused']} paused" if tasks["paused"] else ""
+        coming = f", next {moment(int(tasks['next_at'] * 1000))}" if tasks["next_at"] else ""
+        print(f"tasks     {tasks['known']}, {tasks['due']} due{paused}{coming}")
+        for refused in tasks["refused"]:
+            print(paint(f"          does not run: {refused}", "yellow"))
     index = status_["index"]
     waits = f", {count_of(index['waiting'], 'file is', 'files are')} still to be read" if index["waiting"] else ""
     if index["without_vector"]:

@@ -13,7 +13,7 @@ import hashlib
 import heapq
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -111,23 +111,27 @@ class Scheduler:
         self._compare_at: datetime | None = None
         self._event = anyio.Event()
         self._loop: Callable[[Callable[[], object]], object] | None = None
+        self._counted: Mapping[str, object] = {}
+        self._has_looked = True
         self.folders: Sequence[Path] = ()
         """Where tasks lie; any thread."""
         desk.states.changed = self.touch
 
     @property
-    def status(self) -> dict[str, object]:
+    def status(self) -> Mapping[str, object]:
         """Return what is said of all tasks. Any thread."""
-        known = dict(self._known)
-        moments = [each.next for each in known.values() if each.next is not None]
-        broken = [f"{task_file(*key)}: {each.problem}" for key, each in known.items() if each.problem]
-        return {
-            "known": len(known),
-            "paused": sum(each.task is not None and bool(each.task.paused) for each in known.values()),
-            "refused": sorted(broken)[:_MOST_SHOWN],
-            "due": len(self._under_way),
-            "next_at": min(moments).timestamp() if moments else None,
-        }
+        if self._has_looked:
+            self._has_looked = False
+            known = dict(self._known)
+            active = [each for each in known.values() if each.task is not None and not each.task.paused]
+            broken = sorted(f"{task_file(*key)}: {each.problem}" for key, each in known.items() if each.problem)
+            self._counted = {
+                "known": len(known),
+                "paused": len(known) - len(active) - len(broken),
+                "refused": broken[:_MOST_SHOWN],
+                "next_at": min((each.next.timestamp() for each in active if each.next is not None), default=None),
+            }
+        return {**self._counted, "due": len(self._under_way)}
 
     def touch(self, key: TaskKey) -> None:
         """Look at a task again: its file, or what became of it, has changed."""
@@ -188,14 +192,24 @@ class Scheduler:
         while self._queue and self._queue[0][0] <= now:
             at, key = heapq.heappop(self._queue)
             if (known := self._known.get(key)) is not None and known.next == at:
+                known.next = None
                 touched.add(key)
         actions: list[Run | _Note] = []
         for key in sorted(touched):
-            if key in self._known and key not in self._under_way:
-                action = self._action(key, self._known[key], now)
-                if action is not None:
-                    self._under_way.add(key)
-                    actions.append(action)
+            known = self._known.get(key)
+            if known is None or key in self._under_way:
+                continue
+            try:
+                action = self._action(key, known, now)
+            except Exception as error:
+                known.task, known.problem = None, f"the host failed on it: {type(error).__name__}"
+                log.error("task.refused", file=task_file(*key), why=known.problem, exc_info=error)
+                continue
+            if action is not None:
+                self._under_way.add(key)
+                actions.append(action)
+        self._has_looked = self._has_looked or bool(touched)
+        self._counted = {**self._counted, "next_at": self._queue[0][0].timestamp() if self._queue else None}
         actions.sort(key=lambda action: action.at.timestamp() if isinstance(action, Run) else 0.0)
         return actions
 
@@ -242,7 +256,6 @@ class Scheduler:
 
     def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
         """Return what is to be done about a task; None: nothing until its next moment, which is put into the queue."""
-        known.next = None
         task, schedule, state = known.task, known.schedule, self._desk.states.current(*key)
         if task is None or schedule is None:
             return None
@@ -279,9 +292,10 @@ class Scheduler:
         return _Note(key, event, noted(*key, self._desk.states, event, **members))
 
     def _later(self, key: TaskKey, known: _Known, at: datetime | None) -> None:
-        known.next = at
-        if at is not None:
-            heapq.heappush(self._queue, (at, key))
+        if at != known.next:
+            known.next = at
+            if at is not None:
+                heapq.heappush(self._queue, (at, key))
 
     # ---------------------------------------------------------------------------------------------------------- doing
 

@@ -16,7 +16,7 @@ from honeybadger_agent.models.model import ModelSaid
 from tests.conftest import HostFactory
 from tests.endpoint import openai, served
 from tests.flows.world import script
-from tests.hosting import HostProcess, RawSender, assert_refused, request, wait_for
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_agent, run_cli, wait_for
 
 QUICK: Mapping[str, object] = {"tasks.least_seconds": 1, "ops.scheduler.COMPARE_SECONDS": 0.2}
 GREET = {"when": "greet", "answers": [{"text": "Good morning", "input_tokens": 30, "output_tokens": 4}]}
@@ -316,6 +316,41 @@ def test_many_that_are_due_at_a_start_run_one_a_group_and_keep_no_person_waiting
     wait_for(lambda: all(len(records(home, group, "done")) == 2 for group in groups))
     assert all(len(said(home, group=group)) == 4 for group in groups)
     assert waited < 24 * 0.2, "the message waited for the tasks"
+
+
+def test_the_operator_and_an_agent_see_run_pause_and_cancel_tasks_by_a_command(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    assert run_cli("tasks", home=home).stdout == "there are no tasks\n"
+    host = make_host({**script(home, *MODEL), **QUICK}).start()
+    schedule(stranger, "News", schedule_type="cron", cron_expression="0 9 * * *", time_zone="Europe/Berlin")
+    put(home, "broken", "kitchen", interval_seconds=0)
+    wait_for(lambda: host.events("task.refused"))
+    listing = run_cli("tasks", home=home).stdout.splitlines()
+    assert listing[0] == "kitchen:"
+    assert listing[1].startswith("broken  paused")
+    assert "interval_seconds must be at least 1" in listing[1]
+    assert listing[2] == "main:"
+    assert listing[3].startswith("news  waiting  cron 0 9 * * * (Europe/Berlin)  next 20")
+    wait_for(lambda: "tasks     2, 0 due, next 20" in run_cli("status", home=home).stdout)
+    assert "does not run: groups/kitchen/tasks/broken.json: interval" in run_cli("status", home=home).stdout
+    assert "due" in run_cli("tasks", "run", "main", "news", home=home).stdout
+    wait_for(lambda: records(home, "main", "done"))
+    shown = run_cli("tasks", "show", "main", "news", home=home).stdout
+    assert "done" in shown
+    assert "1 run, 34 tokens" in shown
+    assert "\n  description: greet\n" in shown
+    assert "by operator: too loud" in run_cli("tasks", "pause", "main", "news", "--why", "too loud", home=home).stdout
+    assert json.loads(run_cli("tasks", "main", "--json", home=home).stdout)["main"][0]["state"] == "paused"
+    assert "waiting" not in run_agent("tasks", home=home).stdout
+    assert run_agent("tasks", "resume", "news", home=home).stdout.startswith("news  ")
+    assert json.loads(run_agent("tasks", "show", "news", "--json", home=home).stdout)["task"]["by"] == "stranger"
+    assert run_agent("tasks", "cancel", "news", home=home).stdout.startswith("news  over")
+    assert run_agent("tasks", home=home).stdout == "there are no tasks\n"
+    assert run_agent("tasks", "pause", home=home).returncode == 2
+    unknown = run_cli("tasks", "cancel", "main", "news", home=home)
+    assert (unknown.returncode, "this group has no task news" in unknown.stderr) == (9, True)
+    assert run_cli("tasks", "stop", "main", "news", home=home).returncode == 2
 
 
 def test_what_cannot_be_scheduled_is_an_error_reply(host: HostProcess, stranger: RawSender) -> None:

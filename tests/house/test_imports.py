@@ -57,6 +57,7 @@ FOR_TURNS = {
     "cli.options": {"errors", "cli.terminal"},
     "cli.copies": {"cli.terminal"},
     "cli.review": {"cli.terminal"},
+    "cli.tasks": {"cli.terminal", "cli.task_lines"},
     "cli": {"cli.terminal"},
 }
 """Module -> what it may take besides: the host runs agents, and both programs print results the same way."""
