@@ -33,7 +33,7 @@ REFUSED: dict[str, tuple[bytes, ErrorCode, str | None, str]] = {
     "an id that cannot be one": (_note(id="../x"), "invalid", None, "id"),
     "an unknown type": (_note(type="update_memry"), "invalid", "type", "did you mean update_memory?"),
     "a type that is far from all": (_note(type="🐝" * 500), "invalid", "type", "known: ping"),
-    "a type of a later version": (request("x", "send_message", payload={}), "invalid", "type", "unknown"),
+    "a type of a later version": (request("x", "change_the_weather", payload={}), "invalid", "type", "unknown"),
     "a type that is no text": (_note(type=7), "invalid", None, "type"),
     "no type": (b'{"v":1,"id":"x","payload":{}}', "invalid", None, "type is missing"),
     "another group": (_note(group="kitchen"), "forbidden", "group", "you are where you write"),
