@@ -45,6 +45,7 @@ from honeybadger_host.models import Models
 from honeybadger_host.observe import STATUS_FILE, Counters
 from honeybadger_host.ops import clock
 from honeybadger_host.ops.host import Host
+from honeybadger_host.ops.push import Pusher
 from honeybadger_host.ops.scheduler import Scheduler, wall_clock
 from honeybadger_host.schedule.times import read_cron, read_zone
 from honeybadger_host.search.index import INDEX_FILE, Index
@@ -254,6 +255,7 @@ def _put_together(
         pipeline=pipeline,
         curator=curator,
         scheduler=Scheduler(desk, room, pipeline, journal, lambda: wall_clock()),
+        pusher=Pusher(home, settings.messages.push, journal, pipeline.writer_slot, arrivals),
         counters=counters,
         senders=senders,
         agents=agents,

@@ -123,6 +123,8 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
     keep_house(host, tasks)
     tasks.start_soon(host.curator.run)
     tasks.start_soon(host.scheduler.run)
+    if host.pusher.targets:
+        tasks.start_soon(host.pusher.run)
     tasks.start_soon(report, host, watcher)
     log.info(
         "host.started",

@@ -7,6 +7,8 @@ This is the only module that reads the environment and the configuration file.
 from __future__ import annotations
 
 import difflib
+import ipaddress
+import json
 import os
 import textwrap
 import tomllib
@@ -14,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from honeybadger_host.errors import SettingsError
@@ -314,6 +317,61 @@ class Tasks(_Section):
     )
 
 
+class Push(_Section):
+    """A `[[messages.push]]`: who is told of each message, by a program or a webhook."""
+
+    command: list[Annotated[str, Field(min_length=1)]] = []
+    webhook: str = ""
+    key_file: str = ""
+    groups: list[str] = []
+
+    @model_validator(mode="after")
+    def _check(self) -> Push:
+        if bool(self.command) == bool(self.webhook):
+            raise ValueError("give either command or webhook")
+        if self.webhook:
+            _check_webhook(self.webhook)
+        elif self.key_file:
+            raise ValueError("key_file signs what is sent to a webhook; there is none")
+        return self
+
+
+def _check_webhook(url: str) -> None:
+    """Raise ValueError for what is neither HTTPS nor loopback."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if not host or parts.username is not None or not url.isascii() or any(not letter.isprintable() for letter in url):
+        raise ValueError("webhook must be an address as https://example.org/hook, without a user")
+    if parts.port == 0 or " " in url:
+        raise ValueError("webhook is not an address")
+    if parts.scheme == "https":
+        return
+    try:
+        is_here = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_here = host == "localhost"
+    if parts.scheme != "http" or not is_here:
+        raise ValueError("webhook must begin with https://, or with http:// on this machine")
+
+
+class Messages(_Section):
+    """Messages to people."""
+
+    push: list[Push] = Field(
+        [],
+        description="Who is told of each: [[messages.push]] with command (a list) or webhook, key_file, groups (all).",
+    )
+
+    @field_validator("push", mode="before")
+    @classmethod
+    def _read(cls, value: object) -> object:
+        """Read the text of a flag or a variable: JSON."""
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except json.JSONDecodeError:
+            return value
+
+
 class Log(_Section):
     """What the daemon prints, on standard error."""
 
@@ -362,6 +420,7 @@ class Settings(BaseSettings):
     model: Model = Model()
     turns: Turns = Turns()
     tasks: Tasks = Tasks()
+    messages: Messages = Messages()
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()

@@ -72,6 +72,8 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         print(f"tasks     {tasks['known']}, {tasks['due']} due{paused}{coming}")
         for refused in tasks["refused"]:
             print(paint(f"          does not run: {refused}", "yellow"))
+    for target in status_.get("push", ()):
+        _print_push(target)
     index = status_["index"]
     waits = f", {count_of(index['waiting'], 'file is', 'files are')} still to be read" if index["waiting"] else ""
     if index["without_vector"]:
@@ -85,6 +87,14 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         print(paint(f"error     {moment(int(status_['last_error_at'] * 1000))}  {status_['last_error']}", "yellow"))
     if status_["resident_bytes"]:
         print(f"memory    {status_['resident_bytes'] >> 20} MiB")
+
+
+def _print_push(target: dict[str, Any]) -> None:
+    """Print where messages are pushed, and what cannot be."""
+    print(f"push      {target['target']}, {', '.join(target['groups']) or 'all groups'}")
+    if (failed := target["failed"]) is not None:
+        what = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"
+        print(paint(f"          {what}: {failed['why']}; again in {in_words(failed['again_in_seconds'])}", "yellow"))
 
 
 def _print_curation(curation: dict[str, Any]) -> None:

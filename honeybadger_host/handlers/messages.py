@@ -27,6 +27,8 @@ _DEFAULT_LIMIT: Final = 50
 _READ_AT_ONCE: Final = 2
 """So that a message that many wait for leaves threads to others."""
 _MOST_NAMED: Final = 20
+ANY_GROUP: Final = ""
+"""In place of a group: whichever a message comes to."""
 
 
 class Arrivals:
@@ -37,18 +39,19 @@ class Arrivals:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def next(self, group: str) -> anyio.Event:
-        """Return what is set when the next message stands in the group's file. Event loop."""
+        """Return what is set when the next message stands in the file of a group, or of any. Event loop."""
         self._loop = asyncio.get_running_loop()
         return self._next.setdefault(group, anyio.Event())
 
     def came(self, group: str) -> None:
         """Note that a message stands in the group's file. Any thread."""
-        if self._loop is not None and group in self._next:
+        if self._loop is not None and (group in self._next or ANY_GROUP in self._next):
             self._loop.call_soon_threadsafe(self._wake, group)
 
     def _wake(self, group: str) -> None:
-        if (event := self._next.pop(group, None)) is not None:
-            event.set()
+        for key in (group, ANY_GROUP):
+            if (event := self._next.pop(key, None)) is not None:
+                event.set()
 
 
 def send_message(

@@ -17,6 +17,7 @@ from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages
+from honeybadger_host.ops.push import Pusher
 from honeybadger_host.ops.scheduler import Scheduler
 from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
@@ -55,6 +56,7 @@ class Host:
     pipeline: Pipeline
     curator: Curator
     scheduler: Scheduler
+    pusher: Pusher
     counters: Counters
     senders: SenderList | None
     agents: Agents

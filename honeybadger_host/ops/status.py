@@ -87,6 +87,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         },
         "curation": _curation(host, now),
         "tasks": host.scheduler.status,
+        "push": host.pusher.status,
         "limits": _limits(host, inboxes, now),
         "files_behind": host.projections.behind,
         "sessions_in_memory": len(host.turn_logs),

@@ -405,6 +405,16 @@ class Journal:
         with self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('ages', ?)", (" ".join(map(repr, numbers)),))
 
+    def pushed(self) -> dict[str, dict[str, int]]:
+        """Return what `keep_pushed` kept, nothing when it never did."""
+        row = self._writer.execute("SELECT value FROM meta WHERE key = 'pushed'").fetchone()
+        return orjson.loads(row[0]) if row else {}
+
+    def keep_pushed(self, places: Mapping[str, Mapping[str, int]]) -> None:
+        """Keep how far messages were pushed: target -> group -> number of the last one. Raises as `commit`."""
+        with self._transaction() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('pushed', ?)", (orjson.dumps(places).decode(),))
+
     def checkpoint(self) -> bool:
         """Fold the WAL into the database beside whoever commits; return whether `begin_wal` is due.
 

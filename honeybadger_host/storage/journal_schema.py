@@ -65,7 +65,7 @@ CREATE TABLE tasks (              -- the newest record of each task
 ) WITHOUT ROWID;
 """
 SCHEMA: Final = f"""
-CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages
+CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages; pushed
     key TEXT PRIMARY KEY, value
 ) WITHOUT ROWID;
 CREATE TABLE changes (

@@ -96,9 +96,13 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
             other = OTHER_WORDS.get(default, "elsewhere")
         case dict():
             other = {"dream": 9}
+        case list():
+            other = [{"command": ["tell"], "webhook": "", "key_file": "", "groups": ["main"]}]
         case default:
             other = default * 2 or 9
     written = "dream=9" if isinstance(other, dict) else str(other).lower() if isinstance(other, bool) else str(other)
+    if isinstance(other, list):
+        written = '[{"command": ["tell"], "groups": ["main"]}]'
 
     def value(flags: dict[str, Any] | None = None) -> Any:
         return dict(values(load_settings(folder, flags).settings))[name]
@@ -107,6 +111,7 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
     monkeypatch.setenv(f"HONEYBADGER_{section}__{leaf}".upper(), written)
     assert value() == other
     monkeypatch.undo()
+    written = written.replace('": ', '" = ')
     in_toml = f'"{other}"' if isinstance(other, str) else f"{{ {written} }}" if isinstance(other, dict) else written
     write(folder, f"[{section}]\n{leaf} = {in_toml}")
     assert value() == other
@@ -270,6 +275,39 @@ def test_a_table_of_names_is_one_setting(folder: Path) -> None:
     write(folder, "[curation]\nkinds = { dreams = 5 }\n")
     assert "curation.kinds.dreams" in refused(folder)
     assert "'consolidation', 'enrichment', 'dream' or 'preferences'" in refused(folder)
+
+
+def test_targets_of_messages_are_tables_of_the_file(folder: Path) -> None:
+    first = '[[messages.push]]\ncommand = ["notify-send", "honeybadger"]\ngroups = ["main"]\n'
+    second = '[[messages.push]]\nwebhook = "https://example.org/hook"\nkey_file = "config/push.key"\n'
+    write(folder, first + second + '[[messages.push]]\nwebhook = "http://[::1]:8000/"\n')
+    pushes = load_settings(folder).settings.messages.push
+    assert [(push.command, push.webhook, push.key_file, push.groups) for push in pushes] == [
+        (["notify-send", "honeybadger"], "", "", ["main"]),
+        ([], "https://example.org/hook", "config/push.key", []),
+        ([], "http://[::1]:8000/", "", []),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        ("groups = []", "give either command or webhook"),
+        ('command = ["a"]\nwebhook = "https://b"', "give either command or webhook"),
+        ('command = ["a"]\nkey_file = "k"', "there is none"),
+        ('command = "a b"', "valid list"),
+        ('webhook = "http://example.org/"', "must begin with https://, or with http:// on this machine"),
+        ('webhook = "ftp://127.0.0.1/"', "must begin with https://"),
+        ('webhook = "https://user:pw@example.org/"', "without a user"),
+        ('webhook = "https://example.org/\\r\\nX: y"', "must be an address"),
+        ('webhook = "https://example.org:99999/"', "messages.push"),
+        ('webhook = "nowhere"', "must be an address"),
+        ('webhok = "https://b"', "messages.push.0"),
+    ],
+)
+def test_a_wrong_target_of_messages_is_refused_with_what_is_wrong(folder: Path, members: str, says: str) -> None:
+    write(folder, f"[[messages.push]]\n{members}\n")
+    assert says in refused(folder)
 
 
 def test_a_folder_in_place_of_the_file_is_an_error(folder: Path) -> None:

@@ -110,6 +110,8 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_messages.py::test_messages_are_read_in_order_by_readers_who_keep_their_own_places",
         "flows/test_messages.py::test_two_readers_lose_nothing_and_see_one_order_over_kills",
         "flows/test_messages.py::test_whoever_waits_is_answered_when_a_message_comes_or_when_the_time_is_over",
+        "flows/test_push.py::test_a_webhook_gets_each_message_signed_in_order_and_what_came_before_it_was_set_up_is_not_sent",
+        "flows/test_push.py::test_over_kills_each_message_is_pushed_at_least_once_and_in_order",
         "host/memory/test_messages.py::test_read_from_any_number_or_from_the_end_it_has_what_a_reading_of_all_lines_has",
     ],
     "AM4 an absolute path as it is, else under the profile, else under home": [

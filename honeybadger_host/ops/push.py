@@ -1,0 +1,268 @@
+"""Pushes messages to programs and webhooks that the operator configured: at least once, in the order of each group.
+
+How far each target has come is kept in the journal after each delivery. A delivery that a kill cut short is made again,
+under the same id, so the receiver can tell. What fails is tried again with growing pauses, and what comes behind it
+waits: nothing is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import signal
+import ssl
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+import orjson
+import structlog
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from honeybadger_host.domain import MESSAGES_FOLDER
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers.messages import ANY_GROUP, Arrivals
+from honeybadger_host.memory.messages import Message, read_messages
+from honeybadger_host.settings import Push
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.text.time_stamps import time_stamp
+
+log = structlog.get_logger()
+
+DELIVERY_SECONDS = 30.0
+"""How long one delivery may take."""
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 600.0
+_LOOK_SECONDS: Final = 60.0
+"""Between two looks for messages that nothing told of."""
+_LONGEST_LINE: Final = 1024
+_MOST_SAID: Final = 200
+_SINCE: Final = ""
+"""In place of a group: which message was the newest when a target was met first."""
+
+
+class NotDelivered(Exception):
+    """A message could not be delivered, and why."""
+
+
+@dataclass(slots=True)
+class Target:
+    """Where messages are pushed to.
+
+    Args:
+        places: group -> number of the last message that was delivered.
+        failed: what cannot be delivered now: the group, its message, and why.
+    """
+
+    push: Push
+    places: dict[str, int]
+    failed: tuple[str, int, str] | None = None
+    failed_since: float = 0.0
+    again_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """What the journal calls it: the same wherever it stands in the settings."""
+        return hashlib.sha256(orjson.dumps([self.push.command, self.push.webhook])).hexdigest()[:16]
+
+    @property
+    def name(self) -> str:
+        """What people are shown: neither arguments nor a query, where secrets may be."""
+        if self.push.command:
+            return f"command {self.push.command[0]}"
+        url = urlsplit(self.push.webhook)
+        return f"webhook {url.scheme}://{url.hostname}{f':{url.port}' if url.port else ''}{url.path}"
+
+
+@dataclass(slots=True)
+class Pusher:
+    """Pushes to all targets, each on its own."""
+
+    home: Path
+    pushes: list[Push]
+    journal: Journal
+    writer_slot: anyio.CapacityLimiter
+    arrivals: Arrivals
+    targets: list[Target] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kept = self.journal.pushed()
+        self.targets = [Target(push, {_SINCE: self.journal.committed_seq}) for push in self.pushes]
+        for target in self.targets:
+            target.places = kept.get(target.key, target.places)
+
+    @property
+    def status(self) -> list[dict[str, Any]]:
+        """What is pushed where, and what cannot be."""
+        now = time.monotonic()
+        return [
+            {
+                "target": target.name,
+                "groups": target.push.groups,
+                "failed": None
+                if target.failed is None
+                else {
+                    **dict(zip(("group", "seq", "why"), target.failed, strict=True)),
+                    "for_seconds": round(now - target.failed_since, 1),
+                    "again_in_seconds": round(max(0.0, target.again_at - now), 1),
+                },
+            }
+            for target in self.targets
+        ]
+
+    async def run(self) -> None:
+        """Push until cancelled."""
+        await self._keep()  # so that what comes while the host is away is pushed later
+        async with anyio.create_task_group() as tasks:
+            for target in self.targets:
+                tasks.start_soon(self._serve, target)
+
+    async def _serve(self, target: Target) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            came = self.arrivals.next(ANY_GROUP)  # before the look: what comes behind it sets it
+            group, message = "", None
+            try:
+                found = await anyio.to_thread.run_sync(self._next, target)
+                if found is None:
+                    with anyio.move_on_after(_LOOK_SECONDS):
+                        await came.wait()
+                    continue
+                group, message = found
+                await self._deliver(target.push, group, message)
+                target.places[group] = message.seq
+                await self._keep()
+            except (NotDelivered, OSError, WorldFailed) as error:
+                self._failed(target, group, 0 if message is None else message.seq, str(error), pause)
+                await anyio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            else:
+                pause = FIRST_PAUSE_SECONDS
+                if target.failed is not None:
+                    log.info("push.recovered", target=target.name, group=group, seq=message.seq)
+                    target.failed = None
+
+    def _failed(self, target: Target, group: str, seq: int, why: str, pause: float) -> None:
+        now = time.monotonic()
+        if target.failed is None:
+            target.failed_since = now
+        target.failed, target.again_at = (group, seq, why), now + pause
+        log.warning("push.failed", target=target.name, group=group, seq=seq, why=why, again_in_seconds=pause)
+
+    def _next(self, target: Target) -> tuple[str, Message] | None:
+        """Return the oldest message that was not delivered, with its group. Raises OSError."""
+        groups = target.push.groups
+        if not groups:
+            with contextlib.suppress(FileNotFoundError):
+                groups = [
+                    Path(name).stem for name in os.listdir(self.home / MESSAGES_FOLDER) if name.endswith(".jsonl")
+                ]
+        found = []
+        for group in groups:
+            after = target.places.get(group, target.places[_SINCE])
+            for message in read_messages(self.home, group, after, 1, lambda message: True).messages:
+                found.append((group, message))  # noqa: PERF401  one or none
+        return min(found, key=lambda each: each[1].seq, default=None)
+
+    async def _keep(self) -> None:
+        places = {target.key: target.places for target in self.targets}
+        await anyio.to_thread.run_sync(self.journal.keep_pushed, places, limiter=self.writer_slot)
+
+    async def _deliver(self, push: Push, group: str, message: Message) -> None:
+        """Deliver a message. Raises NotDelivered, OSError."""
+        message_id = f"{self.journal.identity}-{message.seq}"
+        data = orjson.dumps(
+            {
+                "id": message_id,
+                "group": group,
+                "seq": message.seq,
+                "at": time_stamp(message.at, "milliseconds"),
+                "sender": message.sender,
+                "content": message.content,
+                "session": message.session,
+                "to": message.to,
+            },
+            option=orjson.OPT_APPEND_NEWLINE,
+        )
+        with anyio.move_on_after(DELIVERY_SECONDS):
+            if push.command:
+                await _run(push.command, data, self.home)
+            else:
+                await _post(push.webhook, data, _headers(push, message_id, data, self.home))
+            return
+        raise NotDelivered(f"it took longer than {DELIVERY_SECONDS:g} s")
+
+
+async def _run(command: list[str], data: bytes, home: Path) -> None:
+    """Run a program with the message on its standard input. Raises NotDelivered."""
+    with tempfile.TemporaryFile() as said:
+        try:
+            process = await anyio.open_process(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said, cwd=home, start_new_session=True
+            )
+        except OSError as error:
+            raise NotDelivered(f"it cannot be run: {error.strerror}") from None
+        try:
+            assert process.stdin is not None  # noqa: S101  a pipe was asked for
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # it need not read
+                await process.stdin.send(data)
+                await process.stdin.aclose()
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # with all it started
+            with anyio.CancelScope(shield=True):
+                await process.aclose()
+        if code:
+            said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_SAID))
+            last = " ".join(said.read().decode(errors="replace").split())
+            raise NotDelivered(f"exit code {code}" + (f": {last}" if last else ""))
+
+
+def _headers(push: Push, message_id: str, data: bytes, home: Path) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "Idempotency-Key": message_id, "User-Agent": "honeybadger-host"}
+    if push.key_file:
+        try:
+            key = (home / push.key_file).read_bytes().strip()
+        except OSError as error:
+            raise NotDelivered(f"key_file {push.key_file} cannot be read: {error.strerror}") from None
+        headers["X-Honeybadger-Signature"] = f"sha256={hmac.new(key, data, hashlib.sha256).hexdigest()}"
+    return headers
+
+
+async def _post(url: str, data: bytes, headers: dict[str, str]) -> None:
+    """POST once; of the answer only its status is read. Raises NotDelivered, OSError."""
+    parts = urlsplit(url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = [f"POST {path} HTTP/1.1", f"Host: {parts.netloc}", f"Content-Length: {len(data)}", "Connection: close"]
+    head = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""])
+    host = parts.hostname or ""
+    try:
+        if parts.scheme == "https":
+            stream: Any = await anyio.connect_tcp(
+                host, parts.port or 443, ssl_context=ssl.create_default_context(), tls_standard_compatible=False
+            )
+        else:
+            stream = await anyio.connect_tcp(host, parts.port or 80)
+        async with stream:
+            await stream.send(head.encode() + data)
+            line = await BufferedByteReceiveStream(stream).receive_until(b"\r\n", _LONGEST_LINE)
+    except UnicodeError:
+        raise NotDelivered(f"{host[:60]} is not the name of a host") from None
+    except (anyio.BrokenResourceError, anyio.EndOfStream, anyio.IncompleteRead, anyio.DelimiterNotFound) as error:
+        raise NotDelivered(f"no HTTP answer ({type(error).__name__})") from None
+    status = line.split(b" ", 2)[1:2]
+    if not status or not status[0].isdigit():
+        raise NotDelivered("no HTTP answer")
+    if not 200 <= int(status[0]) < 300:
+        moved = ": redirects are not followed, name the new place" if 300 <= int(status[0]) < 400 else ""
+        raise NotDelivered(f"it answers {status[0].decode()}{moved}")

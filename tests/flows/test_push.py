@@ -1,0 +1,258 @@
+"""Messages pushed by a real host to programs and to a webhook of the test's own, which fails in every way."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import itertools
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_agent import SyncClient
+from tests.conftest import HostFactory
+from tests.hosting import run_cli, wait_for
+
+QUICK: dict[str, object] = {
+    "ops.push.FIRST_PAUSE_SECONDS": 0.05,
+    "ops.push.LONGEST_PAUSE_SECONDS": 0.2,
+    "ops.push.DELIVERY_SECONDS": 1.0,
+    "ops.status.STATUS_SECONDS": 0.1,
+}
+
+
+@dataclass
+class Receiver:
+    """A webhook: what it was sent, and what it does with the next one."""
+
+    url: str = ""
+    got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    does: Callable[[int], str] = lambda number: "200"
+
+    @property
+    def texts(self) -> list[str]:
+        return [json.loads(body)["content"] for _, body in self.got]
+
+    @property
+    def taken(self) -> list[str]:
+        """What it said yes to, each the first time."""
+        return list(dict.fromkeys(json.loads(body)["content"] for _, body in self.answered))
+
+    answered: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def receiving() -> Iterator[Receiver]:
+    receiver, numbers, is_over = Receiver(), itertools.count(), threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.got.append((dict(self.headers), body))
+            does = receiver.does(next(numbers))
+            if does == "hang":
+                is_over.wait(20)
+            elif does == "late":
+                receiver.answered.append((dict(self.headers), body))
+                is_over.wait(2)
+            elif does == "cut":
+                self.connection.shutdown(socket.SHUT_RDWR)
+            elif does == "nonsense":
+                self.wfile.write(b"x" * 5000)
+            else:
+                self.send_response(int(does))
+                if does == "302":
+                    self.send_header("Location", "/elsewhere")
+                self.end_headers()
+                if does == "200":
+                    receiver.answered.append((dict(self.headers), body))
+                if does == "500":
+                    for _ in range(160):
+                        self.wfile.write(b"x" * 65536)
+
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):  # the host went away, as it may
+                super().handle()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        receiver.url = f"http://127.0.0.1:{server.server_port}/hook?token=hidden"
+        yield receiver
+    finally:
+        is_over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+def configure(home: Path, **members: Any) -> None:
+    """Add a target to the settings, as a person does."""
+    lines = ["[[messages.push]]", *(f"{name} = {json.dumps(value)}" for name, value in members.items()), ""]
+    with (home / "config/honeybadger.toml").open("a") as file:
+        file.write("\n".join(lines))
+
+
+def status(home: Path) -> list[dict[str, Any]]:
+    found = json.loads((home / "data/status.json").read_bytes())["push"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_webhook_gets_each_message_signed_in_order_and_what_came_before_it_was_set_up_is_not_sent(
+    make_host: HostFactory, home: Path, receiver: Receiver
+) -> None:
+    host = make_host(QUICK).start()
+    ann = SyncClient(home, "main", "ann")
+    ann.send_message("long ago")
+    host.stop()
+    (home / "key").write_text("very secret\n")
+    configure(home, webhook=receiver.url, key_file="key", groups=["main"])
+    host.start()
+    SyncClient(home, "kitchen", "ann").send_message("not for it")
+    sent = [ann.send_message(f"number {number}").seq for number in range(3)]
+    wait_for(lambda: len(receiver.got) == 3, what="three messages")
+    host.stop()
+    ann_waits = threading.Thread(
+        target=lambda: SyncClient(home, "main", "ann", timeout_seconds=50).send_message("four")
+    )
+    ann_waits.start()
+    host.start()
+    ann_waits.join()
+    wait_for(lambda: len(receiver.got) == 4, what="the message after a restart")
+    assert receiver.texts == ["number 0", "number 1", "number 2", "four"]
+    headers, body = receiver.got[0]
+    value = json.loads(body)
+    assert (value["seq"], value["group"], value["sender"], value["to"]) == (sent[0], "main", "ann", None)
+    assert headers["Idempotency-Key"] == value["id"]
+    assert headers["X-Honeybadger-Signature"] == f"sha256={hmac.new(b'very secret', body, hashlib.sha256).hexdigest()}"
+    assert len({json.loads(body)["id"] for _, body in receiver.got}) == 4
+
+
+@pytest.mark.parametrize(
+    ("does", "says"),
+    [
+        ("500", "it answers 500"),
+        ("302", "it answers 302: redirects are not followed, name the new place"),
+        ("cut", "no HTTP answer"),
+        ("nonsense", "no HTTP answer"),
+        ("hang", "it took longer than 1 s"),
+        ("late", "it took longer than 1 s"),
+    ],
+)
+def test_what_a_webhook_does_not_take_is_said_and_sent_again_in_order(
+    make_host: HostFactory, home: Path, receiver: Receiver, does: str, says: str
+) -> None:
+    receiver.does = lambda number: does
+    configure(home, webhook=receiver.url)
+    host = make_host(QUICK).start()
+    ann = SyncClient(home, "main", "ann")
+    first = ann.send_message("one").seq
+    ann.send_message("two")
+    failed = wait_for(lambda: status(home)[0]["failed"], what="the failure in the status")
+    assert (failed["group"], failed["seq"]) == ("main", first)
+    assert failed["why"].startswith(says)
+    shown = run_cli("status", home=home).stdout
+    assert f"push      webhook {receiver.url.partition('?')[0]}, all groups" in shown
+    assert f"message {first} of main waits for" in shown
+    assert "hidden" not in shown
+    wait_for(lambda: len(receiver.got) >= 2, what="another attempt")
+    receiver.does = lambda number: "200"
+    wait_for(lambda: receiver.texts[-1] == "two", what="the second message")
+    attempts = len(receiver.got) - 1
+    assert receiver.texts == ["one"] * attempts + ["two"]
+    assert len({headers["Idempotency-Key"] for headers, _ in receiver.got[:attempts]}) == 1
+    wait_for(lambda: status(home)[0]["failed"] is None, what="no failure any more")
+    host.wait_for_event("push.recovered")
+    if does == "hang":
+        began = time.monotonic()
+        receiver.does = lambda number: "hang"
+        ann.send_message("three")
+        wait_for(lambda: receiver.texts[-1] == "three", what="a third")
+        host.stop()
+        assert time.monotonic() - began < 20  # it does not wait for who hangs
+
+
+def test_a_command_gets_the_message_on_its_input_and_one_that_fails_or_hangs_is_said(
+    make_host: HostFactory, home: Path
+) -> None:
+    program = home / "tell.sh"
+    program.write_text("#!/bin/sh\necho no paper >&2\nexit 3\n")
+    program.chmod(0o755)
+    configure(home, command=[str(program), "$HOME; argument"])
+    configure(home, command=["no-such-program"], groups=["main"])
+    make_host(QUICK).start()
+    ann = SyncClient(home, "main", "ann")
+    ann.send_message("one", ["ann"])
+    wait_for(lambda: all(target["failed"] for target in status(home)), what="both failures")
+    first, second = status(home)
+    assert (first["target"], first["failed"]["why"]) == (f"command {program}", "exit code 3: no paper")
+    assert second["failed"]["why"] == "it cannot be run: No such file or directory"
+    program.write_text("#!/bin/sh\nsleep 300 & echo $! > child\nwait\n")
+    wait_for(lambda: "longer than 1 s" in str(status(home)[0]["failed"]), what="the one that hangs")
+    pid = int((home / "child").read_text())
+    wait_for(lambda: not is_alive(pid), what="the end of what it started")
+    program.write_text('#!/bin/sh\n(cat; echo "$1") >> told\n')
+    wait_for(lambda: (home / "told").exists() and (home / "told").read_text().count("\n") >= 2, what="the message")
+    line, argument = (home / "told").read_text().splitlines()[:2]
+    assert (json.loads(line)["content"], json.loads(line)["to"], argument) == ("one", ["ann"], "$HOME; argument")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def has_taken(receiver: Receiver, count: int) -> bool:
+    return len(receiver.taken) >= count
+
+
+def test_over_kills_each_message_is_pushed_at_least_once_and_in_order(
+    make_host: HostFactory, home: Path, receiver: Receiver
+) -> None:
+    receiver.does = lambda number: ("500", "cut", "200", "200", "200")[number % 5]
+    configure(home, webhook=receiver.url)
+    host = make_host(QUICK | {"limits.requests_per_second": 100_000}).start()
+    wanted = [f"number {number}" for number in range(40)]
+
+    def send() -> None:
+        client = SyncClient(home, "main", "ann", timeout_seconds=50)
+        for text in wanted:
+            client.send_message(text)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    for at in (5, 15, 25, 35):
+        wait_for(partial(has_taken, receiver, at), what=f"{at} messages")
+        host.kill()
+        host.start()
+    sending.join()
+    wait_for(lambda: len(receiver.taken) == len(wanted), what="all messages")
+    assert receiver.taken == wanted
+    ids = [headers["Idempotency-Key"] for headers, _ in receiver.answered]
+    assert len(set(ids)) == len(wanted)
+    assert ids == sorted(ids, key=lambda one: int(one.rpartition("-")[2]))  # never back to an older one
