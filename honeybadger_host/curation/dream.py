@@ -137,12 +137,9 @@ def read_in(snapshot: Snapshot, request: str) -> dict[str, str]:
 def subjects(snapshot: Snapshot, found: Found) -> list[frozenset[str]]:
     """Return the words that both texts of each suspected contradiction have: what somebody may have spoken of."""
     texts = snapshot.texts
-    shared = (content_words(texts[one]) & content_words(texts[other]) for one, other in _pairs(found))
+    pairs = [pair.ids for pair in found.alike.contradictions]
+    shared = (content_words(texts[one]) & content_words(texts[other]) for one, other in pairs)
     return [words for words in shared if words]
-
-
-def _pairs(found: Found) -> list[tuple[str, str]]:
-    return [pair.ids for pair in found.alike.contradictions]
 
 
 def _reasons(snapshot: Snapshot, found: Found) -> Iterator[tuple[Sequence[str], str]]:
@@ -154,12 +151,10 @@ def _reasons(snapshot: Snapshot, found: Found) -> Iterator[tuple[Sequence[str], 
     for pair in found.alike.contradictions:
         if not free.isdisjoint(pair.ids):
             yield pair.ids, f"- may contradict each other: {' and '.join(pair.ids)}: {pair.differs}\n"
-    for name in found.unused:
-        if name in free:
-            yield [name], f"- no context had it in 90 days: {name}\n"
-    for name in found.over:
-        if name in free:
-            yield [name], f"- no context has room for it: {name}\n"
+    for names, reason in ((found.unused, "no context had it in 90 days"), (found.over, "no context has room for it")):
+        for name in names:
+            if name in free:
+                yield [name], f"- {reason}: {name}\n"
 
 
 def _place(feedback: Feedback) -> str:

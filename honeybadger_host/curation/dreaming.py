@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
@@ -12,13 +12,13 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_agent.models.model import ModelFailed
-from honeybadger_host.curation.account import account
+from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.anti_patterns import anti_patterns, feedback_turns
 from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.candidates import alike, over_share, unused
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dream import Found, folds, parse_operations, read_in, request_text, subjects
-from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.gates import check
 from honeybadger_host.curation.inferring import Preferences
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
@@ -165,16 +165,8 @@ class Dreams:
         by_rules += anti_patterns(feedback, turns, len(by_rules) + 1)
         by_model = [] if answer is None else parse_operations(answer.text, snapshot, len(by_rules) + 1)
         turns |= turns_of(uses, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
-        known = Known(
-            texts=snapshot.texts | self._there(group, [*by_rules, *by_model]),
-            digests=snapshot.digests,
-            turns=turns,
-            is_person=uses.is_person,
-            protected=snapshot.protected,
-            group_size=snapshot.size,
-            changed_lately=touched,
-            merge_depth=snapshot.merge_depth,
-        )
+        known = snapshot.known(turns, uses.is_person, touched)
+        known = replace(known, texts={**known.texts, **self._there(group, [*by_rules, *by_model])})
         base = {source: snapshot.digests[source] for one in by_rules for source in one.sources}
         read = {} if answer is None else read_in(snapshot, answer.asked)
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
@@ -190,9 +182,7 @@ class Dreams:
             and not any(failed.gate == "no_change" for failed in each.gates.failed)
             and (each.state == "waiting" or each.n > len(by_rules))
         )
-        proposal = proposal.model_copy(update={"operations": kept})
-        proposal = proposal.model_copy(update={"loss": account(proposal, known)})
-        return proposal, snapshot
+        return accounted(proposal, kept, known), snapshot
 
     def _there(self, group: str, operations: Iterable[Operation]) -> dict[str, str]:
         """Return the entries that already say what is to be added, even if the pass does not look at them."""

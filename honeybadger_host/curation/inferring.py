@@ -9,9 +9,9 @@ from typing import Final
 
 import anyio.to_thread
 
-from honeybadger_host.curation.account import account
+from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.asking import Answer, Question
-from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.gates import check
 from honeybadger_host.curation.passes import Made, PassDependencies, origin
 from honeybadger_host.curation.preferences import (
     bare,
@@ -89,14 +89,7 @@ class Preferences:
         snapshot = take(uses, group, earlier)
         operations = parse_preferences(answer.text, seen_before(earlier))
         quoted = [(each.session, each.turn) for one in operations for each in one.evidence]
-        known = Known(
-            texts=snapshot.texts,
-            digests=snapshot.digests,
-            turns=turns_of(uses, group, quoted),
-            is_person=uses.is_person,
-            protected=snapshot.protected,
-            group_size=snapshot.size,
-        )
+        known = snapshot.known(turns_of(uses, group, quoted), uses.is_person)
         proposal = check(
             Proposal(**origin(question, answer), made_at=now, operations=tuple(map(bare, operations))), known
         )
@@ -111,8 +104,7 @@ class Preferences:
             for each, said in zip(proposal.operations, operations, strict=True)
             if folded(said.result or "") not in settled
         )
-        proposal = proposal.model_copy(update={"operations": kept})
-        return proposal.model_copy(update={"loss": account(proposal, known)})
+        return accounted(proposal, kept, known)
 
 
 def _milliseconds(at: datetime) -> int:

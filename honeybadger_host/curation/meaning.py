@@ -85,6 +85,8 @@ PEOPLE: Final = word_set("""
     grandpa uncle aunt cousin niece nephew colleague teacher doctor nachbar nachbars nachbarin kollege kollegin
     freund freundin enkel arzt
     """)
+_ALIKE: Final = 0.6
+"""Share of words that two clauses have in common which say the same, or the opposite."""
 _PASSIVE: Final = word_set("by von vom durch")
 _PLACES: Final = word_set("in im at on near bei auf aus with mit for für of")
 """Whoever stands behind one of these is not done anything to."""
@@ -195,18 +197,15 @@ def flips(sources: Sequence[str], result: str, *, is_whole: bool = True) -> list
     return found + _exchanged(before, after)
 
 
-def contradicted(sources: Iterable[str], result: str, *, least: float = 0.6) -> list[str]:
+def contradicted(sources: Iterable[str], result: str) -> list[str]:
     """Return the clauses of a result that say the opposite of a clause of its sources in nearly the same words.
 
     For long texts, where a word is said in many clauses; see `flips`.
-
-    Args:
-        least: share of words that two clauses have in common.
     """
     before = [clause for source in sources for clause in meaning(source).clauses if len(clause.words) > 1]
     found = []
     for clause in meaning(result).clauses:
-        alike = [other for other in before if _likeness(clause.words, other.words) >= least] if clause.words else []
+        alike = [other for other in before if _likeness(clause.words, other.words) >= _ALIKE] if clause.words else []
         if alike and all(other.is_denied is not None and other.is_denied != clause.is_denied for other in alike):
             found.append(" ".join(sorted(clause.words)))
     return found

@@ -21,7 +21,7 @@ import structlog
 
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.curation import extraction
-from honeybadger_host.curation.account import account
+from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.asking import Answer, Asker, OverBudget, Question
 from honeybadger_host.curation.consolidation import (
     WrongAnswer,
@@ -336,7 +336,7 @@ class Curator:
                 for each in checked.operations
             )
             proposal = checked.model_copy(update={"operations": certain})
-        return proposal.model_copy(update={"loss": account(proposal, known)})
+        return accounted(proposal, proposal.operations, known)
 
     def _extracted(self, op: str, plan: _Plan) -> str:
         """Return what rules take from the turns, word for word."""

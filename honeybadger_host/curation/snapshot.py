@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from honeybadger_agent.mailbox import HUMAN
 from honeybadger_host.curation.applying import merges_of
 from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.candidates import Item
-from honeybadger_host.curation.gates import MAX_MERGE_DEPTH
+from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, Known
 from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import TAKEN, Operation, Proposal
@@ -68,6 +68,19 @@ class Snapshot:
     @property
     def texts(self) -> dict[str, str]:
         return {item.id: item.text for item in self.items}
+
+    def known(self, turns: Turns, is_person: Callable[[Turn], bool], changed_lately: int = 0) -> Known:
+        """Return what the gates look at."""
+        return Known(
+            texts=self.texts,
+            digests=self.digests,
+            turns=turns,
+            is_person=is_person,
+            protected=self.protected,
+            group_size=self.size,
+            changed_lately=changed_lately,
+            merge_depth=self.merge_depth,
+        )
 
 
 def take(uses: PassDependencies, group: str, decided: Sequence[Proposal]) -> Snapshot:

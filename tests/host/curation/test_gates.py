@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.survival.restraint import HELD_OUT_MUST, HELD_OUT_NOT, MUST, MUST_NOT
-from honeybadger_host.curation.account import account
+from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.gates import ApplyPolicy, Known, applies_itself, check, is_fold
 from honeybadger_host.curation.proposal import Evidence, Op, Operation, Proposal, dump_proposal, parse_proposal
 from honeybadger_host.domain import Turn
@@ -401,13 +401,14 @@ def test_the_loss_account_counts_what_leaves_recall() -> None:
     asked = check(
         proposal(replace_n(FOLD, 1), op("retire", ["bob"], n=2, lost=("Bob", "Puch", "1986", "bike"))), known()
     )
-    loss = account(asked, known())
+    loss = accounted(asked, asked.operations, known()).loss
     assert (loss.entries_before, loss.entries_after) == (200, 198)
     assert loss.specifics_before == 3
     assert loss.specifics_kept == 0
     assert set(loss.lost) == {"Bob's", "Puch", "1986"}
     assert loss.tokens_before > loss.tokens_after > 0
-    assert account(check(proposal(), known()), known()).lost == ()
+    checked = check(proposal(), known())
+    assert accounted(checked, checked.operations, known()).loss.lost == ()
 
 
 parts = st.sampled_from([*"ab 8\u200b.,#-\n\"'€", "not ", "Anna ", "8 kg ", "from ", "## "])
