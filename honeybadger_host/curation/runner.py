@@ -9,7 +9,7 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -34,7 +34,7 @@ from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.due_dreams import DueDreams
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job
-from honeybadger_host.curation.notes import NotePlace, digests_of, notes_of, protected_notes
+from honeybadger_host.curation.notes import digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies, origin
 from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of
 from honeybadger_host.curation.proposal_files import proposal_file, stored
@@ -286,7 +286,7 @@ class Curator:
         """Return what a consolidation proposes, with its gates checked. Raises WrongAnswer."""
         group, turns = plan.group, plan.turns
         operations: list[Operation] = []
-        notes = notes_of(group, plan.memory.encode())
+        notes = standing = notes_of(group, plan.memory.encode())
         if answer is None:
             history, summary = self._extracted("write_history", plan), self._extracted("write_summary", plan)
         else:
@@ -294,7 +294,7 @@ class Curator:
             history, summary = said.history, said.summary or self._extracted("write_summary", plan)
             memory = memory_in(answer.asked)  # of before a kill, perhaps: then base tells what has changed since
             given = notes_of(group, memory.encode())
-            notes = {**notes, **given}
+            notes = {**standing, **given}
             operations = memory_operations(said.memory or "", given, plan.session, turns, 3)
         heads = [
             Operation(n=1, op="write_history", result=history, why="what was said"),
@@ -309,7 +309,14 @@ class Curator:
             base={note: digest for note, digest in digests_of(notes).items() if note in _sources(operations)},
             operations=(*heads, *operations),
         )
-        known = self._known(plan, notes)
+        known = Known(
+            texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
+            digests=digests_of(standing),
+            turns={(plan.session, turn.number): turn for turn in turns},
+            is_person=self._uses.is_person,
+            protected=protected_notes(notes),
+            group_size=len(notes),
+        )
         return self._kept_by_rules(check(proposal, known), plan, known)
 
     def _kept_by_rules(self, proposal: Proposal, plan: _Plan, known: Known) -> Proposal:
@@ -343,18 +350,6 @@ class Curator:
         if op == "write_history":
             return extraction.history_entry(plan.turns, plan.session, self._uses.is_person)
         return extraction.conversation_summary(plan.turns, self._uses.is_person, earlier=plan.part or "")
-
-    def _known(self, plan: _Plan, notes: Mapping[str, NotePlace]) -> Known:
-        """Return what the gates look at."""
-        return Known(
-            texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
-            digests=digests_of(notes_of(plan.group, plan.memory.encode())),
-            turns={(plan.session, turn.number): turn for turn in plan.turns},
-            is_person=self._uses.is_person,
-            protected=protected_notes(notes),
-            group_size=len(notes),
-            changed_lately=0,
-        )
 
 
 def _named(session: str) -> str:
