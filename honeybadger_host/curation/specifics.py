@@ -50,7 +50,6 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_AS_THEY_END: Final = ("email", "handle", "identifier", "katakana", "word")
 _EXACT: Final = ("url", "email", "ip", "uuid", "path", "version", "handle", "identifier", "katakana")
 _AROUND: Final = re.compile("^(?:[jldcnmst]|qu)['’](?=[a-zà-ÿ])|['’]s?$", re.IGNORECASE)
 """`Anna's`, `J'ai`; not `L'Oréal`."""
@@ -181,7 +180,7 @@ def _tokens(text: str) -> Iterator[tuple[int, int, str, Read | None]]:
                 continue
             at = match.end()
             kind = match.lastgroup or ""
-            written = match[0].strip() if kind in _AS_THEY_END else match[0].strip().rstrip(".,;:!?)]}")
+            written = match[0].strip().rstrip(".,;:!?)]}")
             exact: Read = ((written,), ())
             read = None if kind == "word" else exact if kind in _EXACT else quantity(kind, match)
             yield match.start(), at, written, read

@@ -66,7 +66,7 @@ _UNSURE: Final = re.compile(
 _FIRST_PERSON: Final = word_set(
     "i we my our me us mine ich wir mein meine meinen meinem unser unsere mich uns je nous mon"
 )
-_SOMEBODY: Final = word_set("he she they his their her er ihr ihre seine seinen sein")
+_SOMEBODY: Final = word_set("he she they his their her er sie ihr ihre seine seinen sein")
 _USER: Final = word_set("user users nutzer nutzerin i me")
 _SAME_THING: Final = tuple(
     word_set(words)
