@@ -3,6 +3,6 @@
 May import: storage, text, domain, errors, and the wire models. It does not know the handlers: they reach it as a table.
 
 Reading order: `watcher` wakes, `spool` (with `listing`) chooses a batch, `inbox` and `request` read and parse one
-file, `pipeline` decides and commits, `replies` answers; `rate_limits`, `turn_queue`, `senders`, `dead_letters` and
-`dead_letter_files` are what it consults on the way.
+file, `pipeline` decides, `batch_writer` commits, `answers` replies; `replies`, `rate_limits`, `turn_queue`, `senders`,
+`dead_letters` and `dead_letter_files` are what they consult on the way.
 """

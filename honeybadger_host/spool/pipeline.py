@@ -1,25 +1,24 @@
-"""The road: scan, read, decide, commit, project, reply, unlink.
+"""The path of a request: scan, read, decide, commit, project, reply, unlink.
 
-Three stages, each for a slice of requests, fair over the groups:
+Three stages, each for a batch of requests, fair over the groups:
 
     receive   worker thread   list, open and read once, parse once, look up receipts, load what decisions need
     decide    event loop      handlers, no I/O; later requests see the changes decided before them
     write     worker thread   one journal commit, then files, replies, unlinks
 
 One stage at a time: two threads that make short system calls side by side spend more on handing the interpreter to each
-other than they gain (9,500 requests/s with the stages overlapped, 12,000 without). Queries run beside the road, on
+other than they gain (9,500 requests/s with the stages overlapped, 12,000 without). Queries run beside the pipeline, on
 threads of their own, after the changes that came before them in their group are written. A turn runs beside it, too;
-what it ends with is decided and written with a later slice.
+what it ends with is decided and written with a later batch.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -35,24 +34,19 @@ from honeybadger_host.domain import (
     Asked,
     Change,
     ChangeHandler,
-    FeedbackAdded,
-    FileRemoved,
-    FileWritten,
     Handler,
     Injection,
-    MessageAdded,
-    NoteAdded,
-    NoteArchived,
-    NotesRevised,
     QueryHandler,
     TurnHandler,
     WaitingHandler,
 )
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.observe import Counters, RequestLog, Throttle
+from honeybadger_host.observe import Counters, Throttle
 from honeybadger_host.settings import Settings
+from honeybadger_host.spool.answers import Answers
+from honeybadger_host.spool.batch_writer import BatchWriter
 from honeybadger_host.spool.dead_letters import DeadLetters
-from honeybadger_host.spool.inbox import Inbox, OpenInbox
+from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.rate_limits import Limiter, LimitName
 from honeybadger_host.spool.request import (
     RETRY_SECONDS,
@@ -61,27 +55,20 @@ from honeybadger_host.spool.request import (
     Decided,
     Over,
     QueuedRequest,
-    Refused,
     RequestBatch,
     RequestReader,
-    wait_for,
 )
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.spool.turn_queue import CutShort, TurnQueue, Withdrawn
-from honeybadger_host.storage.atomic_files import row_offset
-from honeybadger_host.storage.files import Changing, NotRegular
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
-from honeybadger_host.storage.projections import Batch, Projections
+from honeybadger_host.storage.journal_schema import TurnKey
+from honeybadger_host.storage.projections import Projections
 from honeybadger_host.storage.unit_of_work import UnitOfWork
-from honeybadger_host.text.redaction import redact_line
-from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
 _BUSY_QUERIES = 16
 """A group with so many queries under way is not taken from until some are answered."""
-_LONGEST_RETRY_SECONDS = 60.0
 _SAY_AGAIN_SECONDS = 60.0
 """A box that cannot be read or answered is spoken of so often, however many requests wait in it."""
 _TURNS_EVERY = 4
@@ -96,8 +83,6 @@ MOST_WAITING = 1000
 """Requests of one sender that may wait for something to come; each is answered within minutes."""
 QUERIES_AT_ONCE = 4
 """Queries that read at the same time: each has a thread, and Python computes in one of them."""
-FULL_DISK_SECONDS = 5.0
-"""How long a batch waits for space on a full disk before it is answered with unavailable."""
 
 
 class Stores(NamedTuple):
@@ -113,15 +98,6 @@ class Stores(NamedTuple):
     idle: Callable[[], object]
 
 
-class _Ending(NamedTuple):
-    """The answer to a request, and what is said of it."""
-
-    reply: bytes
-    outcome: str
-    seq: int | None = None
-    why: str | None = None
-
-
 class Pipeline:
     """Serves the boxes until cancelled; `wake` tells it where to look.
 
@@ -129,7 +105,7 @@ class Pipeline:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
         note: takes what a query put before a model, before its reply is written.
-        passed: called with the name of each point of the road, for tests that stop there.
+        passed: called with the name of each point that a batch passes, for tests that stop there.
     """
 
     def __init__(
@@ -147,18 +123,27 @@ class Pipeline:
         passed: Callable[[str], None],
     ) -> None:
         self._spool = spool
-        self._dead_letters = dead_letters
         self._journal = journal = stores.journal
-        self._projections = stores.projections
         self._unit = stores.unit
         self._idle = stores.idle
-        self._counters = counters
         self.limiter = limiter
         """Event loop."""
         self._clock = time.monotonic
         self._note = note
         self._passed = passed
-        self._home = f"{journal.path.parent.parent}/"
+        self._stopping = threading.Event()
+        throttle = Throttle(_SAY_AGAIN_SECONDS)
+        self._answers = Answers(
+            spool, dead_letters, journal, counters, throttle, logs_requests=settings.log.requests, passed=passed
+        )
+        self._writer = BatchWriter(
+            journal,
+            stores.projections,
+            counters,
+            stopping=self._stopping,
+            refuse=self._answers.refuse_for_world,
+            passed=passed,
+        )
         self._hinted: dict[str, None] = {}
         self._all_hinted = True
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -171,22 +156,18 @@ class Pipeline:
         """Turns that ran and are to be decided."""
         self._own: list[QueuedRequest] = []
         """The host's own changes that wait."""
-        self._request_log = RequestLog(is_on=settings.log.requests)
-        self._throttle = Throttle(_SAY_AGAIN_SECONDS)
         self._requests = RequestReader(
             handlers,
             forbids,
             counters,
-            self._throttle,
+            throttle,
             max_request_bytes=settings.ipc.max_request_bytes,
         )
         self._query_slots = anyio.CapacityLimiter(QUERIES_AT_ONCE)
         self._queries: Counter[str] = Counter()
         self._waiting: Counter[Inbox] = Counter()
         self._waited_slots = anyio.CapacityLimiter(1)
-        self._full_since: float | None = None
         self._is_accepting = True
-        self._stopping = threading.Event()
         self.ended = anyio.Event()
         """Set when everything that was taken is answered, after `stop`."""
         self.sweeps = 0
@@ -201,7 +182,7 @@ class Pipeline:
             self._hinted[inbox_path] = None
 
     def wake(self) -> None:
-        """Make the road look at what was hinted. Event loop."""
+        """Look at what was hinted. Event loop."""
         self._event.set()
 
     def look_into(self, inbox_path: str) -> None:
@@ -297,7 +278,7 @@ class Pipeline:
             for request in [*received.requests, *received.lost]:
                 match request.state:
                     case _ if request.answer_to is not None and not isinstance(request.state, Asking):
-                        self._hand_over(request, request.answer_to)
+                        self._answers.hand_over(request, request.answer_to)
                     case _ if request.has_run:
                         self._leave(request)
                     case Asking(handler=TurnHandler() as turn) as asking:
@@ -314,7 +295,7 @@ class Pipeline:
     # ------------------------------------------------------------------------------------------------------ receive
 
     def _receive(self) -> RequestBatch | None:
-        """Look into the boxes that were hinted and take a slice of what waits, read and parsed; None: nothing waits."""
+        """Look into the boxes that were hinted and take a batch of what waits, read and parsed; None: nothing waits."""
         now = self._clock()
         hinted: dict[Inbox, None] = {}
         swept: list[Inbox] = []
@@ -386,20 +367,8 @@ class Pipeline:
         """Load what the decision will need."""
         if not isinstance(asking.handler, ChangeHandler):
             return
-        with self._refusing(request):
+        with self._answers.refusing(request):
             asking.prepared = asking.handler.prepare(asking.asked)
-
-    @contextlib.contextmanager
-    def _refusing(self, request: QueuedRequest) -> Iterator[None]:
-        """Make what a handler raises the answer to its request."""
-        try:
-            yield
-        except Refusal as refusal:
-            request.refuse(refusal)
-        except WorldFailed as error:
-            self._world(request, error)
-        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
-            self._bug(request, error)
 
     def _look_up_receipts(self, requests: Sequence[QueuedRequest]) -> None:
         """Answer what was done before as it was answered then."""
@@ -421,7 +390,7 @@ class Pipeline:
     # ------------------------------------------------------------------------------------------------------- decide
 
     def _decide(self, received: RequestBatch) -> None:
-        """Give every letter of a change its answer. Event loop, no I/O."""
+        """Give every change its answer. Event loop, no I/O."""
         now = datetime.now(UTC)
         for request in received.requests:
             is_new = not request.has_run and request.answer_to is None
@@ -430,7 +399,7 @@ class Pipeline:
             match request.state:
                 case Asking(handler=ChangeHandler() as handler) as asking:
                     outcome = None
-                    with self._refusing(request):
+                    with self._answers.refusing(request):
                         outcome = handler.decide(asking.asked, asking.prepared, now)
                     if outcome is not None:
                         seq = self._apply(outcome.changes)
@@ -460,26 +429,6 @@ class Pipeline:
             log.warning("limit.reached", group=inbox.group, sender=inbox.sender, limit=limit, why=refusal.message)
         return True
 
-    def _world(self, request: QueuedRequest, error: WorldFailed) -> None:
-        """Refuse what the world does not let us do; where the home lies is not the asker's business."""
-        self._counters.note_error(str(error))
-        what = str(error).replace(self._home, "")
-        request.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
-
-    def _bug(self, request: QueuedRequest, error: Exception) -> None:
-        inbox = request.inbox
-        log.error(
-            "pipeline.failed",
-            group=inbox.group,
-            sender=inbox.sender,
-            id=request.stem,
-            type=request.type,
-            exc_info=error,
-        )
-        self._counters.note_error(redact_line(f"{request.type}: {type(error).__name__}: {error}"))
-        refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
-        request.refuse(refusal, dead_reason=f"the host failed: {type(error).__name__}")
-
     # -------------------------------------------------------------------------------------------------------- write
 
     def _write(self, received: RequestBatch) -> None:
@@ -492,166 +441,28 @@ class Pipeline:
         written: Sequence[Change] = ()
         try:
             if changing:
-                written = self._commit_and_project(changing)
+                written = self._writer.commit_and_project(changing)
         finally:
             self._unit.end_batch(written)
         self._passed("projected")
         for request in received.requests:
             if not isinstance(request.state, Asking) and request.answer_to is None:
-                self._reply(received.opened[request.inbox], request)
-        self._request_log.flush()
-
-    def _commit_and_project(self, decisions: Sequence[tuple[QueuedRequest, Decided]]) -> Sequence[Change]:
-        """Return the changes that were committed."""
-        at = self._journal.last_at = max(self._journal.last_at, time.time_ns() // 1_000_000)
-        rows: list[Row] = []
-        receipts: list[Receipt] = []
-        ended: list[TurnKey] = []
-        written: list[Change] = []
-        spoiled: dict[str, WorldFailed] = {}
-        """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
-        batch = self._projections.batch(self._clock())
-        for request, decided in decisions:
-            try:
-                for change in decided.changes:
-                    for file in _built_upon(change) if spoiled else ():
-                        if file in spoiled:
-                            raise spoiled[file]
-                    _make_way(batch, change)
-            except WorldFailed as error:
-                self._world(request, error)
-                spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
-                continue
-            group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
-            for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
-                file, data = change.file, change.data
-                if isinstance(change, FileWritten | FileRemoved):
-                    offset = row_offset(change)
-                elif isinstance(change, NotesRevised):
-                    offset = row_offset(change)
-                    batch.target(file).end = len(change.text)
-                else:
-                    offset = batch.target(file).place(len(data))
-                written.append(change)
-                rows.append(Row(seq, at, group, sender, request_id, change.row_kind, file, offset, data))
-            receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
-            if request.has_run or request.answer_to is not None:
-                ended.append(TurnKey(group, sender, request_id))
-        self._passed("placed")
-        try:
-            self._commit(rows, receipts, ended)
-        except WorldFailed as error:
-            for request, _ in decisions:
-                if not isinstance(request.state, Refused):
-                    self._world(request, error)
-            return ()
-        self._passed("committed")
-        batch.project(rows, self._clock())
-        return written
-
-    def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
-        """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""
-        if not rows:
-            return
-        while True:
-            try:
-                self._journal.commit(rows, receipts, ended)
-            except WorldFailed as error:
-                now = self._clock()
-                if self._full_since is None:
-                    self._full_since = now
-                    log.error("journal.waiting", error=str(error))
-                if now - self._full_since >= FULL_DISK_SECONDS or self._stopping.wait(0.2):
-                    raise
-            else:
-                if self._full_since is not None:
-                    log.info("journal.recovered", seconds=round(self._clock() - self._full_since, 1))
-                    self._full_since = None
-                self._counters.commits += 1
-                return
-
-    def _reply(self, opened: OpenInbox, request: QueuedRequest) -> None:
-        """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
-        inbox = request.inbox
-        refused = request.state if isinstance(request.state, Refused) else None
-        ending = _ending(request)
-        try:
-            if refused is not None and refused.dead_reason is not None:
-                self._bury(opened, request, refused.dead_reason)
-            opened.reply(request.name, ending.reply)
-        except OSError as error:
-            self._counters.note_error(f"reply to {request.stem}: {error.strerror}")
-            if (left_out := self._throttle.passes("reply", inbox.path, error.errno)) is not None:
-                log.error(
-                    "pipeline.reply_failed",
-                    group=inbox.group,
-                    sender=inbox.sender,
-                    id=request.stem,
-                    error=error.strerror,
-                    left_out=left_out,
-                    now_what="the request stays in its box and is tried again",
-                )
-            waited = self._clock() - request.first_seen  # once a second at first, then ever less often
-            pause = min(max(waited, RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
-            wait_for(inbox, request.name, request.first_seen, self._clock() + pause)
-            return
-        self._passed("replied")
-        if inbox.front is not None:
-            opened.remove_stream(request.stem)
-        if refused is not None and refused.is_cut_short:
-            self._journal.forget_turn(TurnKey(inbox.group, inbox.sender, request.stem))  # asked again it begins anew
-        opened.remove(request.name, request.signature)
-        inbox.inflight.discard(request.name)
-        self._passed("unlinked")
-        self._note_answered(request, ending)
-
-    def _hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
-        """Answer a change of the host's own. Event loop."""
-        ending = _ending(request)
-        self._note_answered(request, ending)
-        answer_to(ending.reply)
-
-    def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
-        seconds = self._clock() - request.received
-        self._counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
-        self._request_log.add(
-            group=request.inbox.group,
-            sender=request.inbox.sender,
-            id=request.stem,
-            type=request.type,
-            outcome=ending.outcome,
-            seq=ending.seq,
-            ms=round(seconds * 1000, 2),
-            why=ending.why,
-        )
-
-    def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
-        data, size = request.data, request.size
-        if data is not None and size > len(data):
-            with contextlib.suppress(
-                NotRegular, Changing, FileNotFoundError
-            ):  # it went meanwhile: what was read is kept
-                more = self._dead_letters.read_for(opened, request.name).data
-                if more.startswith(data):  # else another file stands there by now, and who knows whose
-                    data = more
-        at = time_stamp(datetime.now(UTC))
-        self._dead_letters.bury(
-            request.inbox, request.name, data, redact_line(reason), at, size=size, owner=request.owner
-        )
+                self._answers.reply(received.opened[request.inbox], request)
+        self._answers.flush()
 
     # -------------------------------------------------------------------------------------------------------- turns
 
     async def _run_turn(
         self, request: QueuedRequest, asking: Asking, handler: TurnHandler, scope: anyio.CancelScope
     ) -> None:
-        """Run one turn, whose lane is taken, and let the road go on with it. Cancelled it stays in its box."""
+        """Run one turn, whose lane is taken, and let the pipeline go on with it. Cancelled it stays in its box."""
         with scope:
             try:
                 asking.handler = await self.turn_queue.run(request.inbox, asking.asked, asking.digest, handler)
             except Refusal as refusal:
                 request.refuse(refusal)
             except WorldFailed as error:
-                self._world(request, error)
+                self._answers.refuse_for_world(request, error)
             except CutShort as error:
                 why = f"{error}: it is kept in data/dead/, report it"
                 request.refuse(Refusal("internal", why), dead_reason=str(error), is_cut_short=True)
@@ -666,8 +477,8 @@ class Pipeline:
                 log.info("turn.interrupted", group=request.inbox.group, sender=request.inbox.sender, id=request.stem)
                 self._let_go(request)
                 raise
-            except Exception as error:  # noqa: BLE001  a bug of ours must not stop the road
-                self._bug(request, error)
+            except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
+                self._answers.refuse_for_bug(request, error)
             request.has_run = True
             self._come_back.append(request)
             self.wake()
@@ -698,79 +509,27 @@ class Pipeline:
                 del self._queries[group]
 
     def _answer_query(self, request: QueuedRequest, asking: Asking, handler: QueryHandler) -> None:
-        with self._refusing(request):
+        with self._answers.refusing(request):
             answer = handler.ask(asking.asked, datetime.now(UTC))
             request.state = Answered(wire.dump_reply(request.stem, answer.result))
             if answer.injection is not None:
                 self._note(answer.injection)
-        self._reply_beside(request)
+        self._answers.reply_beside(request)
 
     async def _wait(self, request: QueuedRequest, asking: Asking, handler: WaitingHandler) -> None:
         """Answer one request when its handler does. Cancelled it stays in its box."""
         inbox, request.data = request.inbox, None
         self._waiting[inbox] += 1
         try:
-            with self._refusing(request):
+            with self._answers.refusing(request):
                 if self._waiting[inbox] > MOST_WAITING:
                     why = f"{MOST_WAITING} requests of this sender wait already: let some of them be answered first"
                     raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
                 request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
-            await anyio.to_thread.run_sync(self._reply_beside, request, limiter=self._waited_slots)
+            await anyio.to_thread.run_sync(self._answers.reply_beside, request, limiter=self._waited_slots)
         finally:
             self._waiting[inbox] -= 1
             if not self._waiting[inbox]:
                 del self._waiting[inbox]
             inbox.held.discard(request.name)
             inbox.empty.forget()  # its reply may not be written yet
-
-    def _reply_beside(self, request: QueuedRequest) -> None:
-        """Answer a request that is in no batch."""
-        opened = self._spool.open(request.inbox)
-        if opened is None:
-            request.inbox.inflight.discard(request.name)
-            return
-        try:
-            self._reply(opened, request)
-        finally:
-            opened.close()
-        self._request_log.flush()
-
-
-def _ending(request: QueuedRequest) -> _Ending:
-    match request.state:
-        case Refused(refusal=refusal):
-            clean = _without_secrets(refusal)
-            return _Ending(wire.dump_error(request.stem, clean), str(clean.code), why=clean.message)
-        case Decided() as decided:
-            return _Ending(decided.reply, "ok", decided.seq)
-        case Answered() as answered:
-            return _Ending(answered.reply, answered.outcome)
-        case _:
-            raise AssertionError(f"{request.stem} has no answer")
-
-
-def _built_upon(change: Change) -> tuple[str, ...]:
-    """Return the files whose earlier changes in the batch a change takes for granted."""
-    if isinstance(change, FileWritten) and change.upon is not None:
-        return change.file, change.upon
-    return () if isinstance(change, NoteAdded | NoteArchived | FeedbackAdded | MessageAdded) else (change.file,)
-
-
-def _make_way(batch: Batch, change: Change) -> None:
-    """See that a change can be written. Raises WorldFailed."""
-    if isinstance(change, FileWritten | FileRemoved):
-        batch.make_room(change.file)
-    elif isinstance(change, NotesRevised):
-        batch.check_base(change.file, change.base)
-    else:
-        batch.target(change.file)
-
-
-def _without_secrets(refusal: Refusal) -> Refusal:
-    """Return a refusal that names nothing that looks like a credential, as a member's name may."""
-    return Refusal(
-        refusal.code,
-        redact_line(refusal.message),
-        field=None if refusal.field is None else redact_line(refusal.field),
-        retry_after_seconds=refusal.retry_after_seconds,
-    )

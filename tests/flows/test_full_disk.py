@@ -37,7 +37,7 @@ def test_on_a_full_disk_requests_wait_and_are_served_once_when_there_is_space(
 ) -> None:
     home = disk / "home"
     make_home(home)
-    host = make_host({"spool.pipeline.FULL_DISK_SECONDS": 0.5}, home=home)
+    host = make_host({"spool.batch_writer.FULL_DISK_SECONDS": 0.5}, home=home)
     host.stderr = disk.parent / "host.stderr"  # the log is elsewhere, so that the test can read it
     host.start()
     sender = RawSender(home).make()
@@ -64,7 +64,7 @@ def test_a_journal_without_space_is_unavailable_and_the_same_request_is_done_onc
     fault_of: FaultFactory, make_host: HostFactory, stranger: RawSender
 ) -> None:
     fault = fault_of("write,create", "journal.db", errno.ENOSPC)
-    host = make_host({"spool.pipeline.FULL_DISK_SECONDS": 0.3}, env=fault.env).start()
+    host = make_host({"spool.batch_writer.FULL_DISK_SECONDS": 0.3}, env=fault.env).start()
     assert stranger.ask("before", request("before", content="before"))["ok"] is True
     fault.begin()
     for name in NAMES:

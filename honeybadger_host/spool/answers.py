@@ -1,0 +1,219 @@
+"""How a request is answered: its reply, then its removal, its line in the log, and what cannot be served set aside."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import structlog
+
+from honeybadger_agent import wire
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.observe import Counters, RequestLog, Throttle
+from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.inbox import OpenInbox
+from honeybadger_host.spool.request import (
+    RETRY_SECONDS,
+    Answered,
+    Decided,
+    QueuedRequest,
+    Refused,
+    wait_for,
+)
+from honeybadger_host.spool.spool import Spool
+from honeybadger_host.storage.files import Changing, NotRegular
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import TurnKey
+from honeybadger_host.text.redaction import redact_line
+from honeybadger_host.text.time_stamps import time_stamp
+
+log = structlog.get_logger()
+
+_LONGEST_RETRY_SECONDS: Final = 60.0
+
+
+class _Ending(NamedTuple):
+    """The answer to a request, and what is said of it."""
+
+    reply: bytes
+    outcome: str
+    seq: int | None = None
+    why: str | None = None
+
+
+class Answers:
+    """Writes replies. Any thread, each request on one.
+
+    Args:
+        throttle: keeps the log short: see `RequestReader`.
+        passed: see `Pipeline`.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        dead_letters: DeadLetters,
+        journal: Journal,
+        counters: Counters,
+        throttle: Throttle,
+        *,
+        logs_requests: bool,
+        passed: Callable[[str], None],
+    ) -> None:
+        self._spool = spool
+        self._dead_letters = dead_letters
+        self._journal = journal
+        self._counters = counters
+        self._throttle = throttle
+        self._request_log = RequestLog(is_on=logs_requests)
+        self._passed = passed
+        self._home = f"{journal.path.parent.parent}/"
+        self._clock = time.monotonic
+
+    # ----------------------------------------------------------------------------------------------------- refusing
+
+    @contextlib.contextmanager
+    def refusing(self, request: QueuedRequest) -> Iterator[None]:
+        """Make what a handler raises the answer to its request."""
+        try:
+            yield
+        except Refusal as refusal:
+            request.refuse(refusal)
+        except WorldFailed as error:
+            self.refuse_for_world(request, error)
+        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the pipeline
+            self.refuse_for_bug(request, error)
+
+    def refuse_for_world(self, request: QueuedRequest, error: WorldFailed) -> None:
+        """Refuse what the world does not let us do; where the home lies is not the asker's business."""
+        self._counters.note_error(str(error))
+        what = str(error).replace(self._home, "")
+        request.refuse(Refusal("unavailable", f"{what}; nothing was changed, try again later"))
+
+    def refuse_for_bug(self, request: QueuedRequest, error: Exception) -> None:
+        inbox = request.inbox
+        log.error(
+            "pipeline.failed",
+            group=inbox.group,
+            sender=inbox.sender,
+            id=request.stem,
+            type=request.type,
+            exc_info=error,
+        )
+        self._counters.note_error(redact_line(f"{request.type}: {type(error).__name__}: {error}"))
+        refusal = Refusal("internal", "the host failed on this request; it is kept in data/dead/: report it")
+        request.refuse(refusal, dead_reason=f"the host failed: {type(error).__name__}")
+
+    # ------------------------------------------------------------------------------------------------------ replies
+
+    def reply(self, opened: OpenInbox, request: QueuedRequest) -> None:
+        """Answer and remove one request. When the answer cannot be written the request stays and is met again."""
+        inbox = request.inbox
+        refused = request.state if isinstance(request.state, Refused) else None
+        ending = _ending(request)
+        try:
+            if refused is not None and refused.dead_reason is not None:
+                self._bury(opened, request, refused.dead_reason)
+            opened.reply(request.name, ending.reply)
+        except OSError as error:
+            self._counters.note_error(f"reply to {request.stem}: {error.strerror}")
+            if (left_out := self._throttle.passes("reply", inbox.path, error.errno)) is not None:
+                log.error(
+                    "pipeline.reply_failed",
+                    group=inbox.group,
+                    sender=inbox.sender,
+                    id=request.stem,
+                    error=error.strerror,
+                    left_out=left_out,
+                    now_what="the request stays in its box and is tried again",
+                )
+            waited = self._clock() - request.first_seen  # once a second at first, then ever less often
+            pause = min(max(waited, RETRY_SECONDS), _LONGEST_RETRY_SECONDS)
+            wait_for(inbox, request.name, request.first_seen, self._clock() + pause)
+            return
+        self._passed("replied")
+        if inbox.front is not None:
+            opened.remove_stream(request.stem)
+        if refused is not None and refused.is_cut_short:
+            self._journal.forget_turn(TurnKey(inbox.group, inbox.sender, request.stem))  # asked again it begins anew
+        opened.remove(request.name, request.signature)
+        inbox.inflight.discard(request.name)
+        self._passed("unlinked")
+        self._note_answered(request, ending)
+
+    def hand_over(self, request: QueuedRequest, answer_to: Callable[[bytes], object]) -> None:
+        """Answer a change of the host's own. Event loop."""
+        ending = _ending(request)
+        self._note_answered(request, ending)
+        answer_to(ending.reply)
+
+    def _note_answered(self, request: QueuedRequest, ending: _Ending) -> None:
+        seconds = self._clock() - request.received
+        self._counters.answered(request.type, ending.outcome, None if request.has_run else seconds)
+        self._request_log.add(
+            group=request.inbox.group,
+            sender=request.inbox.sender,
+            id=request.stem,
+            type=request.type,
+            outcome=ending.outcome,
+            seq=ending.seq,
+            ms=round(seconds * 1000, 2),
+            why=ending.why,
+        )
+
+    def _bury(self, opened: OpenInbox, request: QueuedRequest, reason: str) -> None:
+        data, size = request.data, request.size
+        if data is not None and size > len(data):
+            with contextlib.suppress(
+                NotRegular, Changing, FileNotFoundError
+            ):  # it went meanwhile: what was read is kept
+                more = self._dead_letters.read_for(opened, request.name).data
+                if more.startswith(data):  # else another file stands there by now, and who knows whose
+                    data = more
+        at = time_stamp(datetime.now(UTC))
+        self._dead_letters.bury(
+            request.inbox, request.name, data, redact_line(reason), at, size=size, owner=request.owner
+        )
+
+    def reply_beside(self, request: QueuedRequest) -> None:
+        """Answer a request that is in no batch."""
+        opened = self._spool.open(request.inbox)
+        if opened is None:
+            request.inbox.inflight.discard(request.name)
+            return
+        try:
+            self.reply(opened, request)
+        finally:
+            opened.close()
+        self.flush()
+
+    def flush(self) -> None:
+        """Write the lines of the log."""
+        self._request_log.flush()
+
+
+def _ending(request: QueuedRequest) -> _Ending:
+    match request.state:
+        case Refused(refusal=refusal):
+            clean = _without_secrets(refusal)
+            return _Ending(wire.dump_error(request.stem, clean), str(clean.code), why=clean.message)
+        case Decided() as decided:
+            return _Ending(decided.reply, "ok", decided.seq)
+        case Answered() as answered:
+            return _Ending(answered.reply, answered.outcome)
+        case _:
+            raise AssertionError(f"{request.stem} has no answer")
+
+
+def _without_secrets(refusal: Refusal) -> Refusal:
+    """Return a refusal that names nothing that looks like a credential, as a member's name may."""
+    return Refusal(
+        refusal.code,
+        redact_line(refusal.message),
+        field=None if refusal.field is None else redact_line(refusal.field),
+        retry_after_seconds=refusal.retry_after_seconds,
+    )

@@ -1,0 +1,154 @@
+"""What a batch has decided becomes durable: one commit of the journal, then the files.
+
+A change whose file cannot be written is refused before the commit, and so is what was decided upon it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from honeybadger_host.domain import (
+    Change,
+    FeedbackAdded,
+    FileRemoved,
+    FileWritten,
+    MessageAdded,
+    NoteAdded,
+    NoteArchived,
+    NotesRevised,
+)
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.observe import Counters
+from honeybadger_host.spool.request import (
+    Decided,
+    QueuedRequest,
+    Refused,
+)
+from honeybadger_host.storage.atomic_files import row_offset
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Receipt, Row, TurnKey
+from honeybadger_host.storage.projections import Batch, Projections
+
+log = structlog.get_logger()
+
+FULL_DISK_SECONDS = 5.0
+"""How long a batch waits for space on a full disk before it is answered with unavailable."""
+
+
+class BatchWriter:
+    """Commits what batches have decided. The writer's thread.
+
+    Args:
+        stopping: set when the host ends: then nothing waits for a full disk.
+        refuse: takes a request whose change the world does not let us make.
+        passed: see `Pipeline`.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        projections: Projections,
+        counters: Counters,
+        *,
+        stopping: threading.Event,
+        refuse: Callable[[QueuedRequest, WorldFailed], object],
+        passed: Callable[[str], None],
+    ) -> None:
+        self._journal = journal
+        self._projections = projections
+        self._counters = counters
+        self._stopping = stopping
+        self._refuse = refuse
+        self._passed = passed
+        self._clock = time.monotonic
+        self._full_since: float | None = None
+
+    def commit_and_project(self, decisions: Sequence[tuple[QueuedRequest, Decided]]) -> Sequence[Change]:
+        """Return the changes that were committed."""
+        at = self._journal.last_at = max(self._journal.last_at, time.time_ns() // 1_000_000)
+        rows: list[Row] = []
+        receipts: list[Receipt] = []
+        ended: list[TurnKey] = []
+        written: list[Change] = []
+        spoiled: dict[str, WorldFailed] = {}
+        """File -> why a change of it was not taken: later ones of the batch were decided upon it."""
+        batch = self._projections.batch(self._clock())
+        for request, decided in decisions:
+            try:
+                for change in decided.changes:
+                    for file in _built_upon(change) if spoiled else ():
+                        if file in spoiled:
+                            raise spoiled[file]
+                    _make_way(batch, change)
+            except WorldFailed as error:
+                self._refuse(request, error)
+                spoiled |= dict.fromkeys((change.file for change in decided.changes), error)
+                continue
+            group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
+            for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
+                file, data = change.file, change.data
+                if isinstance(change, FileWritten | FileRemoved):
+                    offset = row_offset(change)
+                elif isinstance(change, NotesRevised):
+                    offset = row_offset(change)
+                    batch.target(file).end = len(change.text)
+                else:
+                    offset = batch.target(file).place(len(data))
+                written.append(change)
+                rows.append(Row(seq, at, group, sender, request_id, change.row_kind, file, offset, data))
+            receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
+            if request.has_run or request.answer_to is not None:
+                ended.append(TurnKey(group, sender, request_id))
+        self._passed("placed")
+        try:
+            self._commit(rows, receipts, ended)
+        except WorldFailed as error:
+            for request, _ in decisions:
+                if not isinstance(request.state, Refused):
+                    self._refuse(request, error)
+            return ()
+        self._passed("committed")
+        batch.project(rows, self._clock())
+        return written
+
+    def _commit(self, rows: Sequence[Row], receipts: Sequence[Receipt], ended: Sequence[TurnKey]) -> None:
+        """Commit, waiting a while for space on a full disk. Raises WorldFailed, StorageFailed."""
+        if not rows:
+            return
+        while True:
+            try:
+                self._journal.commit(rows, receipts, ended)
+            except WorldFailed as error:
+                now = self._clock()
+                if self._full_since is None:
+                    self._full_since = now
+                    log.error("journal.waiting", error=str(error))
+                if now - self._full_since >= FULL_DISK_SECONDS or self._stopping.wait(0.2):
+                    raise
+            else:
+                if self._full_since is not None:
+                    log.info("journal.recovered", seconds=round(self._clock() - self._full_since, 1))
+                    self._full_since = None
+                self._counters.commits += 1
+                return
+
+
+def _built_upon(change: Change) -> tuple[str, ...]:
+    """Return the files whose earlier changes in the batch a change takes for granted."""
+    if isinstance(change, FileWritten) and change.upon is not None:
+        return change.file, change.upon
+    return () if isinstance(change, NoteAdded | NoteArchived | FeedbackAdded | MessageAdded) else (change.file,)
+
+
+def _make_way(batch: Batch, change: Change) -> None:
+    """See that a change can be written. Raises WorldFailed."""
+    if isinstance(change, FileWritten | FileRemoved):
+        batch.make_room(change.file)
+    elif isinstance(change, NotesRevised):
+        batch.check_base(change.file, change.base)
+    else:
+        batch.target(change.file)
