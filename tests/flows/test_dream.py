@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import HostFactory
+from tests.flows.conftest import FaultFactory
 from tests.hosting import PATIENCE, RawSender, assert_refused, request, run_cli, wait_for
 
 NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"
@@ -371,6 +373,26 @@ def test_two_passes_run_at_once_the_others_wait_and_nobody_who_searches_does(
     assert "now dream of group-" in told
     assert told.count("waits for its turn: dream of group-") == 3
     host.stop()
+
+
+@pytest.mark.parametrize("full", ["journal.db", "groups/main/memory", "groups/main/archive"])
+def test_a_disk_that_is_full_while_a_pass_applies_loses_and_doubles_nothing(
+    fault_of: FaultFactory, make_host: HostFactory, memory: Memory, full: str
+) -> None:
+    fault = fault_of("write,create", full, errno.ENOSPC)
+    host = make_host({"spool.pipeline.FULL_DISK_SECONDS": 0.3}, env=fault.env).start()
+    saved = {memory.save(TEA, category) for category in ("a", "b", "c")}
+    before = memory.state()
+    fault.begin()
+    done = run_cli("dream", "main", "--home", str(memory.home))
+    assert "nothing was changed" in done.stderr
+    assert memory.state() == before
+    fault.end()
+    assert memory.dream()["proposals"][0]["applied"] == 1
+    (merged,) = memory.entries().values()
+    assert (merged["content"], merged["category"]) == (TEA, "a")
+    assert memory.entries("archive/memory").keys() == saved
+    assert len(host.events("dream.finished")) == 1
 
 
 def test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later(

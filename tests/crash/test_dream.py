@@ -1,0 +1,107 @@
+"""SIGKILL at the n-th call that changes the disk, while a group dreams with a model of changing words."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark, inferred_file
+from honeybadger_host.storage.home import make_home
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Kill, Nursery, attend_until
+from tests.crash.test_consolidation import RUNS, write_log
+
+STRIDE: Final = 1 if IS_LONG else 23
+RENT: Final = "The rent of the flat is 950 EUR a month, to Mr Glanz."
+MERGED: Final = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
+TEA: Final = "Ann prefers green tea over coffee."
+LIKES: Final = "Moves to Lisbon."
+ENTRIES: Final = {"rent1": RENT, "rent2": f"{RENT[:-1]}, always.", "tea1": TEA, "tea2": TEA}
+SETTINGS: Final = {
+    "model.curation": "scripted:script.json",
+    "dream.schedule": "0 0 1 1 *",
+    "curation.due_dreams.QUIET_SECONDS": 0.0,
+    "curation.runner.DREAM_LOOK_SECONDS": 0.02,
+    "curation.runner.LOOK_SECONDS": 0.02,
+    "curation.jobs.FIRST_PAUSE_SECONDS": 0.1,
+}
+
+
+def write_home(home: Path) -> None:
+    """Leave a group that dreamt long ago, and has something to dream of."""
+    make_home(home)
+    write_log(home)
+    for name, content in ENTRIES.items():
+        path = home / entry_file("main", "home", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(dump_entry(Entry(name, "home", content, by="bee", created=datetime(2026, 11, 1, tzinfo=UTC))))
+    mark = home / dreamt_file("main")
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_bytes(dump_watermark(Watermark(turn=0, at=datetime(2024, 12, 31, tzinfo=UTC))))
+    os.utime(mark, (0, 0))
+
+
+def write_script(home: Path, how: str) -> None:
+    """Give the model other words than it had before."""
+    merge = {"op": "merge", "sources": ["rent1", "rent2"], "result": MERGED, "title": f"Rent {how}"}
+    quote = {"session": "main", "turn": 1, "quote": "I move to Lisbon"}
+    likes = {"content": LIKES, "strength": "strong", "evidence": [quote]}
+    answers = {"## Candidates": {"operations": [merge]}, "": {"preferences": [likes]}}
+    turns = [{"when": when, "answers": [{"text": json.dumps(answer)}]} for when, answer in answers.items()]
+    (home / "script.json").write_text(json.dumps({"turns": turns, "piece_characters": 1000}))
+
+
+def test_killed_at_a_call_and_again_a_group_dreams_once_and_loses_nothing(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    kills = 0
+    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
+        home = tmp_path / f"at-{at}"
+        write_home(home)
+        begun = 0
+        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 80), "after"), None):
+            write_script(home, RUNS[begun])
+            begun += 1
+            if not attend_until(partial(has_dreamt, home), nursery.start(home, SETTINGS, kill=kill), home):
+                break
+            kills += 1
+        check(home, f"killed at {at}")
+        if begun == 1:
+            break
+    assert kills >= 3
+
+
+def has_dreamt(home: Path) -> bool:
+    """Return whether the first pass is over; an end of the host behind it leaves the second one to the next dream."""
+    mark = json.loads((home / dreamt_file("main")).read_text())
+    return bool(mark["proposal"])
+
+
+def check(home: Path, where: str) -> None:
+    """See that each merge is there once, of one answer, with all that it was made of in the archive."""
+    likes = [LIKES] if (home / inferred_file("main")).exists() else []
+    group = home / "groups" / "main"
+    entries = found_in(group / "memory")
+    contents = sorted(each["content"] for each in entries.values())
+    assert contents == sorted([MERGED, TEA, *likes]), f"{where}: {entries}"
+    archived = {name: each["content"] for name, each in found_in(group / "archive/memory").items()}
+    assert archived == ENTRIES, f"{where}: {archived}"
+    proposals = [json.loads(path.read_text()) for path in (group / "proposals").glob("*.json")]
+    assert sorted(each["kind"] for each in proposals) == ["dream", *(["preferences"] if likes else [])], where
+    (dream,) = (each for each in proposals if each["kind"] == "dream")
+    assert {each["state"] for one in proposals for each in one["operations"]} == {"applied"}, f"{where}: {proposals}"
+    (title,) = (each["title"] for each in dream["operations"] if each.get("title"))
+    assert [each["title"] for each in entries.values() if each["content"] == MERGED] == [title], where
+    mark = json.loads((home / dreamt_file("main")).read_text())
+    assert mark["proposal"] == dream["id"], f"{where}: {mark}"
+
+
+def found_in(folder: Path) -> dict[str, Any]:
+    return {path.stem: json.loads(path.read_text()) for path in folder.rglob("*.json")}
