@@ -347,6 +347,9 @@ def test_the_operator_and_an_agent_see_run_pause_and_cancel_tasks_by_a_command(
     assert json.loads(run_agent("tasks", "show", "news", "--json", home=home).stdout)["task"]["by"] == "stranger"
     assert run_agent("tasks", "cancel", "news", home=home).stdout.startswith("news  over")
     assert run_agent("tasks", home=home).stdout == "there are no tasks\n"
+    changes = [line.split(maxsplit=5)[-1] for line in run_cli("log", "main", home=home).stdout.splitlines()]
+    assert changes[:2] == ["news cancelled: by user", "News: greet"]
+    assert "news paused: by operator: too loud" in changes
     assert run_agent("tasks", "pause", home=home).returncode == 2
     unknown = run_cli("tasks", "cancel", "main", "news", home=home)
     assert (unknown.returncode, "this group has no task news" in unknown.stderr) == (9, True)
