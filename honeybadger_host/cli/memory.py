@@ -13,9 +13,10 @@ import orjson
 import typer
 
 from honeybadger_agent.cli.terminal import patience, print_lines
-from honeybadger_host.cli.options import AsJson, Home, home_of, moment, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.storage.edits import Edit, EditReader, edited_lines
+from honeybadger_host.storage.edits import EDIT_KINDS, Edit, EditReader, edited_lines
+from honeybadger_host.storage.journal_reader import SaidIn
 from honeybadger_host.storage.journal_schema import Row
 
 app = typer.Typer()
@@ -79,24 +80,32 @@ def search(
 
 @app.command("log")
 def log_(
-    group: str,
+    group: Annotated[str | None, typer.Argument(help="Without one the changes of all groups.")] = None,
     home: Home = None,
+    by: Annotated[str | None, typer.Option(help="Only what this sender changed; `human`: people.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only changes of this kind, as `log` names them.")] = None,
+    since: Annotated[str | None, typer.Option(help="A date or a time, as 2026-11-21, or `yesterday`.")] = None,
+    file: Annotated[str | None, typer.Option(help="Only this file, as MEMORY.md, or an entry by its id.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many, the newest.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Print who changed what when, newest first, from the journal."""
-    from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import read_log
+    from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
 
     folder = home_of(home)
-    _check_group(folder, group)
-    if not (folder / JOURNAL_FILE).exists():
-        raise NotFound(f"{folder} has no journal yet: nothing was changed through a host")
-    rows: list[Row | Edit] = [*read_log(folder / JOURNAL_FILE, group, limit)]
-    rows += EditReader(folder / JOURNAL_FILE).edits(group, limit)
+    if group is not None:
+        _check_group(folder, group)
+    if kind is not None and kind not in {*CHANGE_KINDS, *EDIT_KINDS}:
+        known = ", ".join(sorted({*CHANGE_KINDS, *EDIT_KINDS}))
+        raise typer.BadParameter(f"there is no kind {kind!r} of changes; there are: {known}", param_hint="--kind")
+    journal = journal_of(folder)
+    first = None if since is None else milliseconds_of(since, "--since")
+    wanted = LogFilter(group, by, kind, first, file)
+    rows: list[Row | Edit] = [*read_log(journal, wanted, limit), *EditReader(journal).edits(wanted, limit)]
     rows = sorted(rows, key=lambda row: row.seq, reverse=True)[:limit]
     if as_json:
-        print_json([_told(row) for row in rows])
+        turns = read_turns_behind(journal, [row for row in rows if isinstance(row, Row)])
+        print_json([_told(row, turns.get(row.seq)) for row in rows])
         return
     width = max((len(row.kind) for row in rows), default=0)
     for row in rows:
@@ -104,14 +113,16 @@ def log_(
         gist = edited_lines(row) if isinstance(row, Edit) else _gist(row.kind, row.data)
         print(f"{row.seq:>8}  {moment(row.at)}  {by:16}  {row.kind:{width}}  {row.file}  {gist}")
     if not rows:
-        print(f"nothing was changed in {group} yet")
+        is_any = wanted == LogFilter(group)
+        print(f"nothing was changed in {group or 'this home'} yet" if is_any else "no change is like that")
 
 
-def _told(row: Row | Edit) -> dict[str, Any]:
+def _told(row: Row | Edit, said: SaidIn | None) -> dict[str, Any]:
     """Return a change as JSON. Of an edit by a person the text is its lines, each with what happened to it."""
     told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group}
     if isinstance(row, Row):
         told |= {"sender": row.sender, "request": row.request, "kind": row.kind, "file": row.file}
+        told |= {"session": None if said is None else said.session, "turn": None if said is None else said.turn}
         return told | {"text": row.data.decode("utf-8", "replace")}
     told |= {"sender": row.author, "event": row.event, "kind": row.kind, "file": row.file}
     lines = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ import orjson
 import typer
 
 from honeybadger_agent.cli.terminal import takes_styles
-from honeybadger_host.errors import HomeError, SettingsError
+from honeybadger_host.errors import HomeError, NotFound, SettingsError
 from honeybadger_host.text.time_stamps import time_stamp
 
 Home = Annotated[
@@ -63,3 +63,30 @@ def paint(text: str, colour: str) -> str:
 def moment(milliseconds: int) -> str:
     """Return milliseconds since the epoch as UTC, RFC 3339."""
     return time_stamp(datetime.fromtimestamp(milliseconds / 1000, UTC))
+
+
+def milliseconds_of(text: str, option: str) -> int:
+    """Return a time that somebody typed as milliseconds since the epoch; without a zone it is UTC, as times are shown.
+
+    Args:
+        option: what it was typed for.
+    """
+    try:
+        if text in ("today", "yesterday"):
+            day = datetime.now(UTC).date() - timedelta(days=text == "yesterday")
+            at = datetime.combine(day, time(), UTC)
+        else:
+            at = datetime.fromisoformat(text)
+        return round((at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        why = f"{text!r} is not a time: write 2026-11-21, 2026-11-21T09:30Z, `today` or `yesterday`"
+        raise typer.BadParameter(why, param_hint=option) from None
+
+
+def journal_of(home: Path) -> Path:
+    """Return the journal of a home. Raises NotFound."""
+    from honeybadger_host.storage.home import JOURNAL_FILE
+
+    if not (home / JOURNAL_FILE).exists():
+        raise NotFound(f"{home} has no journal yet: nothing was changed through a host")
+    return home / JOURNAL_FILE

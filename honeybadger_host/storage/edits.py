@@ -19,12 +19,16 @@ import orjson
 
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.files import Signature
+from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.journal_schema import Row, connect_to_read
 from honeybadger_host.storage.line_hunks import Hunk
 
 LOOKED_AT: Final = "looked_at"
 """In `meta`: all changes of the host up to this seq were looked for in people's files; missing before the first look
 at a home is finished."""
+EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")
+"""What `log` calls edits."""
+_KIND: Final = "CASE WHEN before IS NULL THEN 'edit_new' WHEN after IS NULL THEN 'edit_removed' ELSE 'edit' END"
 _AT_ONCE: Final = 500
 
 
@@ -209,9 +213,10 @@ class EditReader:
                     break
         return found
 
-    def edits(self, group: str, limit: int) -> list[Edit]:
-        """Return the newest edits of a group, newest first."""
-        return self._edits("grp = ? ORDER BY seq DESC LIMIT ?", (group, limit))
+    def edits(self, wanted: LogFilter, limit: int) -> list[Edit]:
+        """Return the newest edits that are wanted, newest first."""
+        where, values = wanted.where("author", _KIND)
+        return self._edits(f"{where} ORDER BY seq DESC LIMIT ?", (*values, limit))
 
     def edit(self, seq: int) -> Edit | None:
         """Return one edit."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+import orjson
+
+from honeybadger_host.domain import TASK_RECORD
 from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.journal_schema import (
     JournalPosition,
     Marks,
@@ -20,16 +27,116 @@ from honeybadger_host.storage.journal_schema import (
     read_marks,
     write_marks,
 )
+from honeybadger_host.storage.revised import REVISED_KINDS
+
+CHANGE_KINDS: Final = (
+    WHOLE_KINDS
+    | REVISED_KINDS
+    | {
+        *("note", "note_archived", "history", "turn", "feedback", "message", TASK_RECORD),
+    }
+)
+"""What the host's own changes are called."""
+_OF_A_TURN: Final = re.compile(r"(?P<turn>.+)\.[0-9a-f]{12}\.\d+\.\d+", re.DOTALL)
+"""The request of a tool: the id of the turn, at most `_LONGEST_TURN` characters of it, what tells turns apart, and
+which call it is."""
+_LONGEST_TURN: Final = 60
 
 
-def read_log(path: Path, group: str, limit: int) -> list[Row]:
-    """Return the newest changes of a group, newest first, from a journal a host may have open. Raises JournalError."""
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """Which changes are wanted; None: whichever.
+
+    Args:
+        by: the sender, or the author of an edit.
+        since: milliseconds since the epoch.
+        file: below the home or a group's folder, or only its last part; an entry's may be its id.
+    """
+
+    group: str | None = None
+    by: str | None = None
+    kind: str | None = None
+    since: int | None = None
+    file: str | None = None
+
+    def where(self, author: str, kind: str) -> tuple[str, tuple[object, ...]]:
+        """Return the condition and its values.
+
+        Args:
+            author, kind: how a table says it.
+        """
+        wanted: list[tuple[str, tuple[object, ...]]] = []
+        if self.group is not None:
+            wanted.append(("grp = ?", (self.group,)))
+        if self.by is not None:
+            wanted.append((f"{author} = ?", (self.by,)))
+        if self.kind is not None:
+            wanted.append((f"{kind} = ?", (self.kind,)))
+        if self.since is not None:
+            wanted.append(("at >= ?", (self.since,)))
+        if self.file is not None:
+            ends = [f"/{self.file.removeprefix('/')}{end}" for end in ("", ".json")]
+            ended = " OR ".join("substr('/' || file, -length(?)) = ?" for _ in ends)
+            wanted.append((f"({ended})", tuple(end for end in ends for _ in range(2))))
+        return " AND ".join(text for text, _ in wanted) or "1", tuple(value for _, some in wanted for value in some)
+
+
+class SaidIn(NamedTuple):
+    """The turn that led to a change.
+
+    Args:
+        turn: number of the answer in its session.
+    """
+
+    session: str
+    turn: int
+
+
+def read_log(path: Path, wanted: LogFilter, limit: int) -> list[Row]:
+    """Return the newest changes that are wanted, newest first. Raises JournalError."""
+    where, values = wanted.where("sender", "kind")
     try:
         with closing(connect_to_read(path)) as connection:
-            query = "SELECT * FROM changes WHERE grp = ? ORDER BY seq DESC LIMIT ?"
-            return [Row._make(row) for row in connection.execute(query, (group, limit))]
+            query = f"SELECT * FROM changes WHERE {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608  constants
+            return [Row._make(row) for row in connection.execute(query, (*values, limit))]
     except sqlite3.Error as error:
         raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
+    """Return seq -> the turn that led to a change, for those of some changes of which it is known. Raises JournalError.
+
+    A turn itself, and what an agent's tools changed while it answered. A request that a client sent by itself says
+    nothing of a turn; nor does one of which two turns of one name may be meant.
+    """
+    asked: dict[int, tuple[str, str]] = {}
+    found_turns: dict[int, SaidIn] = {}
+    for row in rows:
+        if row.kind == "turn":
+            found_turns[row.seq] = _said_in(row.file, row.data)
+        elif (found := _OF_A_TURN.fullmatch(row.request)) is not None:
+            asked[row.seq] = row.group, found["turn"]
+    turns: defaultdict[tuple[str, str], dict[tuple[str, str], SaidIn]] = defaultdict(dict)
+    try:
+        with closing(connect_to_read(path)) as connection:
+            query = (
+                "SELECT grp, sender, request, file, data FROM changes WHERE seq >= ? AND kind = 'turn' "
+                "AND substr(request, 1, ?) IN (SELECT value FROM json_each(?)) ORDER BY seq"
+            )
+            names = orjson.dumps(sorted({name for _, name in asked.values()})).decode()
+            values = (min(asked, default=0), _LONGEST_TURN, names)
+            for group, sender, request, file, data in connection.execute(query, values) if asked else ():
+                turns[group, request[:_LONGEST_TURN]][sender, request] = _said_in(file, data)
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+    for seq, name in asked.items():
+        if len(turns[name]) == 1:
+            (found_turns[seq],) = turns[name].values()
+    return found_turns
+
+
+def _said_in(file: str, data: bytes) -> SaidIn:
+    return SaidIn(file.rpartition("/")[2].removesuffix(".jsonl"), int(orjson.loads(data)["turn"]))
 
 
 def read_change(path: Path, seq: int) -> Row | None:

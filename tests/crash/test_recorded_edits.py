@@ -12,6 +12,7 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader, digest_of
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from honeybadger_host.storage.journal_reader import LogFilter
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, When, ended, struck
 from tests.hosting import wait_for
@@ -33,7 +34,7 @@ def save(home: Path, texts: dict[str, bytes | None]) -> None:
 
 def is_recorded(home: Path) -> bool:
     reader = EditReader(home / JOURNAL_FILE)
-    return len(reader.edits("main", 99)) >= len(_AFTER)
+    return len(reader.edits(LogFilter("main"), 99)) >= len(_AFTER)
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +70,9 @@ def test_killed_at_a_call_on_the_journal_an_edit_is_recorded_once(
             wait_for(lambda: is_recorded(home), what="a record")  # noqa: B023
             host.send_signal(signal.SIGTERM)
             wait_for(lambda: host.poll() is not None, what="the end of the host")
-        found = {
-            edit.file.removeprefix("groups/main/"): edit for edit in EditReader(home / JOURNAL_FILE).edits("main", 99)
-        }
-        assert len(EditReader(home / JOURNAL_FILE).edits("main", 99)) == len(_AFTER), struck(home)
+        recorded = EditReader(home / JOURNAL_FILE).edits(LogFilter("main"), 99)
+        found = {edit.file.removeprefix("groups/main/"): edit for edit in recorded}
+        assert len(recorded) == len(_AFTER), struck(home)
         for name, edit in found.items():
             before, after = (None if text is None else digest_of(text) for text in (_BEFORE[name], _AFTER[name]))
             assert (edit.before, edit.after, edit.author) == (before, after, "human"), struck(home)

@@ -16,7 +16,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import read_log
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.conftest import HostFactory
 from tests.flows.world import SetClock, ask
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
@@ -56,7 +56,7 @@ def test_no_receipt_and_no_reply_goes_when_the_clock_is_set_forward_and_back(
     jumps = [line["seconds"] for line in host.events("clock.jumped")]
     assert [round(seconds / YEAR) for seconds in jumps] == [1, -1, -1, 1]
     assert host.events("house.kept") == []
-    stamps = [row.at for row in reversed(read_log(home / JOURNAL_FILE, "main", 100))]
+    stamps = [row.at for row in reversed(read_log(home / JOURNAL_FILE, LogFilter("main"), 100))]
     assert stamps == sorted(stamps)
     assert stamps[-1] / 1000 > time.time() + YEAR - 3600  # they never fall
 

@@ -14,7 +14,7 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_reader import LogFilter, glance
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 
@@ -35,7 +35,7 @@ def wait_until_kept(home: Path, is_kept: Callable[[EditReader], bool]) -> None:
     reader = EditReader(home / JOURNAL_FILE)
     for number in range(1, 20):
         (home / "groups" / "other" / "CLAUDE.md").write_text(f"{number}\n")
-        wait_for(lambda: len(reader.edits("other", 1000)) >= number, what="an edit")  # noqa: B023
+        wait_for(lambda: len(reader.edits(LogFilter("other"), 1000)) >= number, what="an edit")  # noqa: B023
         if is_kept(reader):
             return
     raise AssertionError("it is not kept with any of the edits")
@@ -43,7 +43,7 @@ def wait_until_kept(home: Path, is_kept: Callable[[EditReader], bool]) -> None:
 
 def edits(home: Path, count: int, group: str = "main") -> list[dict[str, Any]]:
     reader = EditReader(home / JOURNAL_FILE)
-    wait_for(lambda: len(reader.edits(group, 1000)) >= count, what=f"{count} edits")
+    wait_for(lambda: len(reader.edits(LogFilter(group), 1000)) >= count, what=f"{count} edits")
     found = logged(home, group)
     assert len(found) == count, found
     return found
@@ -179,8 +179,9 @@ def test_killed_again_and_again_every_version_is_recorded_once(
         stood.kill()
         stood.start()
     path.write_text(path.read_text() + "The end.\n")
-    wait_for(lambda: any(e.hunks and e.hunks[-1].added[-1:] == [b"The end.\n"] for e in reader.edits("main", 99)))
-    found = reader.edits("main", 99)[::-1]
+    wanted = LogFilter("main")
+    wait_for(lambda: any(e.hunks and e.hunks[-1].added[-1:] == [b"The end.\n"] for e in reader.edits(wanted, 99)))
+    found = reader.edits(wanted, 99)[::-1]
     assert {edit.file for edit in found} == {"groups/main/CLAUDE.md"}
     assert [edit.before for edit in found[1:]] == [edit.after for edit in found[:-1]]
     added = [line for edit in found for hunk in edit.hunks or () for line in hunk.added]

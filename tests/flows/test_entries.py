@@ -12,7 +12,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Forbidden, NotFound, Unavailable
-from honeybadger_host.storage.journal_reader import read_log
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, request, run_agent, run_cli
 
@@ -20,7 +20,9 @@ MakeClient = Callable[..., SyncClient]
 
 
 def log_of(home: Path) -> list[tuple[int, str, str]]:
-    return [(row.seq, row.sender, row.kind) for row in reversed(read_log(home / "data/journal.db", "main", 100))]
+    return [
+        (row.seq, row.sender, row.kind) for row in reversed(read_log(home / "data/journal.db", LogFilter("main"), 100))
+    ]
 
 
 def test_an_integer_that_nobody_would_get_back_is_refused_and_digits_in_a_text_are_not(

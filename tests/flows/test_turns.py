@@ -58,6 +58,9 @@ def test_a_message_is_answered_after_its_tools_ran(host: HostProcess, stranger: 
     assert [(tool["name"], tool["ok"]) for tool in result["tools"]] == [("update_memory", True)]
     assert "## Notes (assistant, " in stranger.memory_text()
     assert stranger.memory_text().count("- Likes tea\n") == 1
+    logged = json.loads(run_cli("log", "main", "--json", home=host.home).stdout)
+    assert {(row["session"], row["turn"]) for row in logged if row["kind"] == "note"} == {("main", 2)}
+    assert [(row["session"], row["turn"]) for row in logged if row["kind"] == "turn"] == [("main", 2), ("main", 1)]
     assert said(stranger) == [("user", "ann", "Remember that I like tea"), ("assistant", "assistant", "Noted.")]
     assert os.listdir(stranger.replies) == ["a1.json"]  # the stream is gone
     (turn,) = [line for line in host.log_lines() if line["event"] == "turn.ran"]

@@ -26,6 +26,7 @@ from honeybadger_host.memory.notes import note_spans
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.storage import file_cache
 from honeybadger_host.storage.edits import Edit, EditReader, digest_of
+from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
 from honeybadger_host.storage.revised import revision_of
 from tests.host.storage.projected import MEMORY, World, note
@@ -79,7 +80,7 @@ class Recorded:
 
     @property
     def edits(self) -> list[Edit]:
-        return EditReader(self.world.journal.path).edits("main", 1000)[::-1]
+        return EditReader(self.world.journal.path).edits(LogFilter("main"), 1000)[::-1]
 
     def write(self, data: bytes, file: str = PERSONA) -> None:
         time.sleep(0.005)

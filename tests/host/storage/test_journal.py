@@ -17,7 +17,7 @@ import pytest
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import copy_journal, glance, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, copy_journal, glance, read_log
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -324,9 +324,9 @@ def test_identical_entries_are_counted_that_came_within_an_hour_or_among_the_las
 
 def test_the_log_of_a_group_is_read_newest_first_while_a_host_has_it_open(journal: Journal, path: Path) -> None:
     journal.commit([row(1), row(2, group="kitchen"), row(3), row(4)], [receipt(4)])
-    assert read_log(path, "main", 2) == [row(4), row(3)]
-    assert read_log(path, "main", 100) == [row(4), row(3), row(1)]
-    assert read_log(path, "nobody", 100) == []
+    assert read_log(path, LogFilter("main"), 2) == [row(4), row(3)]
+    assert read_log(path, LogFilter("main"), 100) == [row(4), row(3), row(1)]
+    assert read_log(path, LogFilter("nobody"), 100) == []
 
 
 def test_the_log_is_read_from_a_folder_with_an_odd_name(tmp_path: Path) -> None:
@@ -334,13 +334,13 @@ def test_the_log_is_read_from_a_folder_with_an_odd_name(tmp_path: Path) -> None:
     folder.mkdir()
     journal = Journal.open(folder / "journal.db")
     journal.commit([row(1)], [receipt(1)])
-    assert read_log(folder / "journal.db", "main", 5) == [row(1)]
+    assert read_log(folder / "journal.db", LogFilter("main"), 5) == [row(1)]
     journal.close()
 
 
 def test_reading_the_log_makes_no_journal(path: Path) -> None:
     with pytest.raises(JournalError, match=r"cannot read .*journal\.db"):
-        read_log(path, "main", 5)
+        read_log(path, LogFilter("main"), 5)
     assert list(path.parent.iterdir()) == []
 
 
