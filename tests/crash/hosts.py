@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import shutil
@@ -163,12 +164,55 @@ def attend(story: Story, host: Child, editor: Editor | None = None) -> int:
         time.sleep(0.001)
 
 
-def attend_until(is_done: Callable[[], bool], host: Child, home: Path) -> bool:
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What hosts do while they are killed.
+
+    Args:
+        begin: makes a home in which there is something to do.
+        write_script: gives the models other words than they had in the run before.
+        is_done: whether all of it is done.
+        check: sees that all of it is there once; told where the first host was killed.
+    """
+
+    settings: Mapping[str, object]
+    begin: Callable[[Path], object]
+    write_script: Callable[[Path, int], None]
+    is_done: Callable[[Path], bool]
+    check: Callable[[Path, str], None]
+
+
+def kill_again(nursery: Nursery, folder: Path, rng: random.Random, work: Work, stride: int, later: int) -> int:
+    """Kill a host at a call, the next one at another, and let the third finish; return how many were killed.
+
+    Args:
+        stride: the first host is killed at the n-th call, for every n of this stride, in a home of its own.
+        later: the second is killed at one of so many calls.
+    """
+    kills = 0
+    for at in itertools.count(rng.randint(1, stride), stride):
+        home = folder / f"at-{at}"
+        work.begin(home)
+        runs = 0
+        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, later), "after"), None):
+            runs += 1
+            work.write_script(home, runs)
+            if not _is_killed(nursery.start(home, work.settings, kill=kill), home, work):
+                break
+            kills += 1
+        work.check(home, f"killed at {at}")
+        shutil.rmtree(home)
+        if runs == 1:  # no call was left to be killed at
+            return kills
+    raise AssertionError
+
+
+def _is_killed(host: Child, home: Path, work: Work) -> bool:
     """Wait until a host dies, or has done its work and stopped when asked to; return whether it was killed."""
     deadline = time.monotonic() + _LONGEST_SECONDS
     is_stopping = False
     while (code := host.poll()) is None:
-        if not is_stopping and is_done() and is_up(host, home):
+        if not is_stopping and work.is_done(home) and is_up(host, home):
             is_stopping = True
             host.send_signal(signal.SIGTERM)
         assert time.monotonic() < deadline, host.tail()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import re
@@ -15,11 +14,12 @@ from honeybadger_host.memory.turn_log import dump_turn, turns_file
 from honeybadger_host.memory.watermarks import watermark_file
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, attend_until
+from tests.crash.hosts import Nursery, Work, kill_again
 
 STRIDE: Final = 1 if IS_LONG else 13
 RUNS: Final = ("calmly", "gladly", "slowly")
 FACT: Final = "Ann moves to Lisbon on 12 March."
+MARK: Final = watermark_file("main", "main")
 SETTINGS: Final = {
     "model.curation": "scripted:script.json",
     "consolidation.memory_window": 10,
@@ -28,8 +28,9 @@ SETTINGS: Final = {
 }
 
 
-def write_script(home: Path, how: str) -> None:
+def write_script(home: Path, run: int) -> None:
     """Give the model other words than it had before."""
+    how = RUNS[run - 1]
     answer = {
         "history_entry": f"Ann plans {how} to move to Lisbon on 12 March.",
         "conversation_summary": f"Ann goes {how} to Lisbon on 12 March.",
@@ -38,8 +39,9 @@ def write_script(home: Path, how: str) -> None:
     (home / "script.json").write_text(json.dumps({"turns": [{"answers": [{"text": json.dumps(answer)}]}]}))
 
 
-def write_log(home: Path) -> None:
-    """Leave a conversation over its window, as a host that was killed does."""
+def begin(home: Path) -> None:
+    """Make a home with a conversation over its window, as a host that was killed leaves it."""
+    make_home(home)
     path = home / turns_file("main", "main")
     path.parent.mkdir(parents=True, exist_ok=True)
     at = datetime.now(UTC).replace(microsecond=0)
@@ -51,23 +53,8 @@ def write_log(home: Path) -> None:
 def test_killed_at_a_call_and_again_a_session_is_consolidated_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
-    kills = 0
-    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
-        home = tmp_path / f"at-{at}"
-        make_home(home)
-        write_log(home)
-        begun = 0
-        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 60), "after"), None):
-            write_script(home, RUNS[begun])
-            begun += 1
-            mark = home / watermark_file("main", "main")
-            if not attend_until(mark.exists, nursery.start(home, SETTINGS, kill=kill), home):
-                break
-            kills += 1
-        check(home, f"killed at {at}")
-        if begun == 1:
-            break
-    assert kills >= 3
+    work = Work(SETTINGS, begin, write_script, lambda home: (home / MARK).exists(), check)
+    assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=60) >= 3
 
 
 def check(home: Path, where: str) -> None:
@@ -81,5 +68,5 @@ def check(home: Path, where: str) -> None:
     assert (group / "MEMORY.md").read_text().count(f"- {FACT}\n") == 1, where
     (proposal,) = [json.loads(path.read_text()) for path in (group / "proposals").glob("*.json")]
     assert {each["state"] for each in proposal["operations"]} == {"applied"}, where
-    mark = json.loads((home / watermark_file("main", "main")).read_text())
+    mark = json.loads((home / MARK).read_text())
     assert (mark["turn"], mark["proposal"], mark["passes"]) == (6, proposal["id"], 1), where

@@ -3,17 +3,15 @@ again."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, attend_until
+from tests.crash.hosts import Nursery, Work, kill_again
 from tests.crash.test_turns import SETTINGS, is_answered
 from tests.flows.test_agents import agent
 from tests.hosting import RawSender
@@ -38,37 +36,23 @@ def write_scripts(home: Path, run: int) -> None:
         write(name, {"calls": [{"name": "update_memory", "arguments": note}]}, {"text": f"{name} in run {run}."})
 
 
-def make_agents(home: Path) -> None:
+def begin(home: Path) -> None:
+    make_home(home)
     agent(home, "router", model="scripted:router.json", delegates_to=[*SPECIALISTS])
     for name in SPECIALISTS:
         agent(home, name, model=f"scripted:{name}.json")
+    RawSender(home).make().say("a1", "Plan the party", agent="router")
 
 
 def test_killed_at_a_call_and_again_each_task_is_done_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
-    kills = 0
-    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
-        home = tmp_path / f"at-{at}"
-        make_home(home)
-        make_agents(home)
-        sender = RawSender(home).make()
-        sender.say("a1", "Plan the party", agent="router")
-        runs = 0
-        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 250), "after"), None):
-            runs += 1
-            write_scripts(home, runs)
-            if not attend_until(partial(is_answered, sender), nursery.start(home, SETTINGS, kill=kill), home):
-                break
-            kills += 1
-        check(sender, f"killed at {at}")
-        if runs == 1:
-            break
-    print(f"{kills} kills")
-    assert kills >= 5
+    work = Work(SETTINGS, begin, write_scripts, is_answered, check)
+    assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=250) >= 5
 
 
-def check(sender: RawSender, where: str) -> None:
+def check(home: Path, where: str) -> None:
+    sender = RawSender(home)
     reply = json.loads(sender.peek("a1") or b"{}")
     assert reply["ok"], f"{where}: {reply}"
     runs = [re.fullmatch(r"(\w+), done: \1 in run \d\.", tool["summary"]) for tool in reply["result"]["tools"]]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import re
 import shutil
-import signal
-import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -19,8 +16,8 @@ import pytest
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, is_up
-from tests.hosting import Child, HostProcess, RawSender, wait_for
+from tests.crash.hosts import Nursery, Work, kill_again
+from tests.hosting import HostProcess, RawSender, wait_for
 
 STRIDE: Final = 1 if IS_LONG else 67
 SETTINGS: Final = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
@@ -81,39 +78,15 @@ def write_script(home: Path, run: int) -> None:
     (home / "script.json").write_text(json.dumps({"turns": turns}))
 
 
-def attend(home: Path, host: Child) -> bool:
-    """Wait until a host dies, or has made every run and stopped when asked to; return whether it was killed."""
-    deadline = time.monotonic() + 90
-    is_stopping = False
-    while (code := host.poll()) is None:
-        if not is_stopping and len(runs_done(home)) >= HOURS + 1 and is_up(host, home):
-            is_stopping = True
-            host.send_signal(signal.SIGTERM)
-        assert time.monotonic() < deadline, host.tail()
-        time.sleep(0.002)
-    assert code in (0, -signal.SIGKILL), host.tail()
-    return code != 0
+def is_done(home: Path) -> bool:
+    return len(runs_done(home)) >= HOURS + 1
 
 
 def test_killed_at_a_call_and_again_each_run_of_a_task_is_made_once(
     nursery: Nursery, due: Path, tmp_path: Path, rng: random.Random
 ) -> None:
-    kills = 0
-    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
-        home = tmp_path / f"at-{at}"
-        shutil.copytree(due, home, symlinks=True)
-        runs = 0
-        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 250), "after"), None):
-            runs += 1
-            write_script(home, runs)
-            if not attend(home, nursery.start(home, SETTINGS, kill=kill)):
-                break
-            kills += 1
-        check(home, f"killed at {at}")
-        shutil.rmtree(home)
-        if runs == 1:
-            break
-    assert kills >= 5
+    work = Work(SETTINGS, lambda home: shutil.copytree(due, home, symlinks=True), write_script, is_done, check)
+    assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=250) >= 5
 
 
 def check(home: Path, where: str) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import re
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, attend_until
+from tests.crash.hosts import Nursery, Work, kill_again
 from tests.hosting import RawSender
 
 STRIDE: Final = 1 if IS_LONG else 31
@@ -30,31 +28,23 @@ def write_script(home: Path, run: int) -> None:
     (home / "script.json").write_text(json.dumps({"turns": turns}))
 
 
-def is_answered(sender: RawSender) -> bool:
+def begin(home: Path) -> None:
+    make_home(home)
+    RawSender(home).make().say("a1", "Remember what I drink")
+
+
+def is_answered(home: Path) -> bool:
+    sender = RawSender(home)
     return sender.peek("a1") is not None and not list(sender.turns.iterdir())
 
 
 def test_killed_at_a_call_and_again_a_turn_is_done_once(nursery: Nursery, tmp_path: Path, rng: random.Random) -> None:
-    kills = 0
-    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
-        home = tmp_path / f"at-{at}"
-        make_home(home)
-        sender = RawSender(home).make()
-        sender.say("a1", "Remember what I drink")
-        runs = 0
-        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 150), "after"), None):
-            runs += 1
-            write_script(home, runs)
-            if not attend_until(partial(is_answered, sender), nursery.start(home, SETTINGS, kill=kill), home):
-                break
-            kills += 1
-        check(sender, f"killed at {at}")
-        if runs == 1:
-            break
-    assert kills >= 5
+    work = Work(SETTINGS, begin, write_script, is_answered, check)
+    assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=150) >= 5
 
 
-def check(sender: RawSender, where: str) -> None:
+def check(home: Path, where: str) -> None:
+    sender = RawSender(home)
     reply = json.loads(sender.peek("a1") or b"{}")
     assert reply["ok"], f"{where}: {reply}"
     assert [tool["ok"] for tool in reply["result"]["tools"]] == [True, True], f"{where}: {reply}"  # no conflict
