@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import random
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
 from honeybadger_host.memory.watermarks import Watermark, dreamt_file, dump_watermark, inferred_file
-from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Kill, Nursery, attend_until
-from tests.crash.test_consolidation import RUNS, write_log
+from tests.crash.hosts import Nursery, Work, kill_again
+from tests.crash.test_consolidation import RUNS, begin
 
 STRIDE: Final = 1 if IS_LONG else 23
 RENT: Final = "The rent of the flat is 950 EUR a month, to Mr Glanz."
@@ -36,8 +33,7 @@ SETTINGS: Final = {
 
 def write_home(home: Path) -> None:
     """Leave a group that dreamt long ago, and has something to dream of."""
-    make_home(home)
-    write_log(home)
+    begin(home)
     for name, content in ENTRIES.items():
         path = home / entry_file("main", "home", name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,9 +44,9 @@ def write_home(home: Path) -> None:
     os.utime(mark, (0, 0))
 
 
-def write_script(home: Path, how: str) -> None:
+def write_script(home: Path, run: int) -> None:
     """Give the model other words than it had before."""
-    merge = {"op": "merge", "sources": ["rent1", "rent2"], "result": MERGED, "title": f"Rent {how}"}
+    merge = {"op": "merge", "sources": ["rent1", "rent2"], "result": MERGED, "title": f"Rent {RUNS[run - 1]}"}
     quote = {"session": "main", "turn": 1, "quote": "I move to Lisbon"}
     likes = {"content": LIKES, "strength": "strong", "evidence": [quote]}
     answers = {"## Candidates": {"operations": [merge]}, "": {"preferences": [likes]}}
@@ -61,21 +57,8 @@ def write_script(home: Path, how: str) -> None:
 def test_killed_at_a_call_and_again_a_group_dreams_once_and_loses_nothing(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:
-    kills = 0
-    for at in itertools.count(rng.randint(1, STRIDE), STRIDE):
-        home = tmp_path / f"at-{at}"
-        write_home(home)
-        begun = 0
-        for kill in (Kill(at, rng.choice(["before", "after"])), Kill(rng.randint(1, 80), "after"), None):
-            write_script(home, RUNS[begun])
-            begun += 1
-            if not attend_until(partial(has_dreamt, home), nursery.start(home, SETTINGS, kill=kill), home):
-                break
-            kills += 1
-        check(home, f"killed at {at}")
-        if begun == 1:
-            break
-    assert kills >= 3
+    work = Work(SETTINGS, write_home, write_script, has_dreamt, check)
+    assert kill_again(nursery, tmp_path, rng, work, STRIDE, later=80) >= 3
 
 
 def has_dreamt(home: Path) -> bool:
