@@ -3,14 +3,17 @@
 Two agents, one in POSIX shell and one in Python, drop notes side by side; an editor replaces MEMORY.md meanwhile; the
 daemon is killed with SIGKILL and started again. Then every acknowledged note is looked for, and the context an agent
 would get is shown and explained, with what long-term memory adds to it. A person talks with the group's own agent, on
-the offline model: it remembers, and recalls in a new session. In the end a conversation of 60 turns is consolidated by
+the offline model: it remembers, and recalls in a new session. A conversation of 60 turns is consolidated by
 a scripted model that also lies: gates refuse the lies by name, a person accepts an operation and takes all of it back.
+In the end agents act by themselves, over another SIGKILL: a task runs every two seconds, each run once, and a router
+asks two specialists and gives one answer.
 Exit code 0 only when everything held.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -22,6 +25,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +59,8 @@ CONSOLIDATED = {
     "- The family has won 2,000,000 EUR.\n",
 }
 """The last two are what a model made up."""
+SPECIALISTS = {"cook": "Leek soup and an apple cake.", "buyer": "Leeks, apples, flour and eggs."}
+EVERY_SECONDS = 2
 HERE = Path(__file__).parent
 
 
@@ -67,16 +73,17 @@ def main() -> int:
             "turns": [{"answers": [{"text": json.dumps(CONSOLIDATED), "input_tokens": 2100, "output_tokens": 160}]}]
         }
         (home / "curation.json").write_text(json.dumps(script))
+        make_agents(home)
         say("1", f"a new home in {home}, and a daemon on it")
         daemon = Daemon(home)
         try:
-            checks = story(home, daemon) | moving(home)
+            checks = story(home, daemon) | moving(home) | acting(home, daemon)
             daemon.stop()
             checks["the daemon stopped in order"] = daemon.exit_code == 0
         finally:
             daemon.end()
     failed = [name for name, held in checks.items() if not held]
-    say("12", "what had to hold")
+    say("14", "what had to hold")
     for name, held in checks.items():
         print(f"   {'held  ' if held else 'FAILED'}  {name}")
     print(f"\n{'FAILED' if failed else 'Everything held'}, {time.monotonic() - began:.0f} seconds.")
@@ -221,6 +228,70 @@ def moving(home: Path) -> dict[str, bool]:
     }
 
 
+def make_agents(home: Path) -> None:
+    """Make a router, two specialists and a reporter, on models that play a script."""
+    tasks = [{"name": "delegate_to_agent", "arguments": {"agent": name, "task": "the party"}} for name in SPECIALISTS]
+    scripts: dict[str, Any] = {
+        "router": {"turns": [{"answers": [{"calls": tasks}, {"text": "Soup, cake, and the list for it."}]}]},
+        "reporter": {"turns": [{"answers": [{"text": "Nothing burns."}]}]},
+    }
+    for name, answer in SPECIALISTS.items():
+        scripts[name] = {"turns": [{"answers": [{"text": answer}]}], "delay_seconds": 1.0}
+    (home / "config" / "agents").mkdir(parents=True, exist_ok=True)
+    for name, script in scripts.items():
+        (home / f"{name}.json").write_text(json.dumps(script))
+        file = {"model": f"scripted:{name}.json", "delegates_to": [*SPECIALISTS] if name == "router" else []}
+        (home / "config" / "agents" / f"{name}.json").write_text(json.dumps(file))
+
+
+def acting(home: Path, daemon: Daemon) -> dict[str, bool]:
+    """Let a task run and a router ask specialists, while the daemon is killed."""
+    say("12", f"agents act by themselves: a task every {EVERY_SECONDS} seconds, and a router that asks two specialists")
+    make_home(home, "party")
+    client = SyncClient(home, "party", "ann", timeout_seconds=20)
+    task = client.schedule_task(
+        "Watch",
+        "Does anything burn?",
+        "interval",
+        interval_seconds=EVERY_SECONDS,
+        agent="reporter",
+        context_mode="isolated",
+        missed="all",
+    )
+    print(f"   scheduled: {task.file}, {task.schedule}")
+    records = home / "data" / "tasks" / "party.jsonl"
+    answers: list[wire.ChatResult] = []
+    asking = threading.Thread(target=lambda: answers.append(client.chat("Plan the party", agent="router")))
+    asking.start()
+    wait_until(lambda: any((home / "data/ipc/party/router/requests").glob("*.json")))
+    daemon.kill()
+    print("   SIGKILL, while a specialist thinks and the router waits for it")
+    time.sleep(EVERY_SECONDS)  # a run is missed
+    daemon.start()
+    asking.join(60)
+    wait_until(lambda: records.read_text().count('"done"') >= 4)
+    client.cancel_task(task.id)
+    time.sleep(1)  # a run that was under way ends
+    runs = [row["run"] for row in map(json.loads, records.read_text().splitlines()) if row["event"] == "done"]
+    say("13", "one answer of the router, and each run of the task once")
+    for tool in answers[0].tools if answers else ():
+        print(f"   {tool.name}: {tool.summary}")
+    show([answer.content for answer in answers])
+    print(f"   runs: {', '.join(run[11:19] for run in runs)}")
+    seconds = [datetime.fromisoformat(run).timestamp() for run in runs]
+    delegated = list((home / "data/sessions/party").glob("delegation:*.jsonl"))
+    messages = client.get_messages(after=0).messages
+    return {
+        "the router gave one answer, from both specialists": len(answers) == 1
+        and [tool.summary.partition(": ")[2] for tool in answers[0].tools] == [*SPECIALISTS.values()],
+        "each of them was asked once, over the kill": len(delegated) == len(SPECIALISTS),
+        "each run of the task was made once, the missed ones, too": all(
+            round(later - earlier) == EVERY_SECONDS for earlier, later in itertools.pairwise(seconds)
+        ),
+        "each told the group what it came to, once": len(messages) == len(runs),
+    }
+
+
 def host_command(home: Path, *words: str) -> dict[str, Any]:
     """Run a command of the operator's and return what it prints."""
     print(f"   $ honeybadger-host {' '.join(words)}")
@@ -283,6 +354,7 @@ class Daemon:
         with (self._home / "daemon.log").open("ab") as log:
             command = [sys.executable, "-m", "honeybadger_host", "run", "--home", str(self._home)]
             command += ["--set", "model.curation=scripted:curation.json"]
+            command += ["--set", "tasks.least_seconds=1"]  # a minute, for all but trials
             self._process = subprocess.Popen(command, stderr=log)
         SyncClient(self._home, "main", "probe", timeout_seconds=20).ping()
         self.start_seconds = time.monotonic() - began
