@@ -31,6 +31,7 @@ class ChatResult(Result):
     tools: list[ToolRun] = Field(default_factory=list, description="What ran, in order.")
     input_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")
     output_tokens: int | None = Field(default=None, description="As the model counts them, over all steps.")
+    delegated_tokens: int = Field(default=0, description="What the agents cost that it gave tasks to, in and out.")
     neutralised: dict[str, int] = Field(
         default_factory=dict,
         description="What was changed in what was said because it held a credential: kind and count.",

@@ -116,7 +116,7 @@ def run_of(run: Run, room: TurnDependencies, files: WholeFiles, states: TaskStat
         def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
             outcome = turn.decide(asked, prepared, now)
             is_quiet = not _is_told(run.task, outcome.result["content"])
-            tokens = [outcome.result.get(f"{way}_tokens") or 0 for way in ("input", "output")]
+            tokens = [outcome.result.get(f"{way}_tokens") or 0 for way in ("input", "output", "delegated")]
             state = states.view(run.group, run.id) or TaskState(run.id)
             ended = run.ended(
                 states,

@@ -158,7 +158,7 @@ def _new_ids(asked: Asked) -> tuple[str, str]:
 
 
 def _agent(desk: TaskDesk, asked: Asked, payload: ScheduleTask) -> str:
-    """Return who does it. Raises Refusal: there is no such agent, or an agent schedules another."""
+    """Return who does it. Raises Refusal: there is no such agent, or an agent may not schedule it."""
     if desk.agents is None:
         raise Refusal("unavailable", "nobody is an agent of this home: nothing runs by itself here")
     known = desk.agents.current
@@ -166,8 +166,9 @@ def _agent(desk: TaskDesk, asked: Asked, payload: ScheduleTask) -> str:
     if agent not in known:
         shown = ", ".join(sorted(known)[:20])
         raise Refusal("not_found", f"there is no agent {agent!r}; there are: {shown}", field="payload.agent")
-    if asked.sender in known and agent != asked.sender:
-        raise Refusal("forbidden", "an agent schedules itself only", field="payload.agent")
+    if asked.sender in known and agent not in (asked.sender, *known[asked.sender].delegates_to):
+        why = "an agent schedules itself and those it delegates to only"
+        raise Refusal("forbidden", why, field="payload.agent")
     return agent
 
 

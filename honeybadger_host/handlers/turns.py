@@ -317,6 +317,7 @@ class ChatTurn:
             tools=[tool_run(answer) for answer in outcome.answers],
             input_tokens=outcome.input_tokens,
             output_tokens=outcome.output_tokens,
+            delegated_tokens=sum(answer.tokens for answer in outcome.answers),
             stopped_by=outcome.stopped_by,
             consolidated=self.consolidated,
             neutralised=dict(self.changed),

@@ -236,7 +236,7 @@ def test_a_stop_of_the_router_reaches_its_specialists(make_host: HostFactory, ho
     assert SyncClient(home, "main", "user", timeout_seconds=PATIENCE).stop_turn().state == "stopped"
     asking.join(PATIENCE)
     assert got[0].stopped_by == "asked for by user"
-    wait_for(lambda: delegations(home), what="the end of the cook's turn")
+    wait_for(lambda: [name for name in delegations(home) if said(home, name)], what="the end of the cook's turn")
     assert time.monotonic() - began < 20
     ((_, (speaker, text)),) = [said(home, session) for session in delegations(home)]
     assert speaker == "cook"
@@ -303,3 +303,27 @@ def test_a_task_whose_turn_is_over_is_not_begun(make_host: HostFactory, home: Pa
     reply = router.ask(name, request(name, "delegate_to_agent", payload=payload))
     assert_refused(reply, "conflict", says="the turn that asked for this is over")
     assert delegations(home) == []
+
+
+def test_a_scheduled_run_delegates_and_its_cost_has_all_of_it(make_host: HostFactory, home: Path) -> None:
+    plays(
+        home,
+        "router",
+        {"calls": [delegate("cook")], "input_tokens": 10, "output_tokens": 1},
+        {"text": "Soup today.", "input_tokens": 20, "output_tokens": 2},
+        delegates_to=("cook",),
+    )
+    plays(home, "cook", {"text": "Soup.", "input_tokens": 300, "output_tokens": 3})
+    plays(home, "buyer", {"text": "Flour."})
+    make_host().start()
+    router = SyncClient(home, "main", "router", timeout_seconds=PATIENCE)
+    with pytest.raises(Forbidden, match="itself and those it delegates to only"):
+        router.schedule_task("shop", "buy", "interval", interval_seconds=3600, agent="buyer")
+    assert router.schedule_task("soup", "cook it", "interval", interval_seconds=3600, agent="cook").agent == "cook"
+    task = router.schedule_task("menu", "plan it", "interval", interval_seconds=3600).id
+    router.run_task(task)
+    told = router.get_messages(0, wait_seconds=50).messages
+    assert [(message.sender, message.content) for message in told] == [("router", "Soup today.")]
+    (row,) = router.list_tasks(task).tasks
+    assert row.tokens == 336
+    assert len(delegations(home)) == 1
