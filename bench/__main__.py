@@ -27,6 +27,7 @@ from bench.pipeline import (
 from bench.receipts import bench_receipts
 from bench.session import bench_session, bench_turns
 from bench.start import bench_start
+from bench.tasks import bench_tasks
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "backlog": bench_backlog,
@@ -43,7 +44,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "start": bench_start,
     "curation": bench_curation,
 }
-ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {"large": bench_large}
+ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {"large": bench_large, "tasks": bench_tasks}
 """What takes too long to be run by itself."""
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -530,11 +531,12 @@ def model_key(provider: str, *, is_own: bool) -> tuple[str, str]:
 
 
 def host_zone() -> str:
-    """Return the IANA name of the host's time zone; UTC when the system does not say it."""
-    name = os.environ.get("TZ", "").removeprefix(":")
-    if not name:
-        name = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
-    return name if name.replace("/", "").replace("_", "").replace("-", "").replace("+", "").isalnum() else "UTC"
+    """Return the IANA name of the host's time zone; UTC when the system does not say one that is known."""
+    name = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    try:
+        return ZoneInfo(name).key
+    except (ValueError, OSError, LookupError):
+        return "UTC"
 
 
 def notify_socket() -> str | None:

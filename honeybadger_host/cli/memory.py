@@ -258,6 +258,8 @@ def _gist(kind: str, data: bytes) -> str:
             match kind:
                 case "turn" | "message":
                     text = f"[{value['sender']}]: {value['content']}"
+                case "task" | "task_removed":
+                    text = f"{value['name']}: {value['description']}"
                 case "feedback":
                     text = " ".join((value["kind"], value.get("content", "")))
                 case "note_removed" | "note_restored":

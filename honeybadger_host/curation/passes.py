@@ -16,6 +16,7 @@ import anyio.to_thread
 import orjson
 import structlog
 
+from honeybadger_agent.mailbox import is_system_sender
 from honeybadger_agent.wire import Wire
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question, TooOften
@@ -76,7 +77,10 @@ class PassDependencies:
     jobs: Jobs = field(default_factory=Jobs)
 
     def is_person(self, turn: Turn) -> bool:
-        return turn.role == "user" and not self.is_agent(turn.by) and not self.is_agent(turn.sender)
+        """Return whether a person said it: not an agent, and not the host, which tells agents what their tasks are."""
+        if turn.role != "user" or is_system_sender(turn.by):
+            return False
+        return not self.is_agent(turn.by) and not self.is_agent(turn.sender)
 
     def applies(self, operation: Operation) -> bool:
         """Return whether an operation is applied without a person."""

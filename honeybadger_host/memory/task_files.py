@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import orjson
 from pydantic import Field, StringConstraints, ValidationError
 
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wire import TASK_ID
 from honeybadger_agent.wire.tasks import TaskMembers
 from honeybadger_host.memory.edited import Time, problem_of, read_json
@@ -60,12 +61,22 @@ def task_file(group: str, task: str) -> str:
     return f"{tasks_folder(group)}/{task}.json"
 
 
+def is_task_file(name: str) -> bool:
+    """Return whether a file in such a folder is a task."""
+    return name.endswith(".json") and _ID.fullmatch(name[:-5]) is not None
+
+
 def place_of(file: str) -> tuple[str, str] | None:
-    """Return group and id of a task's file; None: it is not one."""
+    """Return group and id of a task's file, below the home folder; None: it is not one."""
     match file.split("/"):
-        case ["groups", group, "tasks", name] if name.endswith(".json") and _ID.fullmatch(name[:-5]):
+        case ["groups", group, "tasks", name] if is_task_file(name) and has_tasks(group):
             return group, name[:-5]
     return None
+
+
+def has_tasks(group: str) -> bool:
+    """Return whether a folder's name is that of a group in which agents work."""
+    return NAME.fullmatch(group) is not None and group != GLOBAL_GROUP
 
 
 def tasks_of(home: Path, group: str) -> Iterator[str]:
@@ -74,7 +85,7 @@ def tasks_of(home: Path, group: str) -> Iterator[str]:
         names = os.listdir(home / tasks_folder(group))
     except OSError:
         return
-    yield from sorted(name[:-5] for name in names if name.endswith(".json") and _ID.fullmatch(name[:-5]))
+    yield from sorted(name[:-5] for name in names if is_task_file(name))
 
 
 def parse_task(data: bytes) -> TaskFile:

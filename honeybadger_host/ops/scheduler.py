@@ -30,7 +30,15 @@ from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.handlers.task_runs import SCHEDULER, Run, TaskChanged, not_run, noted, run_of, why_skipped
 from honeybadger_host.handlers.tasks import TaskDesk, run_in, stamp_of
 from honeybadger_host.handlers.turns import TurnDependencies
-from honeybadger_host.memory.task_files import TaskFile, WrongSchedule, parse_task, place_of, task_file
+from honeybadger_host.memory.task_files import (
+    TaskFile,
+    WrongSchedule,
+    has_tasks,
+    is_task_file,
+    parse_task,
+    place_of,
+    task_file,
+)
 from honeybadger_host.memory.task_states import Event, TaskKey
 from honeybadger_host.schedule.due import due
 from honeybadger_host.schedule.times import Schedule, next_run
@@ -47,6 +55,8 @@ _RETRIES: Final = 2
 RETRY_SECONDS = 60.0
 """Before the first; the second waits twice as long."""
 _MOST_SHOWN: Final = 20
+_MOST_AT_ONCE: Final = 500
+"""Things that are begun in one look: a home with 10,000 new tasks records them in several batches."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 
@@ -199,6 +209,9 @@ class Scheduler:
             known = self._known.get(key)
             if known is None or key in self._under_way:
                 continue
+            if len(actions) >= _MOST_AT_ONCE:
+                self.touch(key)
+                continue
             try:
                 action = self._action(key, known, now)
             except Exception as error:
@@ -218,11 +231,11 @@ class Scheduler:
         found: dict[TaskKey, Stamp] = {}
         self.folders = _folders(self._desk.home)
         for folder in self.folders:
+            group = folder.parent.name
             with contextlib.suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
-                    file = f"groups/{folder.parent.name}/tasks/{entry.name}"
-                    if (key := place_of(file)) is not None and (stamp := _stamp_of(entry.path)) is not None:
-                        found[key] = stamp
+                    if is_task_file(entry.name):
+                        found[group, entry.name[:-5]] = _stamp(entry.stat(follow_symlinks=False))
         for key in [key for key in self._known if key not in found]:
             del self._known[key]
         for key, stamp in found.items():
@@ -387,12 +400,19 @@ def _folders(home: Path) -> Sequence[Path]:
         groups = [entry.path for entry in os.scandir(home / "groups") if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return ()
-    return [path for group in sorted(groups) if os.path.isdir(path := Path(group, "tasks"))]
+    return [
+        path
+        for group in sorted(groups)
+        if has_tasks(os.path.basename(group)) and os.path.isdir(path := Path(group, "tasks"))
+    ]
 
 
 def _stamp_of(path: str | Path) -> Stamp | None:
     try:
-        status = os.stat(path, follow_symlinks=False)
+        return _stamp(os.stat(path, follow_symlinks=False))
     except OSError:
         return None
+
+
+def _stamp(status: os.stat_result) -> Stamp:
     return status.st_mtime_ns, status.st_size, status.st_ino

@@ -6,6 +6,8 @@ import json
 import random
 import re
 import shutil
+import signal
+import time
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -16,7 +18,7 @@ import pytest
 
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, Work, kill_again
+from tests.crash.hosts import Nursery, Work, is_up, kill_again
 from tests.hosting import HostProcess, RawSender, wait_for
 
 STRIDE: Final = 1 if IS_LONG else 67
@@ -30,9 +32,9 @@ compose.wall_clock = lambda: datetime.now(UTC) - timedelta(hours={HOURS})
 """
 
 
-def records(home: Path, event: str) -> list[dict[str, Any]]:
+def records(home: Path, event: str, group: str = "main") -> list[dict[str, Any]]:
     try:
-        lines = (home / "data" / "tasks" / "main.jsonl").read_bytes().split(b"\n")[:-1]
+        lines = (home / "data" / "tasks" / f"{group}.jsonl").read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
     return [record for record in map(json.loads, lines) if record["event"] == event]
@@ -42,8 +44,8 @@ def runs_done(home: Path) -> Counter[tuple[str, str]]:
     return Counter((record["task"], record["run"]) for record in records(home, "done"))
 
 
-def put(home: Path, task: str, **members: object) -> None:
-    path = home / "groups" / "main" / "tasks" / f"{task}.json"
+def put(home: Path, task: str, group: str = "main", **members: object) -> None:
+    path = home / "groups" / group / "tasks" / f"{task}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"name": task, "description": f"remember {task}", **members}))
 
@@ -105,3 +107,36 @@ def check(home: Path, where: str) -> None:
     assert Counter(message["request"] for message in told) == Counter({turn["request"]: 1 for turn in turns}), where
     assert not (home / "groups/main/tasks/once.json").exists(), where
     assert (home / "groups/main/tasks/hourly.json").exists(), where
+
+
+def test_killed_at_random_each_second_of_a_task_is_run_once_or_named_as_missed(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    home = tmp_path / "home"
+    make_home(home)
+    (home / "script.json").write_text(json.dumps({"turns": [{"answers": [{"text": "Done."}]}]}))
+    for task in ("a", "b", "c"):
+        put(home, task, group=task, schedule_type="interval", interval_seconds=1, missed="all")
+    kills = 300 if IS_LONG else 6
+    settings = {**SETTINGS, "tasks.least_seconds": 1}
+    for number in range(kills + 1):
+        host = nursery.start(home, settings)
+        wait_for(lambda host=host: is_up(host, home) or host.poll() is not None)  # type: ignore[misc]
+        time.sleep(rng.uniform(0, 1.5))
+        host.send_signal(signal.SIGKILL if number < kills else signal.SIGTERM)
+        assert host.wait(60) in (0, -signal.SIGKILL), host.tail()
+    for task in ("a", "b", "c"):
+        done = records(home, "done", group=task)
+        assert len(done) > kills // 2, f"{task}: {len(done)} runs"
+        last = None
+        for record in done:
+            run = datetime.fromisoformat(record["run"])
+            if last is not None and run != last + timedelta(seconds=1):
+                first_missed, last_missed = map(datetime.fromisoformat, record["missed"])
+                assert first_missed == last + timedelta(seconds=1), record
+                assert last_missed == run - timedelta(seconds=1), record
+            last = run
+        turns = (home / f"data/sessions/{task}/main.jsonl").read_text().splitlines()
+        requests = Counter(json.loads(line)["request"] for line in turns)
+        assert len(requests) == len(done), task
+        assert set(requests.values()) == {2}, task
