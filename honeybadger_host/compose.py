@@ -19,6 +19,7 @@ from honeybadger_host.curation.budgets import Budgets
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.due_dreams import DueDreams
+from honeybadger_host.curation.enriching import Enrichment
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.domain import MESSAGES_FOLDER
@@ -174,7 +175,8 @@ def _put_together(
         mode=settings.curation.apply,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
-    curator = Curator(uses, dreams, _due_dreams_of(home, settings, ledger))
+    enrichment = Enrichment(uses, uses.asker) if uses.asker is not None and settings.curation.enrichment else None
+    curator = Curator(uses, dreams, _due_dreams_of(home, settings, ledger), enrichment)
     task_states = TaskStates(journal.task_records())
     unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator, task_states])
     shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)

@@ -157,6 +157,11 @@ class Curation(_Section):
         description="lossless: what passes every gate and loses nothing is applied by itself; gated: whatever passes; "
         "review: everything waits for `honeybadger-host review`.",
     )
+    enrichment: bool = Field(
+        True,
+        description="false: no model is asked to write an entry for each fact of a text that an agent saved; without a "
+        "model nobody does.",
+    )
     tokens_per_day: int = Field(
         500_000,
         ge=0,

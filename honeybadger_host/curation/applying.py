@@ -19,6 +19,7 @@ from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.curation.proposal import (
     REPLACED,
     RETIRED,
+    TAKEN,
     Kind,
     Operation,
     OperationState,
@@ -262,7 +263,8 @@ class Applying:
                     FileWritten(group, "archived", archived, data, self.files.view(archived)),
                     FileRemoved(group, "entry", file, data),
                 ]
-        made.used |= {*operation.sources}
+        if operation.op in TAKEN:
+            made.used |= {*operation.sources}
         return "applied"
 
     def _standing(self, prepared: Prepared) -> Mapping[str, NotePlace]:

@@ -148,11 +148,19 @@ class Asker:
             await self._give_up(key)
             raise
 
-    async def unfinished(self, group: str, prefix: str) -> str | None:
-        """Return the name of a question of a group that was begun and has no proposal yet."""
+    async def note(self, question: Question) -> None:
+        """Keep that a question is to be asked, over any end of the host. Raises WorldFailed."""
+        await self._write(lambda: self._journal.begin_turn(question.key, question.digest))
+        await self._give_up(question.key)
+
+    async def begun(self, prefix: str) -> Sequence[TurnKey]:
+        """Return the questions of such names that were begun or noted, and have no proposal yet. Raises WorldFailed."""
         keys = await anyio.to_thread.run_sync(self._journal.unfinished, CURATOR)
-        names = sorted(key.request for key in keys if key.group == group and key.request.startswith(prefix))
-        return names[-1] if names else None
+        return [key for key in keys if key.request.startswith(prefix)]
+
+    async def unfinished(self, group: str, prefix: str) -> str | None:
+        """Return the name of one of these questions of a group. Raises WorldFailed."""
+        return max((key.request for key in await self.begun(prefix) if key.group == group), default=None)
 
     async def forget(self, question: Question) -> None:
         """Forget an answer that is of no use: the next attempt asks anew."""

@@ -24,12 +24,10 @@ from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.passes import Made, PassDependencies, origin
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
-from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, take, turns_of
+from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, standing, take, turns_of
 from honeybadger_host.errors import FileProblem, WorldFailed
-from honeybadger_host.memory.entry import entry_file, entry_id
 from honeybadger_host.memory.feedback import Feedback, read_feedback
 from honeybadger_host.memory.labels import folded
-from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.neutralise import estimate_tokens
 
 log = structlog.get_logger()
@@ -166,7 +164,7 @@ class Dreams:
         by_model = [] if answer is None else parse_operations(answer.text, snapshot, len(by_rules) + 1)
         turns |= turns_of(uses, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
         known = snapshot.known(turns, uses.is_person, touched)
-        known = replace(known, texts={**known.texts, **self._there(group, [*by_rules, *by_model])})
+        known = replace(known, texts={**known.texts, **standing(uses.home, group, [*by_rules, *by_model])})
         base = {source: snapshot.digests[source] for one in by_rules for source in one.sources}
         read = {} if answer is None else read_in(snapshot, answer.asked)
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
@@ -183,17 +181,6 @@ class Dreams:
             and (each.state == "waiting" or each.n > len(by_rules))
         )
         return accounted(proposal, kept, known), snapshot
-
-    def _there(self, group: str, operations: Iterable[Operation]) -> dict[str, str]:
-        """Return the entries that already say what is to be added, even if the pass does not look at them."""
-        found: dict[str, str] = {}
-        for each in operations:
-            if each.op == "add" and each.category is not None and each.result is not None:
-                name = entry_id(each.category, folded(each.result))
-                data = read_whole(self._uses.home / entry_file(group, each.category, name))
-                if data is not None and folded(each.result) in folded(data.decode(errors="replace")):
-                    found[name] = each.result
-        return found
 
 
 def _around(feedback: Iterable[Feedback]) -> list[tuple[str, int]]:

@@ -50,7 +50,14 @@ class DueDreams:
         """Return the groups that are to dream now, each once for as many times as were missed."""
         now = self._clock()
         names = (name for name in groups_of(self._home) if name != GLOBAL_GROUP and not is_archive(name))
-        return [name for name in names if self._is_due(name, now)]
+        due: list[str] = []
+        for name in names:
+            try:
+                if self._is_due(name, now):
+                    due.append(name)
+            except OSError as error:  # a file went away meanwhile, or the disk fails: the next look tells
+                log.warning("dream.not_looked_at", group=name, why=str(error))
+        return due
 
     def _is_due(self, group: str, now: datetime) -> bool:
         dreamt = self._dreamt(group)

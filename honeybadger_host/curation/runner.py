@@ -32,6 +32,7 @@ from honeybadger_host.curation.consolidation import (
 )
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.due_dreams import DueDreams
+from honeybadger_host.curation.enriching import Enrichment, Saved, saved_in
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import digests_of, notes_of, protected_notes
@@ -92,6 +93,7 @@ class Curator:
 
     Args:
         due_dreams: None: nobody dreams by themselves.
+        enrichment: None: saved entries stay as they are, without others beside them.
     """
 
     def __init__(
@@ -99,15 +101,18 @@ class Curator:
         uses: PassDependencies,
         dreams: Dreams,
         due_dreams: DueDreams | None = None,
+        enrichment: Enrichment | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._uses = uses
         self._dreams = dreams
         self._due_dreams = due_dreams
+        self._enrichment = enrichment
         self._clock = clock
         self.jobs = uses.jobs
         self._lock = threading.Lock()
         self._grown: set[Job] = set()
+        self._saved: set[Saved] = set()
         self.consolidations = self.failures = 0
         """Since the start."""
 
@@ -125,27 +130,36 @@ class Curator:
         """Nothing is kept of what is decided and not written."""
 
     def end_batch(self, written: Sequence[Change]) -> None:
-        """Note the sessions that grew."""
-        if not self.consolidates:
-            return
+        """Note the sessions that grew, and the entries that came."""
         grown = {
-            Job(change.group, "consolidation", change.session) for change in written if isinstance(change, TurnAdded)
+            Job(change.group, "consolidation", change.session)
+            for change in written
+            if self.consolidates and isinstance(change, TurnAdded)
         }
-        if grown:
+        saved = set() if self._enrichment is None else {*saved_in(written)}
+        if grown or saved:
             with self._lock:
                 self._grown |= grown
+                self._saved |= saved
 
     async def run(self) -> None:
         """Do what is due, until cancelled."""
         for job in await anyio.to_thread.run_sync(self._found) if self.consolidates else []:
             self.jobs.add(job)
+        if self._enrichment is not None:
+            for group in await self._enrichment.groups():
+                self.jobs.add(Job(group, "enrichment"))
         look_at = 0.0
         async with anyio.create_task_group() as tasks:
             while True:
                 with self._lock:
                     grown, self._grown = self._grown, set()
+                    saved, self._saved = self._saved, set()
                 for job in grown:
                     self.jobs.add(job)
+                if self._enrichment is not None:
+                    for group in await self._enrichment.note(saved):
+                        self.jobs.add(Job(group, "enrichment"))
                 if self._due_dreams is not None and self._clock() >= look_at:
                     look_at = self._clock() + DREAM_LOOK_SECONDS
                     for group in await anyio.to_thread.run_sync(self._due_dreams.groups):
@@ -172,6 +186,8 @@ class Curator:
         try:
             if job.kind == "dream":
                 await self._dreams.make(job.group)
+            elif job.kind == "enrichment":
+                has_more = self._enrichment is not None and await self._enrichment.make(job.group)
             else:
                 has_more = await self._consolidate(job.group, job.session)
         except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:

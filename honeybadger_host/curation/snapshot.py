@@ -22,7 +22,7 @@ from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import TAKEN, Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.entry import Entry
+from honeybadger_host.memory.entry import Entry, entry_file, entry_id
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.search.sources import sources
@@ -153,6 +153,18 @@ def _merged_notes(notes: Mapping[str, NotePlace], decided: Iterable[Proposal]) -
     for note, place in notes.items():
         if place.author == CURATOR and folded(place.text) in written:
             yield note, MAX_MERGE_DEPTH
+
+
+def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[str, str]:
+    """Return the entries that already say what is to be added, even if a pass does not look at them."""
+    found: dict[str, str] = {}
+    for each in operations:
+        if each.op == "add" and each.category is not None and each.result is not None:
+            name = entry_id(each.category, folded(each.result))
+            data = read_whole(home / entry_file(group, each.category, name))
+            if data is not None and folded(each.result) in folded(data.decode(errors="replace")):
+                found[name] = each.result
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------- proposals

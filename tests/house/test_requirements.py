@@ -271,6 +271,11 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_feedback.py::test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it",
         "flows/test_chat.py::test_commands_look_into_the_memory",
     ],
+    "RB8 what is saved stands at once, and a model proposes focused entries for its facts in the background": [
+        "flows/test_enrichment.py::test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_back",
+        "flows/test_enrichment.py::test_an_answer_without_entries_leaves_what_was_saved_and_is_not_asked_for_again",
+        "flows/test_enrichment.py::test_without_a_model_or_switched_off_an_entry_stays_alone",
+    ],
     "RB9 a pass merges what says the same, with the earliest created; its sources leave recall, no more and no less": [
         "flows/test_dream.py::test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost",
         "flows/test_dream.py::test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive",
@@ -434,7 +439,7 @@ def test_no_row_of_this_issue_is_left_out() -> None:
         "AB8",
     }
     asked |= {"HB10", "AM4", "AM5"}
-    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB9", "RB10", "RB11", "RB12", "RB13", "RB14"}
+    asked |= {"RB1", "RB2", "RB3", "RB4", "RB5", "RB6", "RB7", "RB8", "RB9", "RB10", "RB11", "RB12", "RB13", "RB14"}
     asked |= {"AM2", "AM3", "AM6", "AM7"}
     asked |= {"CM1", "CM2", "CM3", "CM4", "CM5", "CM6"}
     assert {row.split()[0] for row in ROWS} == asked

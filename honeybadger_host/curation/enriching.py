@@ -1,0 +1,210 @@
+"""Enriches what agents save: a model proposes an entry for each of several facts, linked to the one it stands in (RB8).
+
+The saved entry stands at once, and stays as it is. What is still to be looked at is a question in the journal, so an
+end of the host forgets none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+import anyio.to_thread
+import structlog
+from pydantic import Field, ValidationError
+
+from honeybadger_agent.wire.labels import Category, Title
+from honeybadger_host.curation.account import accounted
+from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question
+from honeybadger_host.curation.consolidation import WrongAnswer
+from honeybadger_host.curation.dream import members_of
+from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.passes import PassDependencies, origin
+from honeybadger_host.curation.proposal import Operation, Part, Proposal
+from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.curation.snapshot import standing
+from honeybadger_host.domain import Change, FileWritten
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.edited import Texts, problem_of
+from honeybadger_host.memory.entry import Entry
+from honeybadger_host.storage.atomic_files import read_whole
+
+log = structlog.get_logger()
+
+PART_OF: Final = "part_of"
+"""Member of an entry's metadata: the id of the entry that it was taken from."""
+_NAMED: Final = "enrichment-"
+_LONGEST_ID: Final = 40
+_LEAST_CHARACTERS: Final = 200
+_LEAST_SENTENCES: Final = 3
+_SENTENCE: Final = re.compile(r"[.!?。！？](?:\s|$)|\n")
+_MOST: Final = 20
+_MOST_CATEGORIES: Final = 100
+
+
+class _Fact(Part):
+    """A fact as a model answers it."""
+
+    content: str
+    category: Category | None = None
+    title: Title | None = None
+    tags: Texts = Field(default=())
+
+
+class _Source(NamedTuple):
+    """An entry that is looked at.
+
+    Args:
+        digest: SHA-256 of its file.
+        asked: what a model is asked about it.
+    """
+
+    entry: Entry
+    digest: str
+    asked: str
+
+
+class Saved(NamedTuple):
+    """An entry that was saved."""
+
+    group: str
+    id: str
+
+
+def saved_in(written: Iterable[Change]) -> Iterator[Saved]:
+    """Yield the new entries of a batch that are long enough to hold several facts."""
+    for change in written:
+        if isinstance(change, FileWritten) and change.kind == "entry" and change.replaces is None:
+            name = change.file.rpartition("/")[2].removesuffix(".json")
+            if len(change.data) >= _LEAST_CHARACTERS and len(name) <= _LONGEST_ID:
+                yield Saved(change.group, name)
+
+
+class Enrichment:
+    """Looks at saved entries, one at a time. Event loop."""
+
+    def __init__(self, uses: PassDependencies, asker: Asker) -> None:
+        self._uses = uses
+        self._asker = asker
+
+    async def note(self, saved: Collection[Saved]) -> set[str]:
+        """Keep which entries are to be looked at; return their groups. One that cannot be kept is left as it is."""
+        groups: set[str] = set()
+        for group, entry_id in saved:
+            try:
+                if await anyio.to_thread.run_sync(self._source, group, entry_id) is not None:
+                    await self._asker.note(self._question(group, f"{_NAMED}{entry_id}", ""))
+                    groups.add(group)
+            except WorldFailed as error:
+                log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
+        return groups
+
+    async def groups(self) -> set[str]:
+        """Return the groups that have entries to be looked at."""
+        try:
+            return {key.group for key in await self._asker.begun(_NAMED)}
+        except WorldFailed as error:
+            log.warning("enrichment.refused", why=str(error))  # the next entry that is saved begins with them
+            return set()
+
+    async def make(self, group: str) -> bool:
+        """Look at one entry; return whether there are more. Raises OverBudget, ModelFailed, WorldFailed."""
+        name = await self._asker.unfinished(group, _NAMED)
+        if name is None:
+            return False
+        source = await anyio.to_thread.run_sync(self._source, group, name.removeprefix(_NAMED))
+        question = self._question(group, name, "" if source is None else source.asked)
+        if source is not None:
+            try:
+                proposal = await self._uses.proposed(question, partial(self._propose, question, source))
+                await self._write(proposal)
+            except WrongAnswer as error:  # what was saved stands: it is not worth a second question
+                log.warning("enrichment.refused", group=group, entry=source.entry.id, why=str(error))
+        await self._uses.forget(question)
+        return True
+
+    async def _write(self, proposal: Proposal | None) -> None:
+        if proposal is None or not proposal.operations:
+            return
+        counts = await self._uses.write(proposal, "main", proposal.made_at)
+        log.info(
+            "enrichment.finished",
+            group=proposal.group,
+            by=proposal.by,
+            proposal=proposal_file(proposal.group, proposal.id),
+            **counts,
+            tokens=proposal.tokens.input + proposal.tokens.output,
+        )
+
+    def _question(self, group: str, name: str, text: str) -> Question:
+        return Question(group, name, "enrichment", self._uses.directives.read("enrichment").text, text)
+
+    def _source(self, group: str, entry_id: str) -> _Source | None:
+        """Return an entry that may hold several facts; None: there is nothing to do with it. Raises WorldFailed."""
+        files = self._uses.entry_files.find(group, entry_id)
+        data = read_whole(self._uses.home / files[0]) if len(files) == 1 else None
+        if data is None:
+            return None
+        try:
+            entry = self._uses.entry_files.parse(files[0], data)
+        except ValueError:  # it was logged
+            return None
+        text = entry.content.strip()
+        is_long = len(text) >= _LEAST_CHARACTERS and len(_SENTENCE.findall(text)) >= _LEAST_SENTENCES
+        if not is_long or entry.by == CURATOR or entry.name is not None:
+            return None
+        categories = [*self._uses.entry_files.categories(group)][:_MOST_CATEGORIES]
+        about = f"[{entry.id}] {entry.category}" + (f"; {entry.title}" if entry.title else "")
+        asked = f"## Categories\n{', '.join(categories)}\n\n## Saved Text\n{about}\n{text}\n"
+        return _Source(entry, hashlib.sha256(data).hexdigest(), asked)
+
+    def _propose(self, question: Question, source: _Source, answer: Answer | None) -> Proposal | None:
+        """Return what an answer proposes, with its gates checked; None: rules cannot do it. Raises WrongAnswer."""
+        if answer is None:
+            return None
+        entry = source.entry
+        operations = _parsed(answer.text, entry)
+        known = Known(
+            texts={entry.id: entry.content, **standing(self._uses.home, question.group, operations)},
+            digests={entry.id: source.digest},
+            turns={},
+            is_person=self._uses.is_person,
+            protected={},
+            group_size=1,
+        )
+        is_as_read = entry.content.strip() in answer.asked  # an answer may be to a question of before a kill
+        base = {entry.id: source.digest if is_as_read else "0" * 64}
+        proposal = Proposal(**origin(question, answer), made_at=datetime.now(UTC), base=base, operations=operations)
+        proposal = check(proposal, known)
+        return accounted(proposal, proposal.operations, known)
+
+
+def _parsed(text: str, entry: Entry) -> tuple[Operation, ...]:
+    """Return the operations of a model's answer. Raises WrongAnswer: what is wrong; then all of it is."""
+    rows = members_of(text, "entries")
+    if len(rows) > _MOST:
+        raise WrongAnswer(f"the answer has {len(rows)} entries, {_MOST} is the most")
+    operations = []
+    for n, row in enumerate(rows, 1):
+        try:
+            fact = _Fact.model_validate(row)
+            operations.append(
+                Operation(
+                    n=n,
+                    op="add",
+                    sources=(entry.id,),
+                    result=fact.content.strip(),
+                    category=fact.category or entry.category,
+                    title=fact.title,
+                    tags=fact.tags or entry.tags,
+                    metadata={PART_OF: entry.id},
+                    why=f"a fact of {entry.id}",
+                )
+            )
+        except ValidationError as error:
+            raise WrongAnswer(f"entry {n}: {problem_of(error).strip()}") from None
+    return tuple(operations)

@@ -1,0 +1,127 @@
+"""Enrichment: what an agent saves gets focused entries beside it, by a model and gates (RB8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.flows.test_dream import Memory, answering
+from tests.hosting import wait_for
+
+TEXT = (
+    "The flat in Elm Road costs 950 EUR a month, to Mr Glanz. The heating is gas and is serviced every October by the "
+    "firm Silva. The parking space number 14 belongs to it. The cellar is shared with the neighbours Ott."
+)
+FACTS = (
+    {"content": "The flat in Elm Road costs 950 EUR a month, to Mr Glanz.", "title": "Rent"},
+    {"content": "The heating is gas and is serviced every October by the firm Silva.", "category": "home/heating"},
+)
+SOON: dict[str, object] = {"curation.runner.LOOK_SECONDS": 0.02, "curation.jobs.FIRST_PAUSE_SECONDS": 0.2}
+
+
+@pytest.fixture
+def memory(home: Path) -> Memory:
+    return Memory(home)
+
+
+def proposing(home: Path, *facts: Mapping[str, Any], **more: Any) -> dict[str, object]:
+    return {**SOON, **answering(home, json.dumps({"entries": facts}), **more)}
+
+
+def status_of(memory: Memory) -> Any:
+    try:
+        return json.loads((memory.home / "data/status.json").read_text())["curation"]
+    except FileNotFoundError:
+        return {"tokens_today": 0, "spent_today": []}
+
+
+def test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_back(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    host = make_host(proposing(home, *FACTS)).start()
+    whole = memory.save(TEXT, "home", tags=["flat"])
+    saved = memory.entries()[whole]
+    (done,) = wait_for(lambda: host.events("enrichment.finished"))
+    assert (done["applied"], done["waiting"], done["refused"]) == (2, 0, 0)
+    entries = memory.entries()
+    assert entries.pop(whole) == saved
+    told = {each["content"]: each for each in entries.values()}
+    assert told.keys() == {fact["content"] for fact in FACTS}
+    rent, heating = (told[fact["content"]] for fact in FACTS)
+    assert (rent["category"], rent["title"], rent["tags"]) == ("home", "Rent", ["flat"])
+    assert heating["category"] == "home/heating"
+    assert {each["metadata"]["part_of"] for each in told.values()} == {whole}
+    assert {each["by"] for each in told.values()} == {"consolidator"}
+    wait_for(lambda: status_of(memory)["spent_today"] == [{"group": "main", "kind": "enrichment", "tokens": 780}])
+    (proposal,) = memory.review("list", "main", "--all")["proposals"]
+    assert proposal["kind"] == "enrichment"
+    assert memory.review("revert", "main", proposal["id"])["applied"] == 0
+    assert memory.entries() == {whole: saved}
+
+
+def test_a_fact_that_the_text_does_not_say_is_refused_and_one_that_stands_is_not_written_twice(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    rent = "The flat in Elm Road costs 950 EUR a month, to Mr Glanz."
+    facts = ({"content": rent}, {"content": "The flat costs 990 EUR."}, {"content": "The heating is not gas."})
+    host = make_host(proposing(home, *facts)).start()
+    standing = memory.save(rent, "home")
+    whole = memory.save(TEXT, "home")
+    (done,) = wait_for(lambda: host.events("enrichment.finished"))
+    assert (done["applied"], done["refused"]) == (0, 3)
+    assert memory.entries().keys() == {standing, whole}
+    failed = [[each["gate"] for each in one["gates"]["failed"]] for one in memory.proposals()[0]["operations"]]
+    assert failed[0] == ["no_change"]
+    assert "specifics_invented" in failed[1]
+    assert "meaning_flipped" in failed[2]
+
+
+@pytest.mark.parametrize("answer", ['{"entries": []}', "No.", '{"entries": [{"content": 7}]}', '{"entries": {}}'])
+def test_an_answer_without_entries_leaves_what_was_saved_and_is_not_asked_for_again(
+    make_host: HostFactory, home: Path, memory: Memory, answer: str
+) -> None:
+    host = make_host({**SOON, **answering(home, answer)}).start()
+    memory.save(TEXT)
+    wait_for(lambda: status_of(memory)["tokens_today"] == 780)
+    wait_for(lambda: not status_of(memory)["running"])
+    saved = memory.state()
+    host.restart()
+    memory.save("Short. And. Sweet.")
+    other = memory.save(f"{TEXT} The garden has 40 roses.")
+    wait_for(lambda: status_of(memory)["tokens_today"] == 2 * 780)
+    assert {name: memory.state()[name] for name in saved} == saved
+    assert memory.proposals() == []
+    assert other in memory.entries()
+
+
+@pytest.mark.parametrize("settings", [{"curation.enrichment": False}, {"model.curation": "offline"}], ids=str)
+def test_without_a_model_or_switched_off_an_entry_stays_alone(
+    make_host: HostFactory, home: Path, memory: Memory, settings: dict[str, object]
+) -> None:
+    make_host(proposing(home, *FACTS) | settings).start()
+    memory.save(TEXT)
+    memory.dream("--dry-run")  # it is a job of the same group
+    assert len(memory.entries()) == 1
+    assert "enrichment" not in json.dumps(status_of(memory))
+
+
+def test_a_kill_before_the_answer_forgets_no_entry_and_writes_none_twice(
+    make_host: HostFactory, home: Path, memory: Memory
+) -> None:
+    host = make_host(proposing(home, *FACTS, delay_seconds=1.0)).start()
+    whole = memory.save(TEXT, "home")
+    wait_for(lambda: status_of(memory)["tokens_today"] > 0)
+    host.kill()
+    assert memory.entries().keys() == {whole}
+    host.start()
+    wait_for(lambda: len(memory.proposals()) == 1)
+    wait_for(lambda: len(memory.entries()) == 3)
+    host.restart()
+    memory.dream("--dry-run")
+    assert len(memory.entries()) == 3
+    assert len(memory.proposals()) == 1
