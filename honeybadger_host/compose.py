@@ -83,6 +83,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
     Raises HostError: what is wrong with the home, its lock or its journal.
     """
     check_home(home)
+    _check_webhooks(settings)
     with ExitStack() as opened:
         lock = HomeLock(home)
         opened.callback(lock.release)
@@ -324,6 +325,17 @@ def _open_metrics(home: Path, textfile: str) -> Metrics | None:
             "metrics.textfile needs prometheus-client: pip install 'honeybadger-host[metrics]'"
         ) from None
     return Metrics(home, Path(textfile))
+
+
+def _check_webhooks(settings: Settings) -> None:
+    """Raise SettingsError: messages go to a webhook, and what sends them is not installed."""
+    if any(push.webhook for push in settings.messages.push):
+        try:
+            import httpx2  # noqa: F401
+        except ModuleNotFoundError:
+            raise SettingsError(
+                "messages.push with webhook needs httpx2: pip install 'honeybadger-host[webhooks]'"
+            ) from None
 
 
 def _recover(journal: Journal, projections: Projections) -> None:

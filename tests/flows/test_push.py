@@ -256,3 +256,11 @@ def test_over_kills_each_message_is_pushed_at_least_once_and_in_order(
     ids = [headers["Idempotency-Key"] for headers, _ in receiver.answered]
     assert len(set(ids)) == len(wanted)
     assert ids == sorted(ids, key=lambda one: int(one.rpartition("-")[2]))  # never back to an older one
+
+
+def test_without_its_library_a_webhook_is_refused_with_what_to_install(make_host: HostFactory, home: Path) -> None:
+    configure(home, webhook="http://127.0.0.1:9/")
+    host = make_host(QUICK, source="import sys; sys.modules['httpx2'] = None")
+    host.launch()
+    assert host.wait() == 3
+    assert "needs httpx2: pip install 'honeybadger-host[webhooks]'" in host.stderr.read_text()
