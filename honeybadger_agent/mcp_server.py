@@ -20,7 +20,7 @@ from honeybadger_agent import installed_version, wire
 from honeybadger_agent.client import Client
 from honeybadger_agent.errors import AgentError, ReplyTimeout, RequestFailed
 from honeybadger_agent.mcp_stdio import standard_streams
-from honeybadger_agent.tools import ALIASES, Choice, description_of, parsed, schema_of, tool_names
+from honeybadger_agent.tools import ALIASES, Choice, description_of, kind_of, parsed, schema_of, tool_names
 from honeybadger_agent.turn import prose
 from honeybadger_agent.turn.dispatch import Memory, code_of, complaint_of
 
@@ -163,9 +163,9 @@ def offered(name: str) -> types.Tool:
 
 
 async def _called(memory: Memory, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-    if name not in (known := tool_names()):
-        raise MCPError(types.INVALID_PARAMS, f"there is no tool {name[:60]!r}; the tools are {', '.join(known)}")
-    kind = wire.REQUEST_TYPES[ALIASES.get(name, name)]
+    if (kind := kind_of(name)) is None:
+        known = ", ".join(tool_names())
+        raise MCPError(types.INVALID_PARAMS, f"there is no tool {name[:60]!r}; the tools are {known}")
     try:
         result = await memory.ask(parsed(kind, arguments))
     except AgentError as error:

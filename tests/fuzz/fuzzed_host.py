@@ -224,6 +224,8 @@ def seeds() -> list[bytes]:
         ("list_sessions", {"limit": 3, "offset": 0}),
         ("send_message", {"content": "It is done", "to": ["ann"]}),
         ("get_messages", {"after": 0, "limit": 3}),
+        ("delegate_to_agent", {"agent": "cook", "task": "a menu", "context": "for six", "timeout_seconds": 1}),
+        ("list_available_agents", {}),
         ("record_feedback", {"kind": "correction", "content": "no", "turn": 1}),
         (
             "schedule_task",
