@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
@@ -27,11 +28,12 @@ from honeybadger_host.domain import GROUP_FILES
 from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
 from honeybadger_host.memory.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.task_files import WrongSchedule, parse_task, schedule_of, task_file, tasks_of
 from honeybadger_host.models import missing_extra
 from honeybadger_host.observe import STATUS_FILE
 from honeybadger_host.ops import systemd
 from honeybadger_host.ops.model_server import own_server, why_silent
-from honeybadger_host.settings import Settings, load_settings, model_key, user_folders
+from honeybadger_host.settings import Settings, host_zone, load_settings, model_key, user_folders
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import printable
@@ -479,6 +481,25 @@ def agents(home: Path) -> Iterator[Finding]:
         yield _model(home, name, wanted_by, loaded)
 
 
+def tasks(home: Path) -> Iterator[Finding]:
+    """The files of tasks: those that are wrong do not run."""
+    try:
+        least_seconds = load_settings(home).settings.tasks.least_seconds
+    except SettingsError:  # said above
+        return
+    good = 0
+    for file in (task_file(group, task) for group in _group_folders(home) for task in tasks_of(home, group)):
+        try:
+            schedule_of(parse_task(read_whole(home / file) or b""), datetime.now(UTC), host_zone(), least_seconds)
+            good += 1
+        except WrongSchedule as error:
+            yield Finding("tasks", "warning", f"{file}: {error.member} {error}", "mend it; until then it does not run")
+        except (ValueError, WorldFailed) as error:
+            yield Finding("tasks", "warning", f"{file}: {error}", "mend it; until then it does not run")
+    if good:
+        yield Finding("tasks", "ok", f"{count_of(good, 'file')} can be read")
+
+
 def directives(home: Path) -> Iterator[Finding]:
     """The prompts of curation that are this home's own."""
     wrong = list(check_directives(home))
@@ -539,6 +560,7 @@ CHECKS: Final[tuple[Callable[[Path], Iterator[Finding]], ...]] = (
     dead_letters,
     metrics,
     agents,
+    tasks,
     directives,
     units,
 )

@@ -50,6 +50,23 @@ def test_a_damaged_journal_is_a_problem(home: Path) -> None:
     assert (found.level, found.now_what) == ("problem", "restore it from a backup")
 
 
+def test_a_task_that_cannot_run_is_named_with_what_is_wrong(home: Path) -> None:
+    folder = home / "groups" / "main" / "tasks"
+    folder.mkdir(parents=True)
+    (folder / "good.json").write_text(
+        '{"name": "a", "description": "b", "schedule_type": "interval", "interval_seconds": 60}'
+    )
+    assert _found(home, "tasks") == Finding("tasks", "ok", "1 file can be read")
+    (folder / "rare.json").write_text(
+        '{"name": "a", "description": "b", "schedule_type": "cron", "cron_expression": "0 0 30 2 *"}'
+    )
+    (folder / "torn.json").write_text('{"name": "a", "descr')
+    rare, torn, good = (finding for finding in examine(home) if finding.check == "tasks")
+    assert (rare.level, torn.level, good.level) == ("warning", "warning", "ok")
+    assert rare.message.startswith("groups/main/tasks/rare.json: cron_expression is wrong: cron line '0 0 30 2 *'")
+    assert torn.message.startswith("groups/main/tasks/torn.json: it is not JSON")
+
+
 class _Listing(BaseHTTPRequestHandler):
     status = 200
 
