@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final
 
@@ -45,8 +45,9 @@ _GERMAN_HEADS: Final = re.compile(
 _GERMAN_NOT_THOSE: Final = frozenset(("samsung", "hartung", "playstation", "katherin", "catherin"))
 
 
-def _read() -> dict[str, frozenset[str]]:
-    """Return language -> stems of its ordinary words."""
+@cache
+def _ordinary() -> dict[str, frozenset[str]]:
+    """Return language -> stems of its ordinary words; read when they are needed first: that takes 40 ms."""
     text = (files(__package__) / "ordinary_words.txt").read_text(encoding="utf-8").replace("\n ", " ")
     found = {}
     for line in text.splitlines():
@@ -55,9 +56,6 @@ def _read() -> dict[str, frozenset[str]]:
             stem = _STEMMERS[language].stemWord
             found[language] = frozenset(stem(word) for word in (*words.split(), *COMMON[language]))
     return found
-
-
-_ORDINARY: Final = _read()
 
 
 @lru_cache(maxsize=50_000)
@@ -94,7 +92,7 @@ def begins_a_sentence(word: str, language: str) -> bool:
     """Return whether a casefolded word is ordinary where a sentence of the language begins."""
     if word in _NAMES_TOO:
         return False
-    if is_function_word(word, language) or stem(word) in _ORDINARY["english"] or is_ordinary_noun(word):
+    if is_function_word(word, language) or stem(word) in _ordinary()["english"] or is_ordinary_noun(word):
         return True
     return _ENGLISH_ENDS.fullmatch(word) is not None and word not in _NOT_THOSE
 
@@ -102,7 +100,7 @@ def begins_a_sentence(word: str, language: str) -> bool:
 @lru_cache(maxsize=50_000)
 def is_ordinary_noun(word: str) -> bool:
     """Return whether a casefolded word is an ordinary German noun."""
-    if stem(word, is_german=True) in _ORDINARY["german"]:
+    if stem(word, is_german=True) in _ordinary()["german"]:
         return True
     if _GERMAN_HEADS.fullmatch(word):
         return True
