@@ -203,7 +203,7 @@ def _put_together(
         watermarks=watermarks,
         journal=journal,
         arrivals=arrivals,
-        consolidate_now=curator.consolidate_now if curator.consolidates else None,
+        consolidate_now=curator.consolidations.consolidate_now if curator.consolidates else None,
         dream_now=dreams.dream,
     )
     runtime = AgentRuntime(

@@ -5,6 +5,6 @@ the background) takes clock, ids and everything it looks at as arguments.
 
 Reading order: `proposal` and `proposal_files`; `ordinary`, `quantities` and `specifics` (what a text says), `meaning`
 and `staleness` (how); `evidence`, `gates` and `account`; `extraction`, `candidates`, `anti_patterns`; `directives`;
-`notes`, `consolidation`, `budgets`, `asking`, `applying` and `reverting`; `jobs`, `passes` and `snapshot`; `dream`,
-`preferences`, `inferring`, `dreaming` and `due_dreams`; `enriching`; `runner`.
+`notes`, `consolidation`, `budgets`, `asking`, `applying` and `reverting`; `jobs`, `passes` and `consolidating`;
+`snapshot`, `dream`, `preferences`, `inferring`, `dreaming` and `due_dreams`; `enriching`; `runner`.
 """

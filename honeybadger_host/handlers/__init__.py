@@ -61,7 +61,7 @@ class Dependencies:
     Args:
         journal: not written here.
         arrivals: told of each message.
-        consolidate_now: see `Curator`; None: nothing is consolidated.
+        consolidate_now: see `Consolidations`; None: nothing is consolidated.
         dream_now: see `Dreams`.
     """
 

@@ -123,7 +123,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
             for job, (why, times, again_at) in failed[:_MOST_SHOWN]
         ],
         "failed_total": len(failed),
-        "consolidations": curator.consolidations,
+        "consolidations": curator.consolidations.done,
         "failures": curator.failures,
         "tokens_today": sum(row.tokens for row in spent),
         "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:_MOST_SHOWN],
@@ -180,7 +180,7 @@ def _numbers(host: Host, watcher: Watcher) -> Numbers:
         limited=dict(host.pipeline.limiter.hits),
         replies_trimmed=host.replies.trimmed,
         compactions=host.sessions.compactions,
-        consolidations=host.curator.consolidations,
+        consolidations=host.curator.consolidations.done,
         consolidation_failures=host.curator.failures,
         curation_tokens={} if host.curator.asker is None else dict(host.curator.asker.tokens),
         journal_seq=host.journal.committed_seq,
