@@ -380,7 +380,7 @@ def test_a_disk_that_is_full_while_a_pass_applies_loses_and_doubles_nothing(
     fault_of: FaultFactory, make_host: HostFactory, memory: Memory, full: str
 ) -> None:
     fault = fault_of("write,create", full, errno.ENOSPC)
-    host = make_host({"spool.pipeline.FULL_DISK_SECONDS": 0.3}, env=fault.env).start()
+    host = make_host({"spool.batch_writer.FULL_DISK_SECONDS": 0.3}, env=fault.env).start()
     saved = {memory.save(TEA, category) for category in ("a", "b", "c")}
     before = memory.state()
     fault.begin()
