@@ -1,0 +1,174 @@
+"""`python -m bench.recall.curated FILE [--passes 100]`: recall before and after passes over memory, in figures.
+
+Each turn of a conversation is saved as an entry. Then groups dream with a model that merges whatever looks alike: it
+joins two texts, drops one of them, or makes something up. Gates decide what of that becomes memory. A merged entry
+counts as all the turns it is made of, as long as it is recalled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import math
+import random
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio
+import structlog
+
+from bench.recall import locomo
+from bench.recall.cases import Conversation, Question
+from bench.recall.evaluate import HEAD, answers, row
+from bench.recall.systems import Ranker
+from honeybadger_agent.models.model import Message, ModelSaid, ToolSpec, UserSaid
+from honeybadger_agent.models.scripted import ScriptedModel
+from honeybadger_host.compose import build
+from honeybadger_host.curation.asking import Asker
+from honeybadger_host.curation.budgets import Budgets
+from honeybadger_host.curation.dreaming import Dreams
+from honeybadger_host.curation.proposal_files import stored
+from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
+from honeybadger_host.ops.host import Host
+from honeybadger_host.search.corpus import Corpus
+from honeybadger_host.search.documents import Kind
+from honeybadger_host.search.index import Index
+from honeybadger_host.search.ranking import Filters, search
+from honeybadger_host.settings import load_settings
+from honeybadger_host.storage.home import make_home
+
+_ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
+_PAIR: Final = re.compile(r"^- (?:near duplicates|may contradict each other): (\S+) and ([^\s:]+)", re.MULTILINE)
+_BLOCK: Final = re.compile(r"^\[(\S+)\] [^\n]*\n((?:  [^\n]*\n?)+)", re.MULTILINE)
+
+
+def careless(chosen: random.Random, _: str, messages: Sequence[Message], __: Sequence[ToolSpec]) -> ModelSaid:
+    """Answer what a dream asks: merge all pairs, one way or another."""
+    asked = messages[-1]
+    text = asked.text if isinstance(asked, UserSaid) else ""
+    texts = {name: " ".join(said.split()) for name, said in _BLOCK.findall(text)}
+    operations = []
+    used: set[str] = set()
+    for pair in _PAIR.findall(text):
+        if used.isdisjoint(pair) and all(name in texts for name in pair):
+            used |= {*pair}
+            one, other = (texts[name] for name in pair)
+            result = chosen.choice((f"{one} {other}", one, f"{one} {other} It was on 7 May.", f"It is not so: {one}"))
+            operations.append({"op": "merge", "sources": list(pair), "result": result})
+    return ModelSaid(json.dumps({"operations": operations[:20]}))
+
+
+def write(home: Path, group: str, conversation: Conversation) -> None:
+    """Save the turns of a conversation as entries; the id says which."""
+    for place, turn in enumerate(conversation.turns):
+        at = None if math.isnan(turn.at) else datetime.fromtimestamp(turn.at, UTC)
+        entry = Entry(f"t{place:05}", "said", f"{turn.author}: {turn.text}", by="bee", created=at, updated=at)
+        path = home / entry_file(group, entry.category, entry.id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(dump_entry(entry))
+
+
+def places_of(home: Path, group: str) -> dict[str, tuple[int, ...]]:
+    """Return id of an entry -> the turns it is made of."""
+    made = {
+        (str(each.proposal.id), operation.result): operation.sources
+        for each in stored(home, group)
+        if each.proposal is not None
+        for operation in each.proposal.operations
+        if operation.state == "applied" and operation.op == "merge"
+    }
+    entries = {path.stem: json.loads(path.read_text()) for path in (home / f"groups/{group}").rglob("memory/**/*.json")}
+
+    def places(name: str) -> tuple[int, ...]:
+        if re.fullmatch(r"t\d{5}", name):
+            return (int(name[1:]),)
+        entry = entries[name]
+        return tuple(
+            place for source in made[entry["metadata"]["proposal"], entry["content"]] for place in places(source)
+        )
+
+    return {name: places(name) for name in entries}
+
+
+def ranker(index: Index, home: Path, group: str, conversation: Conversation) -> Ranker:
+    known = places_of(home, group)
+
+    def rank(question: Question, limit: int) -> Sequence[int]:
+        def ask(corpus: Corpus) -> list[int]:
+            now, filters = conversation.now(question), Filters(kinds=_ENTRIES)
+            return [hit.number for hit in search(corpus, question.text, now=now, limit=limit, filters=filters)]
+
+        numbers, _ = index.search(group, ask)
+        found = index.lookups.show(numbers)
+        return [place for number in numbers for place in known[found[number].key]][:limit]
+
+    return rank
+
+
+def measured(home: Path, conversations: Sequence[Conversation], name: str) -> str:
+    """Return a line of the table, over all conversations."""
+    index = Index(home, None, max_memory_bytes=1 << 30)
+    try:
+        found = [
+            each
+            for number, conversation in enumerate(conversations)
+            for each in answers(conversation, ranker(index, home, f"talk-{number}", conversation))
+            if each.question.is_counted
+        ]
+    finally:
+        index.close()
+    return row(name, found)
+
+
+async def dream(host: Host, groups: Sequence[str], passes: int, chosen: random.Random) -> int:
+    """Make passes, one group after another; return how many operations were applied."""
+    uses = host.curator._uses
+
+    async def opened() -> ScriptedModel:
+        return ScriptedModel(partial(careless, chosen), piece_characters=1_000_000)
+
+    asker = Asker(host.journal, lambda: host.pipeline.writer_slot, opened, str, Budgets(), max_output_tokens=4096)
+    dreams = Dreams(replace(uses, asker=asker), infers=False)
+    applied = 0
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.pipeline.run)
+        for number in range(passes):
+            dreamt = await dreams.dream(groups[number % len(groups)])
+            applied += sum(counts["applied"] for _, counts in dreamt.proposals)
+        tasks.cancel_scope.cancel()
+    return applied
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.recall.curated", description=__doc__)
+    parser.add_argument("file", type=Path, help="in LoCoMo's format")
+    parser.add_argument("--passes", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    conversations = locomo.read(arguments.file).conversations
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        make_home(home)
+        groups = [f"talk-{number}" for number in range(len(conversations))]
+        for group, conversation in zip(groups, conversations, strict=True):
+            write(home, group, conversation)
+        print(HEAD)
+        print(measured(home, conversations, "before"), flush=True)
+        host = build(home, load_settings(home).settings)
+        try:
+            applied = anyio.run(dream, host, groups, arguments.passes, random.Random(arguments.seed))
+        finally:
+            host.close()
+        print(measured(home, conversations, f"after {arguments.passes} passes, {applied} merges"))
+
+
+if __name__ == "__main__":
+    main()
