@@ -329,7 +329,7 @@ class Push(_Section):
     command: list[Annotated[str, Field(min_length=1)]] = []
     webhook: str = ""
     key_file: str = ""
-    groups: list[str] = []
+    groups: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = []
 
     @model_validator(mode="after")
     def _check(self) -> Push:

@@ -41,6 +41,7 @@ FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 600.0
 _LOOK_SECONDS: Final = 60.0
 """Between two looks for messages that nothing told of."""
+_READ_AT_ONCE: Final = 100
 _MOST_SAID: Final = 200
 _SINCE: Final = ""
 """In place of a group: which message was the newest when a target was met first."""
@@ -126,26 +127,25 @@ class Pusher:
         pause = FIRST_PAUSE_SECONDS
         while True:
             came = self.arrivals.next(ANY_GROUP)  # before the look: what comes behind it sets it
-            group, message = "", None
+            group, seq = "", 0
             try:
-                found = await anyio.to_thread.run_sync(self._next, target)
-                if found is None:
+                waiting = await anyio.to_thread.run_sync(self._waiting, target)
+                for group, message in waiting:
+                    seq = message.seq
+                    await self._deliver(target.push, group, message)
+                    target.places[group] = seq
+                    await self._keep()
+                    pause = FIRST_PAUSE_SECONDS
+                    if target.failed is not None:
+                        log.info("push.recovered", target=target.name, group=group, seq=seq)
+                        target.failed = None
+                if not waiting:
                     with anyio.move_on_after(_LOOK_SECONDS):
                         await came.wait()
-                    continue
-                group, message = found
-                await self._deliver(target.push, group, message)
-                target.places[group] = message.seq
-                await self._keep()
             except (NotDelivered, OSError, WorldFailed) as error:
-                self._failed(target, group, 0 if message is None else message.seq, str(error), pause)
+                self._failed(target, group, seq, str(error), pause)
                 await anyio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-            else:
-                pause = FIRST_PAUSE_SECONDS
-                if target.failed is not None:
-                    log.info("push.recovered", target=target.name, group=group, seq=message.seq)
-                    target.failed = None
 
     def _failed(self, target: Target, group: str, seq: int, why: str, pause: float) -> None:
         now = time.monotonic()
@@ -154,20 +154,22 @@ class Pusher:
         target.failed, target.again_at = (group, seq, why), now + pause
         log.warning("push.failed", target=target.name, group=group, seq=seq, why=why, again_in_seconds=pause)
 
-    def _next(self, target: Target) -> tuple[str, Message] | None:
-        """Return the oldest message that was not delivered, with its group. Raises OSError."""
+    def _waiting(self, target: Target) -> list[tuple[str, Message]]:
+        """Return the oldest messages that were not delivered, with their groups. Raises OSError."""
         groups = target.push.groups
         if not groups:
             with contextlib.suppress(FileNotFoundError):
                 groups = [
                     Path(name).stem for name in os.listdir(self.home / MESSAGES_FOLDER) if name.endswith(".jsonl")
                 ]
-        found = []
-        for group in groups:
-            after = target.places.get(group, target.places[_SINCE])
-            for message in read_messages(self.home, group, after, 1, lambda message: True).messages:
-                found.append((group, message))  # noqa: PERF401  one or none
-        return min(found, key=lambda each: each[1].seq, default=None)
+        found = [
+            (group, message)
+            for group in groups
+            for message in read_messages(
+                self.home, group, target.places.get(group, target.places[_SINCE]), _READ_AT_ONCE, lambda message: True
+            ).messages
+        ]
+        return sorted(found, key=lambda each: each[1].seq)[:_READ_AT_ONCE]
 
     async def _keep(self) -> None:
         places = {target.key: target.places for target in self.targets}

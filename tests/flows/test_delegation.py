@@ -124,7 +124,7 @@ def test_a_circle_a_long_chain_and_an_unknown_agent_are_refused_in_words_for_the
     plays(home, "b", {"calls": [delegate("a"), delegate("c")]}, {"text": "b is done"}, delegates_to=everyone)
     plays(home, "c", {"calls": [delegate("d")]}, {"text": "c is done"}, delegates_to=everyone)
     plays(home, "d", {"text": "d is done"})
-    host = make_host().start()
+    host = make_host({"handlers.delegation.AT_ONCE": 1}).start()  # nobody waits for a place that a waiting one holds
     result = ask(home)
     assert result.content == "Done."
     assert [(tool.ok, tool.summary) for tool in result.tools] == [

@@ -292,6 +292,7 @@ def test_targets_of_messages_are_tables_of_the_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "says"),
     [
+        ('command = ["a"]\ngroups = ["../main"]', "messages.push.0.groups.0"),
         ("groups = []", "give either command or webhook"),
         ('command = ["a"]\nwebhook = "https://b"', "give either command or webhook"),
         ('command = ["a"]\nkey_file = "k"', "there is none"),
