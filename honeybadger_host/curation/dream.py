@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -190,20 +191,29 @@ def parse_operations(text: str, snapshot: Snapshot, first: int) -> list[Operatio
     Args:
         first: number of the first operation.
     """
-    rows = members_of(text, "operations")
-    if len(rows) > MAX_OPERATIONS - first:
-        raise WrongAnswer(f"the answer has {len(rows)} operations, {MAX_OPERATIONS - first} is the most")
+    rows = members_of(text, "operations", MAX_OPERATIONS - first)
     return [_operation(row, n, snapshot) for n, row in enumerate(rows, first)]
 
 
-def members_of(text: str, name: str) -> list[Any]:
+def members_of(text: str, name: str, most: int) -> list[Any]:
     """Return the list that an answer consists of. Raises WrongAnswer."""
     value = json_object(Visible.of(text).text)
     if (unknown := sorted(value.keys() - {name})) or not isinstance(value.get(name), list):
         has = f"has {', '.join(unknown)}" if unknown else f"has {value.get(name)!r:.60} there"
         raise WrongAnswer(f"the answer must be one list `{name}`, it {has}")
     rows: list[Any] = value[name]
+    if len(rows) > most:
+        raise WrongAnswer(f"the answer has {len(rows)} {name}, {most} is the most")
     return rows
+
+
+@contextmanager
+def checked(what: str) -> Iterator[None]:
+    """Turn what is wrong with a part of an answer into a WrongAnswer."""
+    try:
+        yield
+    except ValidationError as error:
+        raise WrongAnswer(f"{what}: {problem_of(error).strip()}") from None
 
 
 def _operation(row: Any, n: int, snapshot: Snapshot) -> Operation:
@@ -213,10 +223,8 @@ def _operation(row: Any, n: int, snapshot: Snapshot) -> Operation:
         raise WrongAnswer(f"operation {n} has {', '.join(unknown)}, which is not asked for")
     if row.get("op") not in _OPS:
         raise WrongAnswer(f"operation {n}: op must be one of {', '.join(_OPS)}, it is {row.get('op')!r:.40}")
-    try:
+    with checked(f"operation {n}"):
         operation = Operation.model_validate({**row, "n": n})
-    except ValidationError as error:
-        raise WrongAnswer(f"operation {n}: {problem_of(error)}") from None
     why = f"the model: {operation.why}" if operation.why else "the model proposes it"
     return operation.model_copy(update={"why": why, "category": _category(operation, snapshot)})
 

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 import anyio.to_thread
 import structlog
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from honeybadger_agent.wire.labels import Category, Title
 from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question
 from honeybadger_host.curation.consolidation import WrongAnswer
-from honeybadger_host.curation.dream import members_of
+from honeybadger_host.curation.dream import checked, members_of
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.passes import PassDependencies, origin
 from honeybadger_host.curation.proposal import Operation, Part, Proposal
@@ -29,7 +29,7 @@ from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.curation.snapshot import standing
 from honeybadger_host.domain import Change, FileWritten
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.edited import Texts, problem_of
+from honeybadger_host.memory.edited import Texts
 from honeybadger_host.memory.entry import Entry
 from honeybadger_host.storage.atomic_files import read_whole
 
@@ -185,12 +185,9 @@ class Enrichment:
 
 def _parsed(text: str, entry: Entry) -> tuple[Operation, ...]:
     """Return the operations of a model's answer. Raises WrongAnswer: what is wrong; then all of it is."""
-    rows = members_of(text, "entries")
-    if len(rows) > _MOST:
-        raise WrongAnswer(f"the answer has {len(rows)} entries, {_MOST} is the most")
     operations = []
-    for n, row in enumerate(rows, 1):
-        try:
+    for n, row in enumerate(members_of(text, "entries", _MOST), 1):
+        with checked(f"entry {n}"):
             fact = _Fact.model_validate(row)
             operations.append(
                 Operation(
@@ -205,6 +202,4 @@ def _parsed(text: str, entry: Entry) -> tuple[Operation, ...]:
                     why=f"a fact of {entry.id}",
                 )
             )
-        except ValidationError as error:
-            raise WrongAnswer(f"entry {n}: {problem_of(error).strip()}") from None
     return tuple(operations)

@@ -11,14 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
-from honeybadger_host.curation.consolidation import WrongAnswer
-from honeybadger_host.curation.dream import members_of, sections_text, turn_text
+from honeybadger_host.curation.dream import checked, members_of, sections_text, turn_text
 from honeybadger_host.curation.gates import Known
 from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.edited import problem_of
 from honeybadger_host.memory.labels import folded, is_below
 
 CATEGORY: Final = "user-preferences/inferred"
@@ -107,17 +105,12 @@ def parse_preferences(text: str, seen: Mapping[str, Operation]) -> list[Operatio
     Args:
         seen: see `seen_before`; what was quoted then is quoted again.
     """
-    rows = members_of(text, "preferences")
-    if len(rows) > _MOST:
-        raise WrongAnswer(f"the answer has {len(rows)} preferences, {_MOST} is the most")
-    return [_operation(row, n, seen) for n, row in enumerate(rows, 1)]
+    return [_operation(row, n, seen) for n, row in enumerate(members_of(text, "preferences", _MOST), 1)]
 
 
 def _operation(row: Any, n: int, seen: Mapping[str, Operation]) -> Operation:
-    try:
+    with checked(f"preference {n}"):
         said = _Preference.model_validate(row)
-    except ValidationError as error:
-        raise WrongAnswer(f"preference {n}: {problem_of(error).strip()}") from None
     evidence = [*said.evidence]
     if (before := seen.get(folded(said.content))) is not None:
         evidence += [each for each in before.evidence if each not in evidence]
