@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from honeybadger_host.curation.meaning import content_words
@@ -21,13 +22,6 @@ _DAYS_OFF: Final = {
     **dict.fromkeys(("yesterday", "gestern", "hier", "ayer"), -1),
 }
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_TELLING: Final = frozenset("s").union(
-    *map(
-        content_words,
-        ("the user and the users", "the person and people", "he said, told, asked and mentioned it", "instead"),
-    )
-)
-"""Words by which a fact says whose it is: `the user's`."""
 _SAYS_LITTLE: Final = word_set("""
     user users nutzer nutzerin like likes liked love loves enjoy enjoys prefer prefers preferred want wants mag
     möchte will
@@ -36,6 +30,13 @@ _SAYS_LITTLE: Final = word_set("""
 _SAYS_MUCH: Final = word_set("with without mit ohne before after vor only nur always never until bis must may all some")
 """Words that sentences are made of, and that change what one says."""
 _LETTERS: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+
+
+@cache
+def _telling_words() -> frozenset[str]:
+    """Return words by which a fact says whose it is: `the user's`."""
+    told = ("the user and the users", "the person and people", "he said, told, asked and mentioned it", "instead")
+    return frozenset("s").union(*map(content_words, told))
 
 
 def sentences_with(quote: str, text: str) -> list[str]:
@@ -74,7 +75,7 @@ def unsaid(text: str, sources: Iterable[str]) -> list[str]:
 
     One word makes another fact of a sentence, so a share of them is not enough.
     """
-    known = _TELLING.union(*map(content_words, sources))
+    known = _telling_words().union(*map(content_words, sources))
     return sorted(content_words(text) - known)
 
 
