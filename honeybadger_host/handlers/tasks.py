@@ -32,6 +32,7 @@ from honeybadger_host.memory.task_files import (
     schedule_of,
     shown_schedule,
     task_file,
+    tasks_folder,
     tasks_of,
 )
 from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded
@@ -117,8 +118,9 @@ def _schedule_task(desk: TaskDesk) -> ChangeHandler[list[str]]:
     def decide(asked: Asked, known: list[str], now: datetime) -> Outcome:
         payload, settings = asked.payload, desk.settings
         assert isinstance(payload, ScheduleTask)  # noqa: S101  the table pairs type and payload
-        if len(known) >= settings.per_group:
-            why = f"this group has {len(known)} tasks, the limit is {settings.per_group} (tasks.per_group): cancel some"
+        there = {*(task_file(asked.group, each) for each in known), *desk.files.below(tasks_folder(asked.group))}
+        if len(there) >= settings.per_group:
+            why = f"this group has {len(there)} tasks, the limit is {settings.per_group} (tasks.per_group): cancel some"
             raise Refusal("too_large", f"{why}; nothing was scheduled")
         free = [each for each in _new_ids(asked) if desk.files.view(task_file(asked.group, each)) is None]
         if not free:

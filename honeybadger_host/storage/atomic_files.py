@@ -62,13 +62,13 @@ class WholeFiles:
         """Return what a file holds once everything decided so far is written. It must be loaded."""
         return self._held[file]
 
+    def below(self, folder: str) -> list[str]:
+        """Return the loaded files below a folder that are there once everything decided so far is written."""
+        return [file for file, data in self._held.items() if data is not None and file.startswith(f"{folder}/")]
+
     def named(self, folder: str, name: str) -> list[str]:
-        """Return the loaded files of a name below a folder that are there once everything decided so far is written."""
-        return [
-            file
-            for file, data in self._held.items()
-            if data is not None and file.startswith(f"{folder}/") and file.endswith(f"/{name}")
-        ]
+        """Return those of a name; see `below`."""
+        return [file for file in self.below(folder) if file.endswith(f"/{name}")]
 
     def apply(self, change: Change) -> None:
         """Take in a change that was decided and is not written yet."""

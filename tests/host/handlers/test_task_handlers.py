@@ -91,7 +91,10 @@ def test_a_time_without_an_offset_is_of_the_tasks_zone(room: Room) -> None:
 def test_a_group_has_only_so_many_tasks(tmp_path: Path) -> None:
     (tmp_path / "groups" / "main").mkdir(parents=True)
     room = Room(tmp_path, Settings.model_validate({"tasks": {"per_group": 1}}))
-    room.change("schedule_task", **DAILY)
+    outcome = room.decide("schedule_task", **DAILY)
+    room.unit.apply(outcome.changes)
+    assert room.refused("schedule_task", **DAILY).code == "too_large"  # of the same batch
+    room.write(outcome.changes)
     refused = room.refused("schedule_task", **DAILY)
     assert (refused.code, "the limit is 1 (tasks.per_group)" in refused.message) == ("too_large", True)
 
