@@ -13,7 +13,7 @@ import hashlib
 import heapq
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -123,9 +123,15 @@ class Scheduler:
         self._loop: Callable[[Callable[[], object]], object] | None = None
         self._counted: Mapping[str, object] = {}
         self._has_looked = True
-        self.folders: Sequence[Path] = ()
-        """Where tasks lie; any thread."""
+        self._glanced: Mapping[Path, Stamp | None] = {}
+        self._stale: set[Path] = set()
+        """Folders to be compared."""
         desk.states.changed = self.touch
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where tasks lie. Any thread."""
+        return list(self._glanced)
 
     @property
     def status(self) -> Mapping[str, object]:
@@ -157,8 +163,15 @@ class Scheduler:
         """
         if "/tasks/" in file and (key := place_of(file)) is not None:
             self.touch(key)
-        elif file.endswith("/tasks"):
-            self._compare_at = None  # the folder itself came
+
+    def glance(self) -> None:
+        """Notice in which folders files came or went, whatever was heard. One thread at a time."""
+        stamps = {folder: _stamp_of(folder) for folder in _folders(self._desk.home)}
+        changed = {folder for folder in (*stamps, *self._glanced) if stamps.get(folder) != self._glanced.get(folder)}
+        self._glanced = stamps
+        if changed:
+            with self._lock:
+                self._stale |= changed
             self.wake()
 
     def wake(self) -> None:
@@ -194,11 +207,16 @@ class Scheduler:
         now = self._clock()
         with self._lock:
             touched, self._touched = self._touched, set()
+            stale, self._stale = self._stale, set()
         for key in touched:
             self._read(key, now)
         if self._compare_at is None or not timedelta() <= self._compare_at - now <= timedelta(seconds=COMPARE_SECONDS):
             self._compare_at = now + timedelta(seconds=COMPARE_SECONDS)
-            touched |= set(self._changed_files(now))
+            stale |= {
+                *_folders(self._desk.home),
+                *(Path(self._desk.home, "groups", key[0], "tasks") for key in self._known),
+            }
+        touched |= set(self._changed_files(stale, now))
         while self._queue and self._queue[0][0] <= now:
             at, key = heapq.heappop(self._queue)
             if (known := self._known.get(key)) is not None and known.next == at:
@@ -221,22 +239,21 @@ class Scheduler:
             if action is not None:
                 self._under_way.add(key)
                 actions.append(action)
-        self._has_looked = self._has_looked or bool(touched)
+        self._has_looked = self._has_looked or bool(touched or stale)
         self._counted = {**self._counted, "next_at": self._queue[0][0].timestamp() if self._queue else None}
         actions.sort(key=lambda action: action.at.timestamp() if isinstance(action, Run) else 0.0)
         return actions
 
-    def _changed_files(self, now: datetime) -> Iterator[TaskKey]:
-        """Read every file that is not as it was; yield their tasks."""
+    def _changed_files(self, folders: Collection[Path], now: datetime) -> Iterator[TaskKey]:
+        """Read every file of some folders that is not as it was; yield their tasks."""
+        groups = {folder.parent.name: folder for folder in folders}
         found: dict[TaskKey, Stamp] = {}
-        self.folders = _folders(self._desk.home)
-        for folder in self.folders:
-            group = folder.parent.name
+        for group, folder in groups.items():
             with contextlib.suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
                     if is_task_file(entry.name):
                         found[group, entry.name[:-5]] = _stamp(entry.stat(follow_symlinks=False))
-        for key in [key for key in self._known if key not in found]:
+        for key in [key for key in self._known if key[0] in groups and key not in found]:
             del self._known[key]
         for key, stamp in found.items():
             if key not in self._known or self._known[key].stamp != stamp:

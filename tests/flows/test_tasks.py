@@ -267,6 +267,20 @@ def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
         assert 2 <= len(found) < 10
 
 
+def test_a_task_in_a_group_that_came_just_now_is_seen_within_seconds_without_any_event(
+    make_host: HostFactory, home: Path
+) -> None:
+    host = make_host({**script(home, *MODEL), "tasks.least_seconds": 1, "ipc.watch": False}).start()
+    for group in ("new", "newer"):
+        began = time.monotonic()
+        path = put(home, "first", group)
+        wait_for(lambda group=group: records(home, group, "done"))  # type: ignore[misc]
+        assert time.monotonic() - began < 20  # all files are looked at after 30 s only
+        path.unlink()
+    wait_for(lambda: json.loads((home / "data/status.json").read_text())["tasks"]["known"] == 0)
+    host.stop()
+
+
 def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
