@@ -121,9 +121,9 @@ def tokens_of(world: World) -> int:
     return sum(map(estimate_tokens, world.live.values()))
 
 
-def restraint(pairs: Sequence[tuple[str, str, str]], policy: ApplyPolicy | None = "lossless") -> int:
+def restraint(pairs: Sequence[tuple[str, str, str]]) -> int:
     """Return how many of the pairs a model that overwrites whatever it can overwrites."""
-    return sum(_overwrites(*pair) for pair in pairs) if policy is not None else len(pairs)
+    return sum(_overwrites(*pair) for pair in pairs)
 
 
 def _overwrites(old: str, said: str, new: str) -> bool:
