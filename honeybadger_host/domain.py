@@ -199,12 +199,16 @@ class TaskRecorded:
 
 
 TASK_RECORD: Final = "task_record"
-WholeKind: TypeAlias = Literal["entry", "working", "session", "summary", "watermark", "proposal", "archived", "task"]
+WholeKind: TypeAlias = Literal[
+    "entry", "working", "session", "summary", "watermark", "proposal", "archived", "task", "text"
+]
 """What a file is that the host writes as a whole: a long-term entry, an entry of working memory, a session document, a
-group's summary.md, how far a session is consolidated, what curation proposes, an entry that was taken up, a task."""
+group's summary.md, how far a session is consolidated, what curation proposes, an entry that was taken up, a task, a
+text of people that the operator took back."""
 REMOVED: Final = "_removed"
 NOTE_REMOVED: Final = "note_removed"
 NOTE_RESTORED: Final = "note_restored"
+EDIT_UNDONE: Final = "edit_undone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +274,8 @@ class NoteArchived:
 
 @dataclass(frozen=True, slots=True)
 class NotesRevised:
-    """Notes leave MEMORY.md or its archive, or come back into it; all else in the file stays as it is.
+    """Notes leave MEMORY.md or its archive, or come back into it, or lines of a person's edit are taken back; all else
+    in the file stays as it is.
 
     The first change of its file in a request: a batch takes it only before anything is appended to the file. See
     `storage.revised` for how one is made.
@@ -279,7 +284,7 @@ class NotesRevised:
         base: what the file held when this was decided; if it holds anything else by then, it stays as it is.
         text: what it will hold.
         data: which notes, and where they stood; what the journal keeps.
-        are_restored: they come back.
+        kind: what the journal calls it.
     """
 
     group: str
@@ -287,12 +292,12 @@ class NotesRevised:
     base: bytes
     text: bytes
     data: bytes
-    are_restored: bool = False
+    kind: Literal["note_removed", "note_restored", "edit_undone"] = NOTE_REMOVED
 
     @property
     def row_kind(self) -> str:
         """What the journal calls it."""
-        return NOTE_RESTORED if self.are_restored else NOTE_REMOVED
+        return self.kind
 
 
 Appended: TypeAlias = NoteAdded | TurnAdded | HistoryAdded | NoteArchived | FeedbackAdded | MessageAdded | TaskRecorded

@@ -7,17 +7,21 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from honeybadger_agent.cli.terminal import patience, print_lines
+from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.edits import EDIT_KINDS, Edit, EditReader, edited_lines
 from honeybadger_host.storage.journal_reader import SaidIn
 from honeybadger_host.storage.journal_schema import Row
+
+if TYPE_CHECKING:
+    from honeybadger_host.settings import Settings
 
 app = typer.Typer()
 
@@ -140,26 +144,41 @@ def _told(row: Row | Edit, said: SaidIn | None) -> dict[str, Any]:
 @app.command()
 def undo(
     call: typer.Context,
-    seq: Annotated[int, typer.Argument(min=1, help="The change, as `log` shows it.")],
+    seqs: Annotated[list[int], typer.Argument(min=1, help="The changes, as `log` shows them.", metavar="SEQ...")],
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring back an entry as it was before a change: deleted, reinforced or new. Works with and without a host."""
-    from honeybadger_agent.wire import Undo
-    from honeybadger_host import daemon
-    from honeybadger_host.ops.operator_client import ask
+    """Undo changes of notes and entries, and people's edits, the newest first. Works with and without a host."""
     from honeybadger_host.settings import load_settings
-    from honeybadger_host.storage.home import JOURNAL_FILE
-    from honeybadger_host.storage.journal_reader import read_change
 
     folder = home_of(home)
     _print_warnings_only(call)
     settings = load_settings(folder).settings
+    done: list[dict[str, Any]] = []
+    for seq in sorted(set(seqs), reverse=True):
+        path, result = _undo_one(folder, settings, seq)
+        done.append(result)
+        if not as_json:
+            print(f"{path}: {result['did'].replace('_', ' ')}; change {result['seq']} undoes {seq}")
+    if as_json:
+        print_json(done if len(done) > 1 else done[0])
+
+
+def _undo_one(folder: Path, settings: Settings, seq: int) -> tuple[str, dict[str, Any]]:
+    """Undo a change; return which file that changed, and the result. Raises HostError."""
+    from honeybadger_agent.wire import Undo
+    from honeybadger_host import daemon
+    from honeybadger_host.ops.operator_client import ask
+    from honeybadger_host.storage.home import JOURNAL_FILE
+    from honeybadger_host.storage.journal_reader import read_change
+
     row: Row | Edit | None = None
     if (folder / JOURNAL_FILE).exists():
         row = read_change(folder / JOURNAL_FILE, seq) or EditReader(folder / JOURNAL_FILE).edit(seq)
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
+    if row.group == GLOBAL_GROUP:
+        raise HostError(f"{row.file} is for every group, and only what belongs to a group is undone: edit it")
     with patience(lambda: "waiting for the host"):
         reply = ask(
             folder, row.group, "undo", Undo(seq=seq), serve=lambda inbox: daemon.serve_box(folder, settings, inbox)
@@ -167,11 +186,7 @@ def undo(
     if reply.error is not None:
         raise HostError(reply.error.message)
     result = reply.result or {}
-    if as_json:
-        print_json({"seq": reply.seq, "group": row.group, **result})
-        return
-    did = str(result["did"]).replace("_", " ")
-    print(f"groups/{row.group}/{result['file']}: {did}; change {reply.seq} undoes {seq}")
+    return f"groups/{row.group}/{result['file']}", {"seq": reply.seq, "group": row.group, **result}
 
 
 @app.command("stop-turn")
@@ -264,6 +279,8 @@ def _gist(kind: str, data: bytes) -> str:
                     text = " ".join((value["kind"], value.get("content", "")))
                 case "note_removed" | "note_restored":
                     text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
+                case "edit_undone":
+                    text = " ".join(line for _, _, added in value["hunks"] for line in added)
                 case "watermark" | "watermark_removed":
                     up_to = value.get("at") if value["proposal"].startswith("preferences-") else f"turn {value['turn']}"
                     text = f"read up to {up_to} by {value['proposal'] or 'nobody'}"

@@ -10,6 +10,7 @@ from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.domain import (
     ARCHIVE,
+    EDIT_UNDONE,
     MEMORY,
     NOTE_REMOVED,
     NOTE_RESTORED,
@@ -22,10 +23,12 @@ from honeybadger_host.domain import (
     NoteAdded,
     Outcome,
 )
+from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
 from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
+from honeybadger_host.memory.file_history import read_past, version_at
 from honeybadger_host.storage.appended import count_entries
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, fingerprint
-from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.journal_reader import read_change, read_earlier, read_request, read_young_notes
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import count_notes, revision_of
@@ -35,15 +38,18 @@ ENTRY: Final = "entry"
 _NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 _Undone: TypeAlias = tuple[Row, bytes | None]
 """A change that is to be undone, and what its file held before it; None: there was none."""
+_OF_EDITS: Final = (EDIT_UNDONE, TEXT, f"{TEXT}{REMOVED}")
 
 
-def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
+def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | UndoneEdit]:
     """Return the handler of `undo`: one more change, by the operator, that has the opposite effect."""
 
-    def prepare(asked: Asked) -> list[_Undone]:
+    def prepare(asked: Asked) -> list[_Undone] | UndoneEdit:
         if asked.sender != OPERATOR:
             raise Refusal("forbidden", "undo is the operator's: honeybadger-host undo <seq>", field="type")
         row = _row_of(asked, journal)
+        if isinstance(row, Edit) or row.kind in _OF_EDITS:
+            return undone_edit(journal, row, files.load(row.file))
         # an entry that was moved is written and removed
         rows = [row] if row.kind in _NOTES else read_request(journal, row)
         for row in rows:
@@ -56,12 +62,14 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
         befores = [_before(row, journal) if row.kind == ENTRY else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
-    def decide(asked: Asked, rows: list[_Undone], now: datetime) -> Outcome:
+    def decide(asked: Asked, found: list[_Undone] | UndoneEdit, now: datetime) -> Outcome:
         undone: list[tuple[Change, str]]
-        if rows[0][0].kind in _NOTES:
-            undone = _undone_notes(asked, rows[0][0], now)
+        if isinstance(found, UndoneEdit):
+            undone = [put_back(found, files.view(found.event.file))]
+        elif found[0][0].kind in _NOTES:
+            undone = _undone_notes(asked, found[0][0], now)
         else:
-            undone = [_undone(asked, row, before) for row, before in rows]
+            undone = [_undone(asked, row, before) for row, before in found]
         change, did = next((one for one in undone if one[1] == "restored"), undone[0])
         return Outcome({"file": change.file.split("/", 2)[2], "did": did}, tuple(change for change, _ in undone))
 
@@ -99,20 +107,18 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone]]:
     return ChangeHandler(decide, prepare)
 
 
-def _row_of(asked: Asked, journal: Path) -> Row:
-    """Return the change that is to be undone. Raises Refusal."""
+def _row_of(asked: Asked, journal: Path) -> Row | Edit:
+    """Return what is to be undone: a change, or an edit by a person. Raises Refusal."""
     payload = asked.payload
     assert isinstance(payload, Undo)  # noqa: S101  the table pairs type and payload
     row = read_change(journal, payload.seq)
     if row is None and (edit := EditReader(journal).edit(payload.seq)) is not None and edit.group == asked.group:
-        raise Refusal(
-            "invalid",
-            f"change {edit.seq} is an edit by {edit.author}, with an editor: edit {edit.file}",
-            field="payload.seq",
-        )
+        return edit
     if row is None or row.group != asked.group:
         raise Refusal("not_found", f"group {asked.group} has no change {payload.seq}", field="payload.seq")
-    why = "only notes and entries are"
+    if row.kind in _OF_EDITS:
+        return row
+    why = "only notes, entries and people's edits are"
     is_note = row.kind in _NOTES
     if row.file == _archive_of(row):
         is_note, why = False, f"undo the change of {MEMORY} that came with it"
@@ -140,6 +146,8 @@ def _before(row: Row, journal: Path) -> bytes | None:
     if row.offset == ABSENT:
         return None
     before = read_earlier(journal, row, lambda data: fingerprint(data) == row.offset)
+    if before is None and (version := version_at(read_past(journal, row.file), row.seq - 1)).is_known:
+        before = version.text if fingerprint(version.text) == row.offset else None
     if before is None:
         raise _conflict(f"{row.file} held what a person had written, which the journal does not have")
     return before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from honeybadger_agent.mailbox import HUMAN
-from honeybadger_host.domain import NOTE_RESTORED, REMOVED
+from honeybadger_host.domain import EDIT_UNDONE, NOTE_RESTORED, REMOVED
 from honeybadger_host.memory.archive import standing_span
 from honeybadger_host.memory.peoples_files import PeoplesFile, group_of, name_of
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint
@@ -27,7 +27,7 @@ def compare_text(file: str, known: Seen | None, rows: Sequence[Row], found: Peop
         if found.data is None:
             return []  # a large one: what follows is the host's by its size
     text = b"" if known is None else known.text
-    expected = None if text is None else _expected(text, rows)
+    expected = None if text is None else with_changes(text, rows)
     before: bytes | None = None
     if expected is not None and (known is not None or rows):
         before = digest_of(expected)
@@ -75,7 +75,7 @@ def is_kept(edit: Edit, seen: Seen | None) -> bool:
     return edit.after is None if seen is None else edit.after == seen.digest and seen.packed is not None
 
 
-def _expected(text: bytes | None, rows: Sequence[Row]) -> bytes | None:
+def with_changes(text: bytes | None, rows: Sequence[Row]) -> bytes | None:
     """Return what the host's own changes make of a text. None: it is not known."""
     for row in rows:
         if text is None and row.kind not in WHOLE_KINDS:
@@ -93,6 +93,8 @@ def _revised(text: bytes, row: Row) -> bytes:
     """Return a text after notes were taken out or put back, wherever they stand in it."""
     if fingerprint(text) == row.offset:
         return new_text(text, row)
+    if row.kind == EDIT_UNDONE:
+        return _undone_nearby(text, revision_of(row.data).hunks)
     for note in revision_of(row.data).notes:
         span = standing_span(text, note.data)
         if row.kind == NOTE_RESTORED and span is None:
@@ -104,3 +106,15 @@ def _revised(text: bytes, row: Row) -> bytes:
 
 def hunks_of(before: bytes, after: bytes) -> list[Hunk]:
     return hunks_between(lines_of(before), lines_of(after))
+
+
+def _undone_nearby(text: bytes, hunks: Sequence[Hunk]) -> bytes:
+    """Return a text in which lines took the place of others, wherever these stand in it; others stay as they are."""
+    lines = lines_of(text)
+    for hunk in reversed(hunks):
+        size = len(hunk.removed)
+        places = [at for at in range(len(lines) - size + 1) if lines[at : at + size] == list(hunk.removed)]
+        if places:
+            at = min(places, key=lambda at: abs(at - hunk.at))
+            lines[at : at + size] = hunk.added
+    return b"".join(lines)

@@ -1,4 +1,4 @@
-"""What two texts differ in, line by line. Pure."""
+"""What two texts differ in, line by line, and one made of the other. Pure."""
 
 from __future__ import annotations
 
@@ -44,3 +44,54 @@ def hunks_between(before: Sequence[bytes], after: Sequence[bytes]) -> list[Hunk]
         return [Hunk(start, old, new)]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return [Hunk(start + a, old[a:b], new[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+
+
+def apply_hunks(before: Sequence[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
+    """Return the lines that hunks make of some. Raises ValueError: these are not the lines they were made of."""
+    lines = list(before)
+    for hunk in reversed(hunks):
+        end = hunk.at + len(hunk.removed)
+        if end > len(lines) or lines[hunk.at : end] != list(hunk.removed):
+            raise ValueError(f"line {hunk.at + 1} is not as it was")
+        lines[hunk.at : end] = hunk.added
+    return lines
+
+
+def reversed_hunks(hunks: Sequence[Hunk]) -> list[Hunk]:
+    """Return the hunks that make the lines before of those after."""
+    shift = 0
+    found: list[Hunk] = []
+    for hunk in hunks:
+        found.append(Hunk(hunk.at + shift, hunk.added, hunk.removed))
+        shift += len(hunk.added) - len(hunk.removed)
+    return found
+
+
+class Overlapping(ValueError):
+    """Lines that hunks are about were changed.
+
+    Args:
+        line: the first of them, from 0, in the text before the change.
+    """
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"line {line + 1} is not as it was")
+        self.line = line
+
+
+def carried_over(hunks: Sequence[Hunk], since: Sequence[Hunk]) -> list[Hunk]:
+    """Return the hunks of a text as they are for what others have made of it since. Raises Overlapping.
+
+    What came in the place of lines that are put back stands below them.
+    """
+    return [hunk._replace(at=hunk.at + sum(_shift(hunk, other) for other in since)) for hunk in hunks]
+
+
+def _shift(hunk: Hunk, other: Hunk) -> int:
+    """Return by how many lines another hunk moves one."""
+    start, end = hunk.at, hunk.at + len(hunk.removed)
+    other_start, other_end = other.at, other.at + len(other.removed)
+    if other_start < end and start < other_end:
+        raise Overlapping(max(start, other_start))
+    is_above = other_end <= start and not (start == end == other_start == other_end)
+    return len(other.added) - len(other.removed) if is_above else 0

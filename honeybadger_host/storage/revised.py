@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import orjson
 import structlog
 
-from honeybadger_host.domain import NOTE_REMOVED, NOTE_RESTORED, NotesRevised
+from honeybadger_host.domain import EDIT_UNDONE, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import fingerprint, read_whole
 from honeybadger_host.storage.file_cache import signature_of
@@ -33,11 +33,13 @@ from honeybadger_host.storage.files import (
     write_beside,
 )
 from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of
 
 log = structlog.get_logger()
 
-REVISED_KINDS: Final = frozenset((NOTE_REMOVED, NOTE_RESTORED))
-"""Kinds of rows that take notes out of a file or put them back; `Row.offset` is the fingerprint of what it held."""
+REVISED_KINDS: Final = frozenset((NOTE_REMOVED, NOTE_RESTORED, EDIT_UNDONE))
+"""Kinds of rows that take notes or lines out of a file or put them back; `Row.offset` is the fingerprint of what was
+there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,13 @@ class Revision(NamedTuple):
 
     Args:
         size: of the new text; `to` is its fingerprint.
+        hunks: lines that took the place of others, where a person's edit was undone.
     """
 
     size: int
     to: int
     notes: list[NotePlace]
+    hunks: Sequence[Hunk] = ()
 
 
 # ------------------------------------------------------------------------------------------------------------- deciding
@@ -89,7 +93,7 @@ def remove_notes(group: str, file: str, base: bytes, spans: Sequence[tuple[int, 
         notes.append(NotePlace(begin, base[begin:after].decode(), fingerprint(bytes(text))))
         end = after
     text += base[end:]
-    return _revised(group, file, base, bytes(text), notes, are_restored=False)
+    return _revised(group, file, base, bytes(text), notes, NOTE_REMOVED)
 
 
 def restore_notes(group: str, file: str, base: bytes, removed: Sequence[NotePlace]) -> NotesRevised:
@@ -112,14 +116,32 @@ def restore_notes(group: str, file: str, base: bytes, removed: Sequence[NotePlac
     for note in last:
         notes.append(NotePlace(len(text), note.text, fingerprint(base)))
         text += note.data
-    return _revised(group, file, base, bytes(text), notes, are_restored=True)
+    return _revised(group, file, base, bytes(text), notes, NOTE_RESTORED)
+
+
+def put_back_lines(group: str, file: str, base: bytes, hunks: Sequence[Hunk]) -> NotesRevised:
+    """Return the change that undoes a person's edit of a file that the host adds to.
+
+    Args:
+        hunks: of the lines of `base`.
+    Raises ValueError: a line is not UTF-8.
+    """
+    text = b"".join(apply_hunks(lines_of(base), hunks))
+    told = [[hunk.at, *([line.decode() for line in side] for side in hunk[1:])] for hunk in hunks]
+    data = orjson.dumps({"size": len(text), "to": fingerprint(text), "notes": [], "hunks": told})
+    return NotesRevised(group, file, base, text, data, EDIT_UNDONE)
 
 
 def _revised(
-    group: str, file: str, base: bytes, text: bytes, notes: Sequence[NotePlace], *, are_restored: bool
+    group: str,
+    file: str,
+    base: bytes,
+    text: bytes,
+    notes: Sequence[NotePlace],
+    kind: Literal["note_removed", "note_restored"],
 ) -> NotesRevised:
-    data = orjson.dumps(Revision(len(text), fingerprint(text), [*notes])._asdict(), default=asdict)
-    return NotesRevised(group, file, base, text, data, are_restored)
+    data = orjson.dumps({"size": len(text), "to": fingerprint(text), "notes": notes}, default=asdict)
+    return NotesRevised(group, file, base, text, data, kind)
 
 
 # ------------------------------------------------------------------------------------------------------ reading a row
@@ -128,7 +150,8 @@ def _revised(
 def revision_of(data: bytes) -> Revision:
     """Return what a row says."""
     value = orjson.loads(data)
-    return Revision(value["size"], value["to"], [NotePlace(**note) for note in value["notes"]])
+    hunks = [Hunk(at, *([line.encode() for line in side] for side in sides)) for at, *sides in value.get("hunks", ())]
+    return Revision(value["size"], value["to"], [NotePlace(**note) for note in value["notes"]], hunks)
 
 
 def count_notes(kind: str, data: bytes) -> Counter[bytes]:
@@ -142,6 +165,8 @@ def count_notes(kind: str, data: bytes) -> Counter[bytes]:
 
 def new_text(held: bytes, row: Row) -> bytes:
     """Return what a row makes of the text it was decided upon."""
+    if row.kind == EDIT_UNDONE:
+        return b"".join(apply_hunks(lines_of(held), revision_of(row.data).hunks))
     for note in revision_of(row.data).notes[:: 1 if row.kind == NOTE_RESTORED else -1]:
         if row.kind == NOTE_RESTORED:
             held = held[: note.at] + note.data + held[note.at :]

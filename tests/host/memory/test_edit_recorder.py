@@ -8,7 +8,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,7 +27,14 @@ from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.storage import file_cache
 from honeybadger_host.storage.edits import Edit, EditReader, digest_of
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
+from honeybadger_host.storage.line_hunks import (
+    Overlapping,
+    apply_hunks,
+    carried_over,
+    hunks_between,
+    lines_of,
+    reversed_hunks,
+)
 from honeybadger_host.storage.revised import revision_of
 from tests.host.storage.projected import MEMORY, World, note
 
@@ -111,20 +118,25 @@ def lines_in(edits: list[Edit], side: str) -> Counter[bytes]:
 _LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"", b"d"]), max_size=30).map(b"".join).map(lines_of)
 
 
-def patched(before: Sequence[bytes], hunks: Sequence[Hunk]) -> list[bytes]:
-    lines = [*before]
-    for hunk in reversed(hunks):
-        end = hunk.at + len(hunk.removed)
-        assert lines[hunk.at : end] == hunk.removed
-        lines[hunk.at : end] = hunk.added
-    return lines
-
-
 @given(_LINES, _LINES)
-def test_hunks_make_one_text_of_the_other(before: list[bytes], after: list[bytes]) -> None:
+def test_hunks_make_one_text_of_the_other_and_back(before: list[bytes], after: list[bytes]) -> None:
     hunks = hunks_between(before, after)
-    assert patched(before, hunks) == after
+    assert apply_hunks(before, hunks) == after
+    assert apply_hunks(after, reversed_hunks(hunks)) == before
     assert bool(hunks) == (before != after)
+
+
+@given(_LINES, _LINES, _LINES)
+def test_hunks_are_carried_over_to_what_others_made_of_the_text_or_overlap(
+    before: list[bytes], mine: list[bytes], others: list[bytes]
+) -> None:
+    hunks, since = hunks_between(before, mine), hunks_between(before, others)
+    try:
+        carried = carried_over(hunks, since)
+    except Overlapping:
+        return
+    assert len(apply_hunks(others, carried)) == len(mine) + len(others) - len(before)
+    assert carried_over(hunks, []) == hunks
 
 
 @given(st.binary(max_size=50))
@@ -380,7 +392,7 @@ def test_whatever_people_and_the_host_do_every_line_of_theirs_is_recorded_once_a
     persona = [edit for edit in edits if edit.file == PERSONA]
     lines: list[bytes] = []
     for edit in persona:
-        lines = patched(lines, edit.hunks or ())
+        lines = apply_hunks(lines, edit.hunks or ())
         assert digest_of(b"".join(lines)) == (edit.after or digest_of(b""))
     assert b"".join(lines) == life.persona
     assert {edit.author for edit in edits} <= {"human"}

@@ -1,0 +1,239 @@
+"""What a file held at any moment, and who wrote each of its lines, from the journal: changes and people's edits.
+
+The newest known text is followed back to the oldest, and from there forward, change by change. Each recorded edit
+says what the file held before and after it, so what cannot be known is noticed, and said.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_host.domain import EDIT_UNDONE, NOTE_REMOVED, NOTE_RESTORED, REMOVED
+from honeybadger_host.memory.edits_found import with_changes
+from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
+from honeybadger_host.storage.edits import Edit, EditReader, Seen, digest_of, fingerprint_of
+from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, hunks_between, lines_of, reversed_hunks
+from honeybadger_host.storage.revised import REVISED_KINDS, new_text, revision_of
+
+Event: TypeAlias = Row | Edit
+BEFORE: Final = "before"
+"""Whose a line is that stood there before the journal knew the file."""
+NOT_KEPT: Final = "not_kept"
+"""Whose a line is that came with a change of which the journal has no text."""
+Origin: TypeAlias = Event | str
+_GONE: Final = frozenset(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))
+_LAST: Final = (1 << 63) - 1
+
+
+class Past(NamedTuple):
+    """What the journal has of a file.
+
+    Args:
+        events: oldest first.
+        seen: how it was looked at last; None: it was not, or it is gone since.
+    """
+
+    file: str
+    events: Sequence[Event]
+    seen: Seen | None
+
+
+@dataclass(slots=True)
+class Version:
+    """A file at one moment.
+
+    Args:
+        lines: with their ends.
+        origins: whose each line is.
+        is_known: else the text is not, and `lines` are those that were known last.
+        is_there: there is such a file.
+    """
+
+    lines: list[bytes] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    is_known: bool = False
+    is_there: bool = False
+    replaced: int | None = None
+    """Fingerprint of what the last change of the host that wrote it as a whole took away."""
+
+    @property
+    def text(self) -> bytes:
+        return b"".join(self.lines)
+
+
+def read_past(journal: Path, file: str) -> Past:
+    """Return what a journal that a host may have open has of a file. Raises JournalError."""
+    reader = EditReader(journal)
+    rows: list[Event] = [*reader.changes(0, _LAST, [file])]
+    edits = [edit for edit in reader.edits(LogFilter(file=file), -1) if edit.file == file]
+    return Past(file, sorted((*rows, *edits), key=lambda event: event.seq), reader.seen([file]).get(file))
+
+
+def versions(past: Past) -> Iterator[tuple[Event | None, Version]]:
+    """Yield the file before its first event, and after each. It is the same object each time."""
+    events = [*past.events]
+    known_from, text = _oldest_known(past)
+    now = Version(is_known=known_from == 0, is_there=bool(text) and known_from == 0)
+    if now.is_known:
+        now.lines = lines_of(text or b"")
+        now.origins = [BEFORE] * len(now.lines)
+    yield None, now
+    gone: defaultdict[bytes, list[Origin]] = defaultdict(list)
+    for number, event in enumerate(events):
+        _take(now, event, gone)
+        if not now.is_known and known_from == number + 1:
+            _set_lines(now, lines_of(text or b""), NOT_KEPT, gone)
+            now.is_known = True
+        if not now.is_known and number == len(events) - 1 and past.seen is not None and past.seen.text is not None:
+            rows = [row for row in events if isinstance(row, Row) and row.seq > past.seen.seq]
+            _set_lines(now, lines_of(with_changes(past.seen.text, rows) or b""), NOT_KEPT, gone)
+            now.is_known = True
+        yield event, now
+
+
+def version_at(past: Past, seq: int) -> Version:
+    """Return the file as it was right after a change."""
+    found = Version()
+    for event, version in versions(past):
+        if event is not None and event.seq > seq:
+            break
+        found = Version([*version.lines], [*version.origins], version.is_known, version.is_there)
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------------- forward
+
+
+def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) -> None:
+    """Make a version the next one."""
+    is_there = event.kind not in _GONE and event.kind != "edit_removed"
+    if isinstance(event, Edit):
+        if now.replaced == fingerprint_of(event.after):
+            return  # the host replaced it before it was looked at
+        is_as_it_was = now.is_known and digest_of(now.text) == event.before
+        if event.before is None and not (now.is_known and now.lines):
+            now.lines, now.origins, is_as_it_was = [], [], True
+        now.is_known = is_as_it_was and event.hunks is not None
+        if now.is_known:
+            _replace(now, event, event.hunks or (), gone)
+    elif event.kind in WHOLE_KINDS:
+        _set_lines(now, [] if event.kind in _GONE else lines_of(event.data), event, gone)
+        now.is_known, now.replaced = True, event.offset
+    elif event.kind in REVISED_KINDS:
+        if now.is_known:
+            _set_lines(now, lines_of(with_changes(now.text, [event]) or b""), event, gone)
+    else:
+        if event.offset == 0 and not now.is_known:
+            now.lines, now.origins, now.is_known = [], [], True
+        _append(now, event, gone)
+    now.is_there = is_there
+
+
+def _append(now: Version, row: Row, gone: defaultdict[bytes, list[Origin]]) -> None:
+    data = row.data
+    if now.lines and not now.lines[-1].endswith(b"\n"):
+        rest, end, data = data.partition(b"\n")
+        if rest:
+            now.origins[-1] = row
+        now.lines[-1] += rest + end
+    added = lines_of(data)
+    now.lines += added
+    now.origins += _whose(added, row, gone)
+
+
+def _set_lines(now: Version, lines: list[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> None:
+    _replace(now, origin, hunks_between(now.lines, lines), gone)
+
+
+def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk], gone: defaultdict[bytes, list[Origin]]) -> None:
+    """Let lines take the place of others. One that only got another end stays whose it was."""
+    for hunk in reversed(hunks):
+        end = hunk.at + len(hunk.removed)
+        before = now.origins[hunk.at : end]
+        for line, whose in zip(hunk.removed, before, strict=True):
+            gone[line].append(whose)
+    for hunk in reversed(hunks):
+        end = hunk.at + len(hunk.removed)
+        same: defaultdict[bytes, list[Origin]] = defaultdict(list)
+        for line, whose in zip(reversed(hunk.removed), reversed(now.origins[hunk.at : end]), strict=True):
+            same[line.rstrip(b"\r\n")].append(whose)
+        added = _whose(hunk.added, origin, gone)
+        for number, line in enumerate(hunk.added):
+            if line.strip() and same[line.rstrip(b"\r\n")]:
+                added[number] = same[line.rstrip(b"\r\n")].pop()
+        now.lines[hunk.at : end] = hunk.added
+        now.origins[hunk.at : end] = added
+
+
+def _whose(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> list[Origin]:
+    """Return whose lines are that come; what the operator puts back is whose it was."""
+    if not isinstance(origin, Row) or (origin.sender != OPERATOR and origin.kind != NOTE_RESTORED):
+        return [origin] * len(lines)
+    return [gone[line].pop() if gone[line] else origin for line in reversed(lines)][::-1]
+
+
+# ----------------------------------------------------------------------------------------------------------------- back
+
+
+def _oldest_known(past: Past) -> tuple[int, bytes | None]:
+    """Return the number of events before the oldest moment at which the text is known, and that text.
+
+    Between that moment and the end it may be lost again.
+    """
+    events = past.events
+    if events and _is_first(events[0]):
+        return 0, None
+    text = b"" if past.seen is None else past.seen.text
+    if text is None or (past.seen is None and not (events and events[-1].kind in ("edit_removed", *_GONE))):
+        return -1, None
+    for number in range(len(events) - 1, -1, -1):
+        event = events[number]
+        if past.seen is not None and isinstance(event, Row) and event.seq > past.seen.seq:
+            continue
+        before = _before(text, event)
+        if before is None:
+            return number + 1, text
+        text = before
+    return 0, text
+
+
+def _is_first(event: Event) -> bool:
+    """Return whether there was no such file before a change, or an empty one."""
+    if isinstance(event, Edit):
+        return event.before is None
+    if event.kind in REVISED_KINDS:
+        return False
+    return event.offset == (ABSENT if event.kind in WHOLE_KINDS else 0)
+
+
+def _before(text: bytes, event: Event) -> bytes | None:
+    """Return what a text was made of; None: that is not known."""
+    if isinstance(event, Edit):
+        if event.hunks is None or (event.after is not None and digest_of(text) != event.after):
+            return None
+        try:
+            before = b"".join(apply_hunks(lines_of(text), reversed_hunks(event.hunks)))
+        except ValueError:
+            return None
+        return before if event.before is None or digest_of(before) == event.before else None
+    if event.kind in WHOLE_KINDS:
+        return b"" if event.offset == ABSENT else None
+    if event.kind not in REVISED_KINDS:
+        return text[: -len(event.data)] if text.endswith(event.data) else None
+    revision = revision_of(event.data)
+    if event.kind == EDIT_UNDONE:
+        try:
+            before = b"".join(apply_hunks(lines_of(text), reversed_hunks(revision.hunks)))
+        except ValueError:
+            return None
+    else:
+        other = NOTE_REMOVED if event.kind == NOTE_RESTORED else NOTE_RESTORED
+        before = new_text(text, event._replace(kind=other))
+    return before if fingerprint(before) == event.offset else None

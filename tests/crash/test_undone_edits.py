@@ -1,0 +1,79 @@
+"""A person's edits are undone while a note comes, and the host dies at a call of that."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from honeybadger_host.storage.journal_reader import LogFilter, glance, read_log
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Nursery, Work, ended, kill_again, struck
+from tests.hosting import RawSender, request, wait_for
+
+_AT_ONCE: Final = (
+    *("--constant", "memory.edit_recorder.QUIET_SECONDS=0", "--constant", "ops.maintenance.EDITS_SECONDS=0.01"),
+)
+_ONE_BY_ONE: Final = {"spool.pipeline.BATCH_REQUESTS": 1}
+_SENT: Final = {"u1": "operator", "n1": "ann", "u2": "operator"}
+
+
+@pytest.fixture(scope="module")
+def edited(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int], bytes, bytes]:
+    """A home with two edits that are recorded, their numbers, and the files before them."""
+    home = tmp_path_factory.mktemp("edited") / "home"
+    make_home(home)
+    memory, persona = (home / "groups" / "main" / name for name in ("MEMORY.md", "CLAUDE.md"))
+    ann = RawSender(home, sender="ann").make()
+    reader = EditReader(home / JOURNAL_FILE)
+    with ended(nursery.start(home, faults=_AT_ONCE)) as host:
+        wait_for((home / "data" / "status.json").exists, what="a host that serves")
+        wait_for(lambda: reader.looked_at() is not None, what="the first look")
+        for number in range(2):
+            assert ann.ask(f"a{number}", request(f"a{number}", content=f"note {number}"))["ok"]
+        wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
+        before = memory.read_bytes(), persona.read_bytes()
+        memory.write_bytes(b"Above.\n" + before[0].replace(b"note 1", b"nothing"))
+        persona.write_bytes(b"Be kind.\n")
+        wait_for(lambda: len(reader.edits(LogFilter("main"), 9)) == 2, what="two edits")
+        host.send_signal(signal.SIGTERM)
+        wait_for(lambda: host.poll() is not None, what="the end of the host")
+    seqs = {edit.file.rpartition("/")[2]: edit.seq for edit in reader.edits(LogFilter("main"), 9)}
+    return home, seqs, *before
+
+
+def test_killed_at_two_calls_while_edits_are_undone_each_is_undone_once_and_no_note_is_lost(
+    nursery: Nursery, edited: tuple[Path, dict[str, int], bytes, bytes], tmp_path: Path, rng: random.Random
+) -> None:
+    settled, seqs, memory, persona = edited
+
+    def begin(home: Path) -> None:
+        shutil.copytree(settled, home)
+        operator, ann = (RawSender(home, sender=name).make() for name in ("operator", "ann"))
+        operator.drop("u1", request("u1", "undo", payload={"seq": seqs["MEMORY.md"]}))
+        ann.drop("n1", request("n1", content="note 2"))
+        operator.drop("u2", request("u2", "undo", payload={"seq": seqs["CLAUDE.md"]}))
+
+    def is_done(home: Path) -> bool:
+        boxes = home / "data" / "ipc" / "main"
+        return all((boxes / who / "replies" / f"{stem}.json").exists() for stem, who in _SENT.items())
+
+    def check(home: Path, where: str) -> None:
+        where = f"{where}: {struck(home)}"
+        rows = read_log(home / JOURNAL_FILE, LogFilter("main"), 99)
+        by_operator = sorted((row.kind, row.file) for row in rows if row.sender == "operator")
+        assert by_operator == [("edit_undone", "groups/main/MEMORY.md"), ("text", "groups/main/CLAUDE.md")], where
+        (note,) = (row.data for row in rows if row.request == "n1")
+        folder = home / "groups" / "main"
+        assert (folder / "MEMORY.md").read_bytes() == memory + note, where
+        assert (folder / "CLAUDE.md").read_bytes() == persona, where
+        assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [], where
+
+    work = Work(_ONE_BY_ONE, begin, lambda home, run: None, is_done, check)
+    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 9, later=60) > 3

@@ -1,0 +1,194 @@
+"""`honeybadger-host undo` of what a person did with an editor: the old lines come back, and nobody else's go."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal_reader import LogFilter, glance, read_log
+from tests.conftest import HostFactory
+from tests.flows.test_edits import wait_until_looked_at
+from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+
+
+def newest_edit(home: Path, file: str, count: int = 1) -> Edit:
+    """Return the newest edit of a file once there are so many."""
+    wanted = LogFilter(file=file)
+    return wait_for(lambda: (found := EditReader(home / JOURNAL_FILE).edits(wanted, 99))[count - 1 :] and found)[0]
+
+
+def settle(home: Path) -> None:
+    """Wait until everything stands settled in its file."""
+
+    def is_settled() -> bool:
+        position = glance(home / JOURNAL_FILE)
+        return position.projected_seq == position.committed_seq
+
+    wait_for(is_settled, what="everything settled")
+
+
+@pytest.fixture
+def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
+    host = make_host().start()
+    wait_until_looked_at(host)
+    for number, text in enumerate(("likes tea", "likes cake")):
+        assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["ok"]
+    settle(home)
+    return host
+
+
+def undone(home: Path, *seqs: int) -> str:
+    result = run_cli("undo", *seqs, home=home)
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr
+    return result.stdout
+
+
+def refused(home: Path, seq: int) -> str:
+    result = run_cli("undo", seq, home=home)
+    assert (result.returncode, result.stdout) == (1, "")
+    return result.stderr
+
+
+def test_an_edit_of_memory_md_is_undone_beside_notes_that_came_since_and_that_is_undone_too(
+    stood: HostProcess, stranger: RawSender
+) -> None:
+    home, before = stood.home, stranger.memory_text()
+    edited = before.replace("likes tea", "likes green tea") + "Mine.\n"
+    stranger.memory.write_text(edited)
+    edit = newest_edit(home, "MEMORY.md")
+    assert stranger.ask("n2", request("n2", content="likes milk"))["ok"]
+    milk = stranger.memory_text().removeprefix(edited)
+    printed = undone(home, edit.seq)
+    assert printed == f"groups/main/MEMORY.md: put back; change {edit.seq + 2} undoes {edit.seq}\n"
+    assert stranger.memory_text() == before + milk
+    row = read_log(home / JOURNAL_FILE, LogFilter("main"), 1)[0]
+    assert (row.sender, row.kind, row.file) == ("operator", "edit_undone", "groups/main/MEMORY.md")
+    settle(home)
+    assert "put back" in undone(home, row.seq)
+    assert stranger.memory_text() == edited + milk
+    settle(home)
+    stood.restart()
+    assert stranger.memory_text() == edited + milk
+    (home / "groups" / "main" / "CLAUDE.md").write_text("The next edit.\n")
+    newest_edit(home, "CLAUDE.md")
+    assert len(EditReader(home / JOURNAL_FILE).edits(LogFilter(file="MEMORY.md"), 99)) == 1  # nothing of it is theirs
+    stood.stop()
+
+
+def test_while_notes_come_all_the_time_an_edit_is_undone_and_no_note_is_lost(
+    stood: HostProcess, stranger: RawSender
+) -> None:
+    home = stood.home
+    stranger.memory.write_text(stranger.memory_text().replace("- likes cake\n", ""))
+    edit = newest_edit(home, "MEMORY.md")
+    is_over = threading.Event()
+    sent: list[str] = []
+
+    def write_notes() -> None:
+        busy = RawSender(home, sender="busy").make()
+        while not is_over.is_set():
+            text = f"note {len(sent)}"
+            assert busy.ask(f"b{len(sent)}", request(f"b{len(sent)}", content=text))["ok"]
+            sent.append(text)
+
+    writer = threading.Thread(target=write_notes)
+    writer.start()
+    try:
+        wait_for(lambda: len(sent) > 20)
+        wait_for(lambda: run_cli("undo", edit.seq, home=home).returncode == 0, what="an undone edit")
+        so_far = len(sent)
+        wait_for(lambda: len(sent) > so_far + 20)
+    finally:
+        is_over.set()
+        writer.join()
+    settle(home)
+    for text in ("likes tea", "likes cake", *sent):
+        assert stranger.memory_text().count(f"- {text}\n") == 1, text
+    stood.restart()
+    for text in ("likes tea", "likes cake", *sent):
+        assert stranger.memory_text().count(f"- {text}\n") == 1, text
+    stood.stop()
+
+
+def test_an_edit_whose_lines_were_changed_since_is_refused_with_what_changed(
+    stood: HostProcess, stranger: RawSender
+) -> None:
+    home = stood.home
+    stranger.memory.write_text(stranger.memory_text().replace("likes tea", "likes green tea"))
+    first = newest_edit(home, "MEMORY.md")
+    stranger.memory.write_text(stranger.memory_text().replace("green tea", "black tea"))
+    text = stranger.memory_text()
+    second = newest_edit(home, "MEMORY.md", 2)
+    message = refused(home, first.seq)
+    assert f"change {first.seq} left as '- likes green tea', was changed since" in message
+    assert f"(changes since: {second.seq} by human); nothing was changed" in message
+    assert stranger.memory_text() == text
+    printed = undone(home, first.seq, second.seq).splitlines()  # the newest first, then the other can be
+    assert [line.rpartition(" ")[2] for line in printed] == [str(second.seq), str(first.seq)]
+    assert "- likes tea\n" in stranger.memory_text()
+    stood.stop()
+
+
+def test_a_file_that_was_deleted_changed_or_made_is_as_before(stood: HostProcess, stranger: RawSender) -> None:
+    home, folder = stood.home, stood.home / "groups" / "main"
+    memory = stranger.memory.read_bytes()
+    persona = (folder / "CLAUDE.md").read_bytes()
+    assert stranger.ask("e", request("e", "save_memory", payload={"content": "likes cake", "name": "cake"}))["ok"]
+    (entry,) = (folder / "memory" / "general").iterdir()
+    saved = entry.read_bytes()
+    settle(home)
+    stranger.memory.unlink()
+    (folder / "CLAUDE.md").write_bytes(persona + b"Be kind.")
+    (folder / "summary.md").write_text("Tea.\n")
+    entry.write_bytes(saved.replace(b"likes cake", b"loves cake"))
+    places = ["MEMORY.md", "CLAUDE.md", "summary.md", entry.name]
+    found = [newest_edit(home, file) for file in places]
+    assert [edit.kind for edit in found] == ["edit_removed", "edit", "edit_new", "edit"]
+    printed = "".join(undone(home, edit.seq) for edit in found)
+    assert [line.partition(";")[0] for line in printed.splitlines()] == [
+        "groups/main/MEMORY.md: restored",
+        "groups/main/CLAUDE.md: put back",
+        "groups/main/summary.md: removed",
+        f"groups/main/memory/general/{entry.name}: put back",
+    ]
+    assert (stranger.memory.read_bytes(), (folder / "CLAUDE.md").read_bytes()) == (memory, persona)
+    assert (entry.read_bytes(), (folder / "summary.md").exists()) == (saved, False)
+    rows = [row for row in read_log(home / JOURNAL_FILE, LogFilter(by="operator"), 9)[::-1] if row.kind != "note"]
+    assert [row.kind for row in rows] == ["text", "text_removed", "entry"]
+    for row in rows:
+        undone(home, row.seq)
+    assert (folder / "CLAUDE.md").read_bytes() == persona + b"Be kind."
+    assert (folder / "summary.md").read_text() == "Tea.\n"
+    assert b"loves cake" in entry.read_bytes()
+    stood.stop()
+    stood.start()
+    (home / "AGENT.md").write_text("For all of us.\n")
+    edit = newest_edit(home, "AGENT.md")
+    assert "AGENT.md is for every group" in refused(home, edit.seq)
+    assert len(EditReader(home / JOURNAL_FILE).edits(LogFilter(), 99)) == len(places) + 1
+    stood.stop()
+
+
+def test_an_edit_of_a_large_file_is_refused_as_only_its_digest_is_kept(stood: HostProcess) -> None:
+    path = stood.home / "groups" / "main" / "CLAUDE.md"
+    path.write_text("A line of a large file.\n" * 60_000)
+    edit = newest_edit(stood.home, "CLAUDE.md")
+    message = refused(stood.home, edit.seq)
+    assert f"of edit {edit.seq} its text is not kept, only that groups/main/CLAUDE.md changed; nothing" in message
+    stood.stop()
+
+
+def test_an_edit_is_undone_without_a_running_host_and_once(stood: HostProcess, stranger: RawSender) -> None:
+    before = stranger.memory_text()
+    stranger.memory.write_text("Above.\n" + before)
+    edit = newest_edit(stood.home, "MEMORY.md")
+    stood.stop()
+    told = json.loads(run_cli("undo", edit.seq, "--json", home=stood.home).stdout)
+    assert told == {"seq": edit.seq + 1, "group": "main", "file": "MEMORY.md", "did": "put_back"}
+    assert stranger.memory_text() == before
+    assert "was changed since (changes since" in refused(stood.home, edit.seq)
