@@ -89,11 +89,13 @@ class ModelFailed(Exception):
     Args:
         is_passing: a retry may succeed: a timeout, no connection, overload. Else somebody must fix the key, the model's
             name or the request.
+        is_free: nothing was answered, and nothing is charged: no connection, or the server refused.
     """
 
-    def __init__(self, message: str, *, is_passing: bool) -> None:
+    def __init__(self, message: str, *, is_passing: bool, is_free: bool = False) -> None:
         super().__init__(message)
         self.is_passing = is_passing
+        self.is_free = is_free
 
 
 class Model(Protocol):

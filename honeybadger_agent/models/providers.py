@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 from urllib.parse import urlsplit
 
@@ -145,6 +145,13 @@ def _anthropic(_: str, model: str, base_url: str, settings: ModelSettings, clien
     return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=sdk))
 
 
+_REFUSALS: Final = (
+    *(failed.ModelRequestRejectedError, failed.ModelQuotaExceededError, failed.ModelRateLimitError),
+    *(failed.ModelUnavailableError, failed.ModelServerError, failed.ModelHTTPError),
+)
+"""Errors of a server that has not begun to answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Failure:
     """Why an attempt failed.
@@ -152,11 +159,13 @@ class _Failure:
     Args:
         why: what happened and what now, without a key.
         pause_seconds: the provider asks to wait this long.
+        is_free: see `ModelFailed`.
     """
 
     why: str
     is_passing: bool
     pause_seconds: float | None = None
+    is_free: bool = False
 
 
 class ProviderModel:
@@ -218,7 +227,9 @@ class ProviderModel:
     def _given_up(self, failure: _Failure, attempt: int, *, is_heard: bool) -> ModelFailed:
         where = " in the middle of its answer" if is_heard else ""
         asked = f" (asked {attempt} times)" if attempt > 1 else ""
-        return ModelFailed(f"{self.name}{where}: {failure.why}{asked}", is_passing=failure.is_passing)
+        is_free = failure.is_free and not is_heard
+        why = f"{self.name}{where}: {failure.why}{asked}"
+        return ModelFailed(why, is_passing=failure.is_passing, is_free=is_free)
 
     async def _attempt(
         self, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec]
@@ -257,7 +268,8 @@ class ProviderModel:
                         return
                 end = self._end(stream)
         except Exception as error:  # noqa: BLE001  any bad response is reported as the server's failure
-            end = self._failure(error)
+            is_free = isinstance(error, _REFUSALS) or getattr(error, "phase", "") == "connect"
+            end = replace(self._failure(error), is_free=is_free)
         yield end
 
     def _end(self, stream: StreamedResponse) -> ModelSaid | _Failure:

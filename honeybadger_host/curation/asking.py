@@ -172,8 +172,14 @@ class Asker:
         booked = Spent(_today(), question.group, question.kind, estimate)
         await self._write(lambda: self._book(question, booked))
         said = None
-        with anyio.move_on_after(_LONGEST_ANSWER_SECONDS):
-            said = await model.answer(question.system, [UserSaid(question.text)], [], _nobody_looks_on)
+        try:
+            with anyio.move_on_after(_LONGEST_ANSWER_SECONDS):
+                said = await model.answer(question.system, [UserSaid(question.text)], [], _nobody_looks_on)
+        except ModelFailed as failure:
+            if failure.is_free:
+                released = booked._replace(tokens=-estimate)
+                await self._write(lambda: self._keep(question, orjson.dumps({"released": estimate}), released))
+            raise
         if said is None:
             raise ModelFailed(
                 f"{model.name} did not come to an end within {_LONGEST_ANSWER_SECONDS:g} s", is_passing=True
@@ -219,7 +225,7 @@ def _kept_answer(steps: Sequence[bytes]) -> Answer | None:
         value = orjson.loads(step)
         if "text" in value:
             return Answer(**value, asked=asked)
-        asked = value["asked"]
+        asked = value.get("asked", asked)
     return None
 
 

@@ -492,6 +492,8 @@ def test_a_model_over_http_that_fails_costs_nothing_but_its_tokens(
         wait_for(lambda: host.events("curation.failed"), what=f"{broken} noticed")
         assert talk.mark == {"turn": 0}
         assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
+        if broken in ("overloaded", "a wrong key"):  # nothing was answered: what was booked is free again
+            wait_for(lambda: (now := status_of(home))["failures"] and now["tokens_today"] == 0)
         is_broken = False
         talk.is_consolidated(6)
         assert talk.history == [ANSWER["history_entry"]]
@@ -507,6 +509,15 @@ def test_a_model_of_anthropics_consolidates_too(make_host: HostFactory, home: Pa
         talk.fill(11)
         talk.is_consolidated(6)
         assert talk.history == [ANSWER["history_entry"]]
+
+
+def status_of(home: Path) -> dict[str, Any]:
+    """Return what the host says of curation."""
+    try:
+        found: dict[str, Any] = json.loads((home / "data/status.json").read_text())["curation"]
+    except FileNotFoundError:
+        return {"failures": 0}
+    return found
 
 
 def test_what_models_cost_in_a_day_is_bounded_and_what_waits_is_told(
