@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -54,13 +55,13 @@ def test_a_note_that_left_memory_md_is_brought_back_once_by_undo(
         host.stop()
     undone = run_cli("undo", 2, home=host.home)
     assert (undone.returncode, undone.stderr) == (0, "")
-    assert undone.stdout == "groups/main/MEMORY.md: restored; change 3 undoes 2\n"
+    # the edit that took it out may have had number 3 by then
+    assert re.fullmatch(r"groups/main/MEMORY\.md: restored; change [34] undoes 2\n", undone.stdout), undone.stdout
     assert stranger.memory_text() == whole  # with its author and its time
     if not is_served:
         host.start()
     stranger.memory.write_text("A line above.\n" + whole)
-    assert stranger.ask("c", request("c", content="note c"))["ok"] is True
-    wait_until_settled(host, 4)
+    wait_until_settled(host, stranger.ask("c", request("c", content="note c"))["seq"])
     assert [stranger.memory_text().count(f"- note {stem}\n") for stem in "abc"] == [1, 1, 1]
     host.stop()
 
