@@ -46,17 +46,18 @@ from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.turn_queue import CutShort
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import TurnKey
 
 log = structlog.get_logger()
 
-COMPARE_SECONDS = 30.0
+COMPARE_SECONDS = 60.0
 """Between two looks at all files, for edits that no event told of, and at most until the clock is looked at again."""
 _RETRIES: Final = 2
 RETRY_SECONDS = 60.0
 """Before the first; the second waits twice as long."""
 _MOST_SHOWN: Final = 20
-_MOST_AT_ONCE: Final = 500
-"""Things that are begun in one look: a home with 10,000 new tasks records them in several batches."""
+_MOST_NOTED: Final = 500
+"""Records that are under way at once: a home with 10,000 new tasks has them written in several batches."""
 
 Stamp: TypeAlias = tuple[int, int, int]
 
@@ -112,6 +113,10 @@ class Scheduler:
         self._queue: list[tuple[datetime, TaskKey]] = []
         """What is to be looked at, and when; what is not `_Known.next` any more is passed over."""
         self._under_way: set[TaskKey] = set()
+        self._noting: set[TaskKey] = set()
+        """Those of them that are only recorded."""
+        self._left: set[TaskKey] = set()
+        """Those that are to be recorded when others are."""
         self._begun: dict[TaskKey, datetime] = {}
         """Runs that were begun and are not answered."""
         self._tries: dict[TaskKey, int] = {}
@@ -183,7 +188,7 @@ class Scheduler:
     async def run(self) -> None:
         """Run what is due, until cancelled."""
         self._loop = asyncio.get_running_loop().call_soon_threadsafe
-        for turn in await anyio.to_thread.run_sync(self._journal.begun_turns, SCHEDULER):
+        for turn in await self._begun_turns():
             if (found := run_in(turn.request)) is not None:
                 self._begun[turn.group, found[0]] = found[1]
         async with anyio.create_task_group() as tasks:
@@ -193,6 +198,10 @@ class Scheduler:
                     tasks.start_soon(self._do, action)
                 with anyio.move_on_after(self._pause()):
                     await self._event.wait()
+
+    async def _begun_turns(self) -> list[TurnKey]:
+        writer_slot = self._pipeline.writer_slot
+        return await anyio.to_thread.run_sync(self._journal.begun_turns, SCHEDULER, limiter=writer_slot)
 
     def _pause(self) -> float:
         """Return how long nothing is to be done, in seconds, if nothing changes and nobody sets the clock."""
@@ -216,19 +225,20 @@ class Scheduler:
                 *_folders(self._desk.home),
                 *(Path(self._desk.home, "groups", key[0], "tasks") for key in self._known),
             }
-        touched |= set(self._changed_files(stale, now))
+        touched |= self._left | set(self._changed_files(stale, now))
         while self._queue and self._queue[0][0] <= now:
             at, key = heapq.heappop(self._queue)
             if (known := self._known.get(key)) is not None and known.next == at:
                 known.next = None
                 touched.add(key)
         actions: list[Run | _Note] = []
+        left: set[TaskKey] = set()
         for key in sorted(touched):
             known = self._known.get(key)
             if known is None or key in self._under_way:
                 continue
-            if len(actions) >= _MOST_AT_ONCE:
-                self.touch(key)
+            if len(self._noting) >= _MOST_NOTED:
+                left.add(key)
                 continue
             try:
                 action = self._action(key, known, now)
@@ -238,7 +248,10 @@ class Scheduler:
                 continue
             if action is not None:
                 self._under_way.add(key)
+                if isinstance(action, _Note):
+                    self._noting.add(key)
                 actions.append(action)
+        self._left = left  # until one of those that are being recorded wakes us
         self._has_looked = self._has_looked or bool(touched or stale)
         self._counted = {**self._counted, "next_at": self._queue[0][0].timestamp() if self._queue else None}
         actions.sort(key=lambda action: action.at.timestamp() if isinstance(action, Run) else 0.0)
@@ -338,6 +351,7 @@ class Scheduler:
             else:
                 await self._record(key, action.event, action.decides)
         finally:
+            self._noting.discard(key)
             self._under_way.discard(key)
             self.touch(key)
 
