@@ -214,13 +214,16 @@ class Pipeline:
         self.ended.set()
 
     async def run_once(self, inbox_path: str) -> None:
-        """Serve what waits in one box, and nothing else; instead of `run`."""
+        """Serve what waits in one box, what that changes by itself, and nothing else; instead of `run`."""
         self._spool.discover()
         self._all_hinted = False
         self.hint(inbox_path)
-        async with anyio.create_task_group() as tasks, anyio.create_task_group() as waiting:
-            await self._serve_waiting(tasks, waiting)
-            waiting.cancel_scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            await self._serve_waiting(tasks, tasks)
+            while self._waiting:
+                await self._event.wait()
+                self._event = anyio.Event()
+                await self._serve_waiting(tasks, tasks)
 
     async def change(self, asked: Asked, type_name: str, handler: ChangeHandler[Any], digest: bytes) -> bytes:
         """Decide and write a change of the host's own as if it had been sent, once for each id; return the reply.
@@ -289,7 +292,9 @@ class Pipeline:
                         tasks.start_soon(self._answer, request, asking, query)
                     case Asking(handler=WaitingHandler() as handler) as asking:
                         request.inbox.held.add(request.name)
-                        waiting.start_soon(self._wait, request, asking, handler)
+                        self._waiting[request.inbox] += 1
+                        is_one_too_many = self._waiting[request.inbox] > MOST_WAITING
+                        waiting.start_soon(self._wait, request, asking, handler, is_one_too_many)
             self.turn_queue.let_in(self._spool.has_turn)
 
     # ------------------------------------------------------------------------------------------------------ receive
@@ -516,13 +521,14 @@ class Pipeline:
                 self._note(answer.injection)
         self._answers.reply_beside(request)
 
-    async def _wait(self, request: QueuedRequest, asking: Asking, handler: WaitingHandler) -> None:
+    async def _wait(
+        self, request: QueuedRequest, asking: Asking, handler: WaitingHandler, is_one_too_many: bool = False
+    ) -> None:
         """Answer one request when its handler does. Cancelled it stays in its box."""
         inbox, request.data = request.inbox, None
-        self._waiting[inbox] += 1
         try:
             with self._answers.refusing(request):
-                if self._waiting[inbox] > MOST_WAITING:
+                if is_one_too_many:
                     why = f"{MOST_WAITING} requests of this sender wait already: let some of them be answered first"
                     raise Refusal("rate_limited", why, retry_after_seconds=RETRY_SECONDS)
                 request.state = Answered(wire.dump_reply(request.stem, await handler.answer(asking.asked)))
@@ -531,5 +537,6 @@ class Pipeline:
             self._waiting[inbox] -= 1
             if not self._waiting[inbox]:
                 del self._waiting[inbox]
+                self.wake()
             inbox.held.discard(request.name)
             inbox.empty.forget()  # its reply may not be written yet
