@@ -76,17 +76,25 @@ def read_past(journal: Path, file: str) -> Past:
     return Past(file, sorted((*rows, *edits), key=lambda event: event.seq), reader.seen([file]).get(file))
 
 
-def versions(past: Past) -> Iterator[tuple[Event | None, Version]]:
-    """Yield the file before its first event, and after each. It is the same object each time."""
+def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | None, Version]]:
+    """Yield the file before its first event, and after each. It is the same object each time.
+
+    Args:
+        until: the seq of the last event that is wanted.
+    """
     events = [*past.events]
     known_from, text = _oldest_known(past)
-    now = Version(is_known=known_from == 0, is_there=bool(text) and known_from == 0)
-    if now.is_known:
-        now.lines = lines_of(text or b"")
+    now = Version(is_known=known_from == 0)
+    if events and _is_first(events[0]):
+        now.is_known = True
+    elif known_from == 0:
+        now.lines, now.is_there = lines_of(text or b""), True
         now.origins = [BEFORE] * len(now.lines)
     yield None, now
     gone: defaultdict[bytes, list[Origin]] = defaultdict(list)
     for number, event in enumerate(events):
+        if until is not None and event.seq > until:
+            return
         _take(now, event, gone)
         if not now.is_known and known_from == number + 1:
             _set_lines(now, lines_of(text or b""), NOT_KEPT, gone)
@@ -100,12 +108,8 @@ def versions(past: Past) -> Iterator[tuple[Event | None, Version]]:
 
 def version_at(past: Past, seq: int) -> Version:
     """Return the file as it was right after a change."""
-    found = Version()
-    for event, version in versions(past):
-        if event is not None and event.seq > seq:
-            break
-        found = Version([*version.lines], [*version.origins], version.is_known, version.is_there)
-    return found
+    *_, (_, version) = versions(past, seq)
+    return version
 
 
 # -------------------------------------------------------------------------------------------------------------- forward
@@ -183,13 +187,9 @@ def _whose(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list
 
 
 def _oldest_known(past: Past) -> tuple[int, bytes | None]:
-    """Return the number of events before the oldest moment at which the text is known, and that text.
-
-    Between that moment and the end it may be lost again.
-    """
+    """Return the number of events before the oldest moment from which the text can be followed to the newest, and that
+    text; -1: the newest is not known."""
     events = past.events
-    if events and _is_first(events[0]):
-        return 0, None
     text = b"" if past.seen is None else past.seen.text
     if text is None or (past.seen is None and not (events and events[-1].kind in ("edit_removed", *_GONE))):
         return -1, None

@@ -139,6 +139,28 @@ def _said_in(file: str, data: bytes) -> SaidIn:
     return SaidIn(file.rpartition("/")[2].removesuffix(".jsonl"), int(orjson.loads(data)["turn"]))
 
 
+def read_seq_at(path: Path, at: int) -> int:
+    """Return the last change or edit up to a time, milliseconds since the epoch; 0: none. Raises JournalError."""
+    query = "SELECT coalesce(max(seq), 0) FROM {} WHERE at <= ?"
+    try:
+        with closing(connect_to_read(path)) as connection:
+            found = [connection.execute(query.format(table), (at,)).fetchone()[0] for table in ("changes", "edits")]
+            return max(map(int, found))
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_changed_files(path: Path, group: str, after: int, until: int) -> list[str]:
+    """Return the files of a group that were changed behind one change, up to another. Raises JournalError."""
+    query = "SELECT file FROM {} WHERE seq > ? AND seq <= ? AND grp = ?"
+    try:
+        with closing(connect_to_read(path)) as connection:
+            both = f"{query.format('changes')} UNION {query.format('edits')} ORDER BY file"
+            return [file for (file,) in connection.execute(both, (after, until, group) * 2)]
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
 def read_change(path: Path, seq: int) -> Row | None:
     """Return one change from a journal a host may have open. Raises JournalError."""
     try:

@@ -1,0 +1,192 @@
+"""Commands that look back: whose each line is, a file as it was, what two moments differ in."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json
+from honeybadger_host.errors import NotFound
+
+if TYPE_CHECKING:
+    from honeybadger_host.memory.file_history import Past
+
+app = typer.Typer()
+LAST: Final = (1 << 63) - 1
+_LEGEND: Final = {
+    "(before)": "stood there before the journal knew the file",
+    "(not kept)": "came with a change of which the journal has no text",
+    "(not recorded)": "saved just now, or while no host runs",
+}
+
+
+@app.command()
+def blame(
+    group: str,
+    file: Annotated[str, typer.Argument(help="As MEMORY.md, below the group's folder; or the id of an entry.")],
+    home: Home = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print who wrote each line of a file, or each member of an entry, and when."""
+    from honeybadger_host.memory.blame import blame_lines, blame_members, told
+    from honeybadger_host.memory.file_history import read_past
+    from honeybadger_host.storage.edits import Edit
+    from honeybadger_host.storage.journal_reader import read_turns_behind
+    from honeybadger_host.storage.journal_schema import Row
+
+    folder = home_of(home)
+    path = file_of(folder, group, file)
+    journal = journal_of(folder)
+    held = held_by(folder, path)
+    is_entry = path.endswith(".json")
+    if is_entry:
+        blamed = [(name, found) for name, found in blame_members(journal, path, held).items()]
+    else:
+        past = read_past(journal, path)
+        blamed = [(str(number), found) for number, found in enumerate(blame_lines(past, held), 1)]
+    rows = {found.origin.seq: found.origin for _, found in blamed if isinstance(found.origin, Row)}
+    turns = read_turns_behind(journal, [*rows.values()]) if as_json else {}
+    reasons: set[str] = set()
+    shown: list[dict[str, Any]] = []
+    for name, found in blamed:
+        origin, text = found.origin, found.text.decode("utf-8", "replace").rstrip("\r\n")
+        one: dict[str, Any] = {"member" if is_entry else "line": name if is_entry else int(name), "text": text}
+        if isinstance(origin, str):
+            seq, at, by = "-", "", told(origin)
+            reasons.add(by)
+            one |= {"author": None, "at": None, "seq": None, "request": None, "why": origin}
+        else:
+            by = origin.author if isinstance(origin, Edit) else origin.sender
+            seq, at = str(origin.seq), moment(origin.at)
+            request = None if isinstance(origin, Edit) else origin.request
+            one |= {"author": by, "at": at, "seq": origin.seq, "request": request, "why": None}
+            said = turns.get(origin.seq)
+            one |= {"session": said and said.session, "turn": said and said.turn}
+        shown.append(one)
+        if not as_json:
+            text = "".join(c if c.isprintable() else "\ufffd" for c in text.replace("\t", "    "))
+            print(f"{seq:>8}  {at:20}  {by:16}  {f'{name}: ' if is_entry else ''}{text}".rstrip())
+    if as_json:
+        print_json(shown)
+    for reason in sorted(reasons) if not as_json else ():
+        print(f"{reason}: {_LEGEND[reason]}", file=sys.stderr)
+
+
+def file_of(home: Path, group: str, file: str) -> str:
+    """Return a file of a group, below the home; an entry's may be named by its id. Raises NotFound."""
+    from honeybadger_host.memory.peoples_files import group_of
+    from honeybadger_host.storage.edits import Edit, EditReader
+    from honeybadger_host.storage.journal_reader import LogFilter, read_log
+    from honeybadger_host.storage.journal_schema import Row
+
+    for path in (file, f"groups/{group}/{file}"):
+        if group_of(path) == group:
+            return path
+    if not (home / "groups" / group).is_dir():
+        raise NotFound(f"{home} has no group {group!r}")
+    folder = home / "groups" / group / "memory"
+    found = [str(path.relative_to(home)) for path in folder.rglob("*.json") if path.stem == file]
+    if not found and (home / "data" / "journal.db").exists():
+        journal, wanted = journal_of(home), LogFilter(group, file=f"{file}.json")
+        events: list[Row | Edit] = [*read_log(journal, wanted, 9), *EditReader(journal).edits(wanted, 9)]
+        of_it = [one for one in events if group_of(one.file) == group]
+        found = [max(of_it, key=lambda one: one.seq).file] if of_it else []
+    if not found:
+        raise NotFound(f"{group} has no file or entry {file!r} of which changes are known: name it as `log` does")
+    return found[0]
+
+
+def held_by(home: Path, file: str) -> bytes | None:
+    """Return what a file holds now; None: there is none."""
+    from honeybadger_host.storage.atomic_files import read_whole
+
+    return read_whole(home / file)
+
+
+@app.command()
+def show(
+    place: Annotated[str, typer.Argument(help="As main/MEMORY.md; or a group and the id of an entry.")],
+    as_of: Annotated[str, typer.Option("--as-of", help="Number of a change, a date, a time, or `yesterday`.")],
+    home: Home = None,
+) -> None:
+    """Print a file as it was at an earlier moment. What the journal cannot know is said, not guessed."""
+    from honeybadger_host.memory.file_history import read_past, version_at
+
+    folder = home_of(home)
+    group, _, file = place.removeprefix("groups/").partition("/")
+    if not file:
+        raise typer.BadParameter(f"{place!r} names no file: write it as main/MEMORY.md")
+    path, journal = file_of(folder, group, file), journal_of(folder)
+    past, seq = read_past(journal, path), seq_of(journal, as_of, "--as-of")
+    version = version_at(past, seq)
+    if not version.is_known:
+        raise NotFound(f"how {path} was at {as_of} is not known: {unknown_because(past, seq)}")
+    if not version.is_there:
+        raise NotFound(f"{path} was not there at {as_of}")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(version.text)
+    if not past.events or past.events[0].seq > seq:
+        until = f"before change {past.events[0].seq}" if past.events else "when the host looked at it last"
+        print(f"(so it stood {until}; since when is not known)", file=sys.stderr)
+
+
+@app.command()
+def diff(
+    group: str,
+    earlier: Annotated[str, typer.Argument(help="Number of a change, a date, a time, or `yesterday`.", metavar="FROM")],
+    later: Annotated[str | None, typer.Argument(help="Likewise; without it the newest change.", metavar="[TO]")] = None,
+    home: Home = None,
+    file: Annotated[str | None, typer.Option(help="Only this file, or the entry of this id.")] = None,
+) -> None:
+    """Print what a group's files differ in between two moments, as a unified diff."""
+    from honeybadger_host.memory.file_history import read_past, version_at
+    from honeybadger_host.memory.peoples_files import group_of
+    from honeybadger_host.storage.journal_reader import read_changed_files
+
+    folder = home_of(home)
+    journal = journal_of(folder)
+    first = seq_of(journal, earlier, "FROM")
+    last = seq_of(journal, later, "TO") if later is not None else LAST
+    if first > last:
+        raise typer.BadParameter(f"TO {later} is before FROM {earlier}: exchange them")
+    only = None if file is None else file_of(folder, group, file)
+    changed = [path for path in read_changed_files(journal, group, first, last) if group_of(path) == group]
+    for path in [path for path in changed if only in (None, path)]:
+        past = read_past(journal, path)
+        texts: list[list[str]] = []
+        names: list[str] = []
+        for seq, side in ((first, "a"), (last, "b")):
+            version = version_at(past, seq)
+            if not version.is_known:
+                print(f"{path}: how it was at change {seq} is not known: {unknown_because(past, seq)}", file=sys.stderr)
+                break
+            texts.append(version.text.decode("utf-8", "replace").splitlines(keepends=True))
+            names.append(f"{side}/{path}" if version.is_there else "/dev/null")
+        else:
+            for line in difflib.unified_diff(texts[0], texts[1], names[0], names[1]):
+                sys.stdout.write(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+
+
+def seq_of(journal: Path, moment_: str, name: str) -> int:
+    """Return the last change up to a moment that somebody typed: a number, or a time."""
+    from honeybadger_host.storage.journal_reader import read_seq_at
+
+    if moment_.isascii() and moment_.isdigit():
+        return min(int(moment_), LAST)
+    return read_seq_at(journal, milliseconds_of(moment_, name))
+
+
+def unknown_because(past: Past, seq: int) -> str:
+    """Return why the text at a moment is not known."""
+    from honeybadger_host.storage.edits import Edit
+
+    before = [event for event in past.events if event.seq <= seq]
+    if not before:
+        first = f" before change {past.events[0].seq}" if past.events else ""
+        return f"nothing of it is recorded{first}"
+    lost = [event for event in before if isinstance(event, Edit) and event.hunks is None]
+    return f"the text of change {lost[-1].seq} was not kept" if lost else "its beginning was not recorded"

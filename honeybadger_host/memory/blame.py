@@ -1,0 +1,112 @@
+"""Whose each line of a file is, and each member of an entry. Reads the journal; writes nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_host.domain import REMOVED
+from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin, Past, read_past, versions
+from honeybadger_host.storage.journal_reader import read_request
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+
+NOT_YET: Final = "not_yet"
+"""Whose a line is that somebody saved and that is not recorded yet."""
+
+
+class Blamed(NamedTuple):
+    """A line, or a member as JSON, and whose it is."""
+
+    text: bytes
+    origin: Origin
+
+
+def blame_lines(past: Past, held: bytes | None) -> list[Blamed]:
+    """Return the lines of a file with their origins.
+
+    Args:
+        held: what it holds now.
+    """
+    *_, (_, now) = versions(past)
+    lines, origins = now.lines, now.origins
+    later: Origin = NOT_YET if now.is_known else NOT_KEPT if past.events else BEFORE
+    for hunk in reversed(hunks_between(lines, lines_of(held or b""))):
+        end = hunk.at + len(hunk.removed)
+        lines[hunk.at : end], origins[hunk.at : end] = hunk.added, [later] * len(hunk.added)
+    return [Blamed(line, origin) for line, origin in zip(lines, origins, strict=True)]
+
+
+def blame_members(journal: Path, file: str, held: bytes | None) -> dict[str, Blamed]:
+    """Return the members of an entry with their origins, also from before it was moved. Raises JournalError.
+
+    Args:
+        held: what its file holds now.
+    """
+    members = _members(journal, file, until=None)
+    return _changed(members, _parsed(held or b""), NOT_YET, defaultdict(list))
+
+
+def _members(journal: Path, file: str, until: int | None) -> dict[str, Blamed]:
+    past = read_past(journal, file)
+    gone: defaultdict[tuple[str, bytes], list[Origin]] = defaultdict(list)
+    members: dict[str, Blamed] = {}
+    is_lost = False
+    for event, now in versions(past, until):
+        if not now.is_known:
+            is_lost = True
+            continue
+        if isinstance(event, Row) and not members and (moved := _moved_from(journal, event)) is not None:
+            members = _members(journal, moved.file, moved.seq - 1)
+        origin: Origin = NOT_KEPT if is_lost and event is not past.events[0] else event or BEFORE
+        members = _changed(members, _parsed(now.text), origin, gone)
+        is_lost = False
+    return members
+
+
+def _moved_from(journal: Path, row: Row) -> Row | None:
+    """Return the change that took an entry from its earlier place, None when a change did not move one."""
+    name = row.file.rpartition("/")[2]
+    others = read_request(journal, row) if not row.kind.endswith(REMOVED) else ()
+    return next((each for each in others if each.kind.endswith(REMOVED) and each.file.endswith(f"/{name}")), None)
+
+
+def _changed(
+    members: Mapping[str, Blamed],
+    value: Mapping[str, Any],
+    origin: Origin,
+    gone: defaultdict[tuple[str, bytes], list[Origin]],
+) -> dict[str, Blamed]:
+    """Return the members after a change; what the operator puts back is whose it was."""
+    texts = {name: orjson.dumps(each) for name, each in value.items()}
+    for name, before in members.items():
+        if texts.get(name) != before.text:
+            gone[name, before.text].append(before.origin)
+    is_back = isinstance(origin, Row) and origin.sender == OPERATOR
+    found: dict[str, Blamed] = {}
+    for name, text in texts.items():
+        known = members.get(name)
+        if known is not None and known.text == text:
+            found[name] = known
+        else:
+            found[name] = Blamed(text, gone[name, text].pop() if is_back and gone[name, text] else origin)
+    return found
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def told(origin: Origin) -> str:
+    """Return what is said of an origin that is not a change."""
+    assert isinstance(origin, str)  # noqa: S101  asked of no other
+    return {BEFORE: "(before)", NOT_KEPT: "(not kept)", NOT_YET: "(not recorded)"}[origin]

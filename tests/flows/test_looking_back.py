@@ -1,0 +1,106 @@
+"""`blame`, `show --as-of` and `diff` on a real home: who wrote what, and what it said earlier."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.flows.test_edits import wait_until_looked_at
+from tests.flows.test_undone_edits import newest_edit, settle
+from tests.hosting import HostProcess, RawSender, request, run_cli
+
+
+@pytest.fixture
+def lived(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
+    """A home with two notes (1, 2), an entry (3), and an edit of each (4, 5), and no host."""
+    host = make_host().start()
+    wait_until_looked_at(host)
+    assert stranger.ask("n1", request("n1", content="likes tea"))["seq"] == 1
+    assert stranger.ask("n2", request("n2", content="likes cake"))["seq"] == 2
+    saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
+    settle(home)
+    stranger.memory.write_text(stranger.memory_text().replace("- likes cake\n", "- likes cake\nOnly on Sundays.\n"))
+    newest_edit(home, "MEMORY.md")
+    (entry,) = (home / "groups" / "main" / "memory" / "general").iterdir()
+    entry.write_bytes(entry.read_bytes().replace(b"has a cat", b"has two cats"))
+    newest_edit(home, saved["result"]["id"])
+    host.stop()
+    return host
+
+
+def printed(home: Path, *arguments: object) -> str:
+    result = run_cli(*arguments, home=home)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_a_line_below_an_agents_note_is_the_persons_who_typed_it(lived: HostProcess, stranger: RawSender) -> None:
+    told = json.loads(printed(lived.home, "blame", "main", "MEMORY.md", "--json"))
+    lines = {one["text"]: (one["author"], one["seq"], one["request"], one["why"]) for one in told}
+    assert lines["- likes tea"] == ("stranger", 1, "n1", None)
+    assert lines["- likes cake"] == ("stranger", 2, "n2", None)
+    assert lines["Only on Sundays."] == ("human", 4, None, None)
+    assert [one["line"] for one in told] == [*range(1, len(told) + 1)]
+    stranger.memory.write_text(stranger.memory_text() + "Unseen.\n")
+    result = run_cli("blame", "main", "MEMORY.md", home=lived.home)
+    words = [line.split(maxsplit=3) for line in result.stdout.splitlines() if line.split()[3:]]
+    assert ("human", "Only on Sundays.") in {(line[2], line[3]) for line in words}
+    assert result.stdout.splitlines()[-1].split() == ["-", "(not", "recorded)", "Unseen."]
+    assert result.stderr == "(not recorded): saved just now, or while no host runs\n"
+
+
+def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id(lived: HostProcess) -> None:
+    (entry,) = (lived.home / "groups" / "main" / "memory" / "general").iterdir()
+    told = {one["member"]: one for one in json.loads(printed(lived.home, "blame", "main", entry.stem, "--json"))}
+    assert (told["content"]["author"], told["content"]["seq"]) == ("human", 5)
+    assert (told["created"]["author"], told["created"]["request"]) == ("stranger", "e1")
+    for file, says in (("nothing", "no file or entry 'nothing'"), ("../AGENT.md", "no file or entry")):
+        refused = run_cli("blame", "main", file, home=lived.home)
+        assert (refused.returncode, says in refused.stderr) == (9, True), refused.stderr
+
+
+def test_a_persona_from_before_the_journal_is_told_as_such(lived: HostProcess) -> None:
+    told = json.loads(printed(lived.home, "blame", "main", "CLAUDE.md", "--json"))
+    assert {(one["author"], one["why"]) for one in told} == {(None, "before")}
+
+
+def test_a_file_is_shown_as_it_was_and_two_moments_are_compared(lived: HostProcess, stranger: RawSender) -> None:
+    home = lived.home
+    first = printed(home, "show", "main/MEMORY.md", "--as-of", 1)
+    second = printed(home, "show", "main/MEMORY.md", "--as-of", 3)
+    assert first.endswith("- likes tea\n")
+    assert second.startswith(first)
+    assert second.endswith("- likes cake\n")
+    assert printed(home, "show", "main/MEMORY.md", "--as-of", "2999-01-01") == stranger.memory_text()
+    gone = run_cli("show", "main/MEMORY.md", "--as-of", "yesterday", home=home)
+    assert (gone.returncode, "groups/main/MEMORY.md was not there at yesterday" in gone.stderr) == (9, True)
+    told = printed(home, "diff", "main", 3)
+    assert "--- a/groups/main/MEMORY.md\n+++ b/groups/main/MEMORY.md\n" in told
+    assert "\n+Only on Sundays.\n" in told
+    assert "has two cats" in told
+    assert "has two cats" not in printed(home, "diff", "main", 3, "--file", "MEMORY.md")
+    assert printed(home, "diff", "main", 0, 1).startswith("--- /dev/null\n+++ b/groups/main/MEMORY.md\n")
+    assert printed(home, "diff", "main", 5) == ""
+    for arguments, code, says in (
+        (("diff", "main", 5, 3), 2, "TO 3 is before FROM 5"),
+        (("diff", "main", "soon"), 2, "'soon' is not a time"),
+        (("show", "main", "--as-of", 3), 2, "names no file"),
+    ):
+        refused = run_cli(*arguments, home=home)
+        words = " ".join(refused.stderr.replace("│", " ").split())
+        assert (refused.returncode, says in words) == (code, True), refused
+
+
+def test_what_is_over_the_limit_is_said_and_not_guessed(home: Path, make_host: HostFactory) -> None:
+    host = make_host().start()
+    wait_until_looked_at(host)
+    (home / "groups" / "main" / "CLAUDE.md").write_text("A line of a large file.\n" * 60_000)
+    edit = newest_edit(home, "CLAUDE.md")
+    host.stop()
+    refused = run_cli("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home)
+    assert (refused.returncode, f"the text of change {edit.seq} was not kept" in refused.stderr) == (9, True)
+    compared = run_cli("diff", "main", 0, home=home)
+    assert (compared.stdout, "groups/main/CLAUDE.md: how it was at change" in compared.stderr) == ("", True)
