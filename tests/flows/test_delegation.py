@@ -244,7 +244,7 @@ def test_a_stop_of_the_router_reaches_its_specialists(make_host: HostFactory, ho
     ((_, (speaker, text)),) = [said(home, session) for session in delegations(home)]
     assert speaker == "cook"
     assert text.endswith("asked for by user.)")
-    assert not list((home / "data/ipc/main/router/requests").iterdir())
+    wait_for(lambda: not list((home / "data/ipc/main/router/requests").iterdir()), what="the answer to its task")
 
 
 @pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])
