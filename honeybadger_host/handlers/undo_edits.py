@@ -77,8 +77,8 @@ def undone_edit(journal: Path, event: Event, held: bytes | None) -> UndoneEdit:
     if isinstance(event, Edit):
         if digest_of(held or b"") == event.after:
             left, is_known = lines_of(held or b""), True
-        is_known = is_known and event.after in (None, digest_of(b"".join(left)))
         hunks, was_there = reversed_hunks(event.hunks or ()), event.before is not None
+        is_known = is_known and all(left[one.at : one.at + len(one.removed)] == list(one.removed) for one in hunks)
     elif event.kind.removesuffix(REMOVED) == TEXT:
         before = version_at(past, event.seq - 1)
         is_known = is_known and before.is_known

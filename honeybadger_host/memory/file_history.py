@@ -30,6 +30,8 @@ NOT_KEPT: Final = "not_kept"
 Origin: TypeAlias = Event | str
 _GONE: Final = frozenset(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))
 _LAST: Final = (1 << 63) - 1
+_MOST_MEANWHILE: Final = 50
+"""Rows that may come while an edit is looked at, which takes milliseconds."""
 
 
 class Past(NamedTuple):
@@ -62,6 +64,8 @@ class Version:
     is_there: bool = False
     replaced: int | None = None
     """Fingerprint of what the last change of the host that wrote it as a whole took away."""
+    appended: list[Row] = field(default_factory=list)
+    """What the host added last, a few rows."""
 
     @property
     def text(self) -> bytes:
@@ -121,12 +125,15 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
     if isinstance(event, Edit):
         if now.replaced == fingerprint_of(event.after):
             return  # the host replaced it before it was looked at
-        is_as_it_was = now.is_known and digest_of(now.text) == event.before
+        later = _came_meanwhile(now, event) if now.is_known else None
+        is_as_it_was = later is not None
         if event.before is None and not (now.is_known and now.lines):
             now.lines, now.origins, is_as_it_was = [], [], True
         now.is_known = is_as_it_was and event.hunks is not None
         if now.is_known:
             _replace(now, event, event.hunks or (), gone)
+            for row in later or ():
+                _append(now, row, gone)
     elif event.kind in WHOLE_KINDS:
         _set_lines(now, [] if event.kind in _GONE else lines_of(event.data), event, gone)
         now.is_known, now.replaced = True, event.offset
@@ -137,7 +144,29 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
         if event.offset == 0 and not now.is_known:
             now.lines, now.origins, now.is_known = [], [], True
         _append(now, event, gone)
+        now.appended.append(event)
+        del now.appended[:-_MOST_MEANWHILE]
+    if isinstance(event, Edit) or event.kind in WHOLE_KINDS | REVISED_KINDS:
+        now.appended.clear()
     now.is_there = is_there
+
+
+def _came_meanwhile(now: Version, edit: Edit) -> list[Row] | None:
+    """Return the rows that came while an edit was looked at: it has a later number, and does not know of them.
+
+    They are taken out of the version. None: it is not what was edited.
+    """
+    text = now.text
+    for count in range(len(now.appended) + 1):
+        if digest_of(text) == edit.before:
+            kept = len(lines_of(text))
+            del now.lines[kept:], now.origins[kept:]
+            return now.appended[len(now.appended) - count :]
+        data = now.appended[-1 - count].data if count < len(now.appended) else b""
+        if not text.endswith(data) or not text[: -len(data) or None].endswith(b"\n"):
+            return None
+        text = text[: len(text) - len(data)]
+    return None
 
 
 def _append(now: Version, row: Row, gone: defaultdict[bytes, list[Origin]]) -> None:

@@ -177,3 +177,37 @@ def test_blame_of_ten_thousand_notes_takes_less_than_a_second(world: World) -> N
     blamed = blame_lines(read_past(world.journal.path, MEMORY), held)
     assert time.perf_counter() - begun < 1
     assert [name(origin) for line, origin in blamed if line.startswith(b"- ")] == [*range(1, 10_001)]
+
+
+def test_a_note_that_came_while_an_edit_was_looked_at_is_its_authors_and_the_edit_can_be_undone(
+    recorded: Recorded,
+) -> None:
+    world = recorded.world
+    world.add(MEMORY, b"\n## Notes (ann, 2026-11-21 06:05)\n- first\n")
+    recorded.record()
+    before = world.read()
+    recorded.write(before + b"Mine.\n", MEMORY)
+    looked = None
+    while looked is None:
+        time.sleep(0.005)
+        world.now += 1
+        world.look()
+        for _ in recorded.recorder.sweep():
+            pass
+        looked = recorded.recorder.look()
+    note = b"\n## Notes (bob, 2026-11-21 06:06)\n- meanwhile\n"
+    world.add(MEMORY, note)
+    first = world.journal.next_seq
+    world.journal.next_seq += len(looked.edits)
+    world.journal.keep_looked(looked, first)
+    recorded.recorder.kept(first)
+    recorded.record()
+    past = read_past(world.journal.path, MEMORY)
+    assert [name(origin) for line, origin in blame_lines(past, world.read()) if line.strip()] == [1, 1, 3, 2, 2]
+    (edit,) = recorded.edits
+    world.settle()
+    held = world.read()
+    change, _ = put_back(undone_edit(world.journal.path, edit, held), held)
+    with world.decided(change):
+        pass
+    assert world.read() == before + note
