@@ -229,7 +229,7 @@ def test_the_doctor_names_each_file_that_is_no_entry(home: Path) -> None:
     assert ("warning", "groups/main/memory/home/bad.json: content must be a string") in found
     subprocess.run(["rm", "-r", f"{folder}/a"], check=True)  # pytest cannot
     assert [level for level, _ in found] == ["warning"] * 4 + ["ok"]
-    assert any(r"caf\xe9.json" in message and "no id" in message for _, message in found)
-    assert any("my note.json" in message and "no id" in message for _, message in found)
+    assert any(r"caf\xe9.json" in message and "is not an id" in message for _, message in found)
+    assert any("my note.json" in message and "is not an id" in message for _, message in found)
     assert any("link.json" in message for _, message in found)
     assert found[-1][1] == "1 can be served"

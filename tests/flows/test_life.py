@@ -713,7 +713,7 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, st
 
 @pytest.mark.parametrize(
     "arguments",
-    [("frobnicate",), ("run", "--port", "1"), ("sender", "add", "main"), ("log",), ("log", "main", "--limit", "0")],
+    [("frobnicate",), ("run", "--port", "1"), ("sender", "add", "main"), ("log", "main", "--limit", "0")],
 )
 def test_wrong_usage_has_an_exit_code_of_its_own(home: Path, arguments: tuple[str, ...]) -> None:
     assert _command(*arguments).code == 2

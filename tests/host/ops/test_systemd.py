@@ -348,7 +348,7 @@ def test_the_doctor_names_a_metrics_folder_that_is_missing(home: Path, tmp_path:
     (home / "config/honeybadger.toml").write_text('[metrics]\ntextfile = "/nowhere/hb.prom"\n')
     said = run_cli("doctor", home=home, env={"HOME": str(tmp_path)})
     assert said.returncode == 1
-    assert "problem   metrics: metrics.textfile: /nowhere is no folder that uid" in said.stdout
+    assert "problem   metrics: metrics.textfile: /nowhere is not a folder that uid" in said.stdout
 
 
 def test_uninstall_removes_what_install_wrote_and_keeps_the_home_and_drop_ins(tmp_path: Path) -> None:
