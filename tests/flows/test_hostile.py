@@ -279,7 +279,7 @@ REFUSED_NAMES = [
 def test_a_name_that_is_no_request_id_is_refused_and_shown_escaped(scene: Scene, name: str) -> None:
     data = request("x", content="misnamed")
     _place(scene, _file(data), name)
-    scene.check_refused(name, data, says="no request id")
+    scene.check_refused(name, data, says="is not a request id")
 
 
 @pytest.mark.parametrize(
