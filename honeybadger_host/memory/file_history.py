@@ -186,21 +186,22 @@ def _set_lines(now: Version, lines: list[bytes], origin: Origin, gone: defaultdi
 
 
 def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk], gone: defaultdict[bytes, list[Origin]]) -> None:
-    """Let lines take the place of others. One that only got another end stays whose it was."""
+    """Let lines take the place of others. One that was moved, or only got another end, stays whose it was."""
+    moved: defaultdict[bytes, list[Origin]] = defaultdict(list)
+    for hunk in hunks:
+        before = now.origins[hunk.at : hunk.at + len(hunk.removed)]
+        for line, whose in zip(hunk.removed, before, strict=True):
+            moved[line.rstrip(b"\r\n")].append(whose)
     for hunk in reversed(hunks):
         end = hunk.at + len(hunk.removed)
-        before = now.origins[hunk.at : end]
-        for line, whose in zip(hunk.removed, before, strict=True):
+        for line, whose in zip(hunk.removed, now.origins[hunk.at : end], strict=True):
             gone[line].append(whose)
     for hunk in reversed(hunks):
-        end = hunk.at + len(hunk.removed)
-        same: defaultdict[bytes, list[Origin]] = defaultdict(list)
-        for line, whose in zip(reversed(hunk.removed), reversed(now.origins[hunk.at : end]), strict=True):
-            same[line.rstrip(b"\r\n")].append(whose)
         added = _whose(hunk.added, origin, gone)
-        for number, line in enumerate(hunk.added):
-            if line.strip() and same[line.rstrip(b"\r\n")]:
-                added[number] = same[line.rstrip(b"\r\n")].pop()
+        for number, line in reversed([*enumerate(hunk.added)]):
+            if line.strip() and moved[line.rstrip(b"\r\n")]:
+                added[number] = moved[line.rstrip(b"\r\n")].pop()
+        end = hunk.at + len(hunk.removed)
         now.lines[hunk.at : end] = hunk.added
         now.origins[hunk.at : end] = added
 
