@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,11 +22,12 @@ from honeybadger_host.storage.atomic_files import WholeFiles
 
 
 @pytest.fixture
-def uses(home: Path) -> PassDependencies:
+def uses(home: Path) -> Iterator[PassDependencies]:
     files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=1 << 20)
     turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
     whole_files = WholeFiles(home)
-    return PassDependencies(
+    ledger = InjectionLedger(home)
+    yield PassDependencies(
         home,
         asker=None,
         directives=Directives(files),
@@ -38,9 +40,10 @@ def uses(home: Path) -> PassDependencies:
         files=files,
         whole_files=whole_files,
         entry_files=EntryFiles(home),
-        ledger=InjectionLedger(home),
+        ledger=ledger,
         memory_window=50,
         history_budget_tokens=0,
         notes_budget_tokens=1000,
         mode="lossless",
     )
+    ledger.close()

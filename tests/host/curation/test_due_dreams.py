@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -24,12 +25,13 @@ class World:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.now = MADE
+        self.ledgers: list[InjectionLedger] = []
         self.due = self.started()
 
     def started(self) -> DueDreams:
         """Return what a host knows that has just started."""
-        ledger = InjectionLedger(self.home, clock=MADE.timestamp)
-        return DueDreams(self.home, NIGHTLY, ledger, lambda: self.now)
+        self.ledgers.append(InjectionLedger(self.home, clock=MADE.timestamp))
+        return DueDreams(self.home, NIGHTLY, self.ledgers[-1], lambda: self.now)
 
     def at(self, day: int, hour: int, minute: int = 0) -> list[str]:
         self.now = datetime(2026, 11, day, hour, minute, tzinfo=UTC)
@@ -51,8 +53,11 @@ class World:
 
 
 @pytest.fixture
-def world(home: Path) -> World:
-    return World(home)
+def world(home: Path) -> Iterator[World]:
+    world = World(home)
+    yield world
+    for ledger in world.ledgers:
+        ledger.close()
 
 
 def test_a_group_dreams_when_the_time_has_come_and_not_before(world: World) -> None:
