@@ -217,6 +217,8 @@ def markdown(text: str) -> Markdown:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     made.parsed = parser.disable(["html_block", "html_inline", "reference", "image", "entity"]).parse(text)
     for block in made.parsed:
+        if block.type == "fence" and not block.content:  # what stands behind it is no language: there is no code
+            block.content, block.info = f"{block.info}\n", ""
         for part in block.children or ():
             if part.type == "softbreak":  # a line of a chat is a line
                 part.type = "hardbreak"
