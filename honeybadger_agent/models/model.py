@@ -51,6 +51,18 @@ class ToolAnswer:
     tokens: int = 0
 
 
+class SystemText(str):
+    """A system text that says how long its beginning is that stays the same from turn to turn; 0: none does."""
+
+    stable_characters: int = 0
+
+    @classmethod
+    def of(cls, text: str, stable_characters: int) -> SystemText:
+        made = cls(text)
+        made.stable_characters = stable_characters
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class UserSaid:
     text: str
@@ -116,6 +128,7 @@ class Model(Protocol):
         """Return the next answer.
 
         Args:
+            system: a `SystemText` says what of it a provider's cache may find again.
             messages: oldest first; the last is the user's or the tools'.
             on_text: called with each piece of the text as it comes; once it was called, the request is not retried.
         Raises ModelFailed.

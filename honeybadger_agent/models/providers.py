@@ -25,7 +25,16 @@ from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings as LibrarySettings
 from pydantic_ai.tools import ToolDefinition
 
-from honeybadger_agent.models.model import Message, ModelFailed, ModelSaid, ToolCall, ToolsAnswered, ToolSpec, UserSaid
+from honeybadger_agent.models.model import (
+    Message,
+    ModelFailed,
+    ModelSaid,
+    SystemText,
+    ToolCall,
+    ToolsAnswered,
+    ToolSpec,
+    UserSaid,
+)
 from honeybadger_agent.models.settings import DEFAULT_URLS, ModelSettings
 
 MAX_CONNECT_SECONDS: Final = 10.0
@@ -244,6 +253,12 @@ class ProviderModel:
         )
         if settings.temperature is not None:
             asked["temperature"] = settings.temperature
+        instructions = [parts.InstructionPart(system)] if system else []
+        stable = system.stable_characters if isinstance(system, SystemText) else 0
+        if self.name.startswith("anthropic:") and 0 < stable < len(system):  # others find beginnings by themselves
+            first, rest = system[:stable], system[stable:]
+            instructions = [parts.InstructionPart(first), parts.InstructionPart(rest, dynamic=True)]
+            asked["anthropic_cache_instructions"] = True  # type: ignore[typeddict-unknown-key]
         definitions = [
             ToolDefinition(
                 name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description, strict=False
@@ -253,9 +268,11 @@ class ProviderModel:
         try:
             async with model_request_stream(
                 self._model,
-                _conversation(system, messages),
+                _conversation(messages),
                 model_settings=asked,
-                model_request_parameters=ModelRequestParameters(function_tools=definitions),
+                model_request_parameters=ModelRequestParameters(
+                    function_tools=definitions, instruction_parts=instructions
+                ),
                 instrument=False,
             ) as stream:
                 characters = 0
@@ -376,8 +393,8 @@ def _status(error: Exception) -> str:
     return f" with status {error.status_code}" if isinstance(error, failed.ModelHTTPError) else ""
 
 
-def _conversation(system: str, messages: Sequence[Message]) -> list[parts.ModelMessage]:
-    """Convert the messages to the library's types; the system text goes with the last."""
+def _conversation(messages: Sequence[Message]) -> list[parts.ModelMessage]:
+    """Convert the messages to the library's types."""
     said: list[parts.ModelMessage] = []
     for message in messages:
         match message:
@@ -401,8 +418,6 @@ def _conversation(system: str, messages: Sequence[Message]) -> list[parts.ModelM
                 )
             case _:
                 assert_never(message)
-    if said and isinstance(said[-1], parts.ModelRequest):
-        said[-1].instructions = system or None
     return said
 
 

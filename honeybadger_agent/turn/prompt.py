@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from honeybadger_agent.models.model import Message, ToolSpec, UserSaid
+from honeybadger_agent.models.model import Message, SystemText, ToolSpec, UserSaid
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class AgentRequest:
         message: what the user says now.
         context: the system text of `get_context`.
         tools: that the agent may use; may be empty.
+        stable_characters: how long the beginning of the context is that stays the same from turn to turn.
     """
 
     group: str
@@ -24,9 +25,10 @@ class AgentRequest:
     message: str
     context: str
     tools: Sequence[ToolSpec] = ()
+    stable_characters: int = 0
 
 
-def system_text(request: AgentRequest) -> str:
+def system_text(request: AgentRequest) -> SystemText:
     """Return the system text: the context as the host made it, then the tools, if there are any.
 
     The context comes first and unchanged, so that a provider can cache a beginning that rarely changes.
@@ -34,7 +36,7 @@ def system_text(request: AgentRequest) -> str:
     """
     context = request.context.rstrip()
     if not request.tools:
-        return f"{context}\n"
+        return SystemText.of(f"{context}\n", request.stable_characters)
     names = {tool.name for tool in request.tools}
     rules = [
         (
@@ -54,7 +56,8 @@ def system_text(request: AgentRequest) -> str:
         )
     if "search_memory" in names:
         rules.append("Before you say that you do not know something, look for it with `search_memory`.")
-    return "\n".join([f"{context}\n", "## Tools", *(f"- {rule}" for rule in rules), ""])
+    text = "\n".join([f"{context}\n", "## Tools", *(f"- {rule}" for rule in rules), ""])
+    return SystemText.of(text, request.stable_characters)
 
 
 def messages(request: AgentRequest) -> tuple[Message, ...]:

@@ -39,6 +39,13 @@ class ContextSection(Result):
 class ContextResult(Result):
     system: str = Field(description="System text; `system` and `messages` together are the whole input of the model.")
     messages: list[Message]
+    hash: str = Field(default="", description="32 hex digits of the SHA-256 of `system`; `as_of` takes it.")
+    stable_hash: str = Field(
+        default="",
+        description="Likewise of the beginning of `system` that stays the same, byte by byte, while nothing it shows "
+        "has changed: identity, persona, notes, summary.",
+    )
+    stable_characters: int = Field(default=0, description="How long that beginning is, for a provider's cache.")
     sections: list[ContextSection] = Field(description="One row per part, in the order of the text.")
     tokens: int
     budget_tokens: int = Field(description="0 means no limit.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,7 +25,7 @@ from honeybadger_host.domain import (
     Turn,
 )
 from honeybadger_host.errors import FileProblem, WorldFailed
-from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of
+from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
 from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.context_text import build_context
 from honeybadger_host.handlers.working_memory import InventoryOf
@@ -112,7 +113,8 @@ class ContextHandler:
             history_budget_tokens=self.recaller.history_budget_tokens,
             recall_budget_tokens=self.recaller.settings.budget_tokens,
         )
-        context = build_context(group, parts, payload.message, budget_tokens=budget)
+        message_tokens = None if payload.message is None else estimate_tokens(payload.message)
+        context = build_context(group, parts, stable_parts_of(parts), message_tokens, budget_tokens=budget)
         log.debug(
             "context.built",
             group=group,
@@ -126,6 +128,9 @@ class ContextHandler:
             "system": context.system,
             "messages": [] if payload.message is None else [{"role": "user", "content": payload.message}],
             "sections": [row.model_dump(exclude_none=True) for row in context.sections],
+            "hash": context_hash(context.system),
+            "stable_hash": context_hash(context.stable),
+            "stable_characters": len(context.stable),
             "tokens": context.tokens,
             "budget_tokens": context.budget_tokens,
             "is_over_budget": context.is_over_budget,
@@ -199,6 +204,11 @@ class ContextHandler:
         except FileProblem as problem:
             log.warning("group_file.refused", file=problem.file, why=problem.message)
             return problem
+
+
+def context_hash(text: str) -> str:
+    """Return the name of a context, or of its beginning: 32 hex digits of its SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _without(message: str | None, turns: Sequence[Turn]) -> Sequence[Turn]:

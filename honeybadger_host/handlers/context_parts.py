@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.handlers.context_text import NO_ROOM, Part
+from honeybadger_host.handlers.context_text import NO_ROOM, WITHOUT_END, Part
 from honeybadger_host.handlers.recollection import RecalledEntries, fit
 from honeybadger_host.memory.budget import CutNotes, History, all_notes, first_lines, format_history
 from honeybadger_host.memory.compaction import Digest
@@ -46,6 +46,8 @@ _STEADY_BITS: Final = 6
 """At most a 32nd of the room for notes stays empty."""
 _SESSION_TOKENS: Final = 2000
 """At most this many tokens for a session document: the limit of a summary."""
+_WORKING_TOKENS: Final = 500
+"""Kept free for working memory, about 15 entries; it has more where others leave room."""
 _MOST_AUTHORS: Final = 5
 """Authors named in an explanation."""
 
@@ -88,6 +90,11 @@ class Parts:
     no_turns: str | None = None
     older_turns: int = 0
     older_why: str = ""
+
+
+def stable_parts_of(parts: Sequence[Part]) -> int:
+    """Return how many parts, the first, change only with the files they show."""
+    return next(place for place, part in enumerate(parts) if part.title == RECALLED)
 
 
 def parts_of(
@@ -212,7 +219,8 @@ def _summary(source: str, loaded: Loaded) -> Part:
 
 def _recalled(source: str, recalled: Sequence[RecalledEntries], why_none: str | None, budget_tokens: int) -> Part:
     """Return the recalled entries, whole, the best first."""
-    part = Part(RECALLED, source, heading="", weight=WEIGHTS[RECALLED], why=why_none)
+    most = budget_tokens or WITHOUT_END
+    part = Part(RECALLED, source, heading="", weight=WEIGHTS[RECALLED], most=most, why=why_none)
     if not recalled:
         return part
 
@@ -236,7 +244,7 @@ def _recalled(source: str, recalled: Sequence[RecalledEntries], why_none: str | 
 def _session(loaded: Parts) -> Part:
     """Return the session document's tasks, facts and summary; its oldest messages are cut first."""
     session = loaded.session
-    part = Part(SESSION, loaded.session_file, weight=WEIGHTS[SESSION], why=loaded.no_session)
+    part = Part(SESSION, loaded.session_file, weight=WEIGHTS[SESSION], most=_SESSION_TOKENS, why=loaded.no_session)
     if session is None:
         return part
     blocks = [
@@ -277,7 +285,14 @@ def _session(loaded: Parts) -> Part:
 
 def _working(inventory: Inventory) -> Part:
     """Return the labels in working memory; when not all fit, those that expire last."""
-    part = Part(WORKING, inventory.source, why=inventory.absent_why, heading=HEADING, weight=WEIGHTS[WORKING])
+    part = Part(
+        WORKING,
+        inventory.source,
+        why=inventory.absent_why,
+        heading=HEADING,
+        weight=WEIGHTS[WORKING],
+        most=_WORKING_TOKENS,
+    )
     if inventory.problem is not None:
         return replace(part, state="unreadable", left_out="the folder", why=f"it {inventory.problem}")
     text = "".join(line.text for line in inventory.lines)
@@ -299,7 +314,8 @@ def _conversation(parts: Parts, budget_tokens: int) -> Part:
     """Return the newest turns that fit."""
     turns, older = parts.turns, parts.older_turns
     why_none = parts.no_turns or "nothing was said in this session"
-    part = Part(CONVERSATION, parts.turns_file, weight=WEIGHTS[CONVERSATION], why=why_none)
+    most = budget_tokens or WITHOUT_END
+    part = Part(CONVERSATION, parts.turns_file, weight=WEIGHTS[CONVERSATION], most=most, why=why_none)
     if not turns:
         return part
     tokens = sum(turn.line_tokens for turn in turns)

@@ -14,6 +14,9 @@ from honeybadger_agent.wire import ContextSection, SectionState
 from honeybadger_host.memory.budget import divide
 from honeybadger_host.text.neutralise import estimate_tokens
 
+_FOR_MESSAGE: Final = 16
+"""The part of the budget that is kept free for the message, whatever its length: a 16th."""
+WITHOUT_END: Final = 1 << 40
 NO_ROOM: Final = "the parts that are never cut leave no room in context.budget_tokens"
 
 
@@ -27,6 +30,7 @@ class Part:
         left_out, why: what is missing and why; for a part without text, why there is none.
         heading: replaces the title above the text; empty when the text has its own headings.
         weight: its share when not everything fits; unused shares go to the other parts.
+        most: tokens of text that are kept free for it, when it is another with each message.
         fit: tokens of text, at least 0 -> the part cut to fit; None: it is never cut.
         missing: ids of the entries that were left out.
     """
@@ -39,8 +43,14 @@ class Part:
     why: str | None = None
     heading: str | None = None
     weight: float = 0.0
+    most: int = WITHOUT_END
     fit: Callable[[int], Part] | None = field(default=None, compare=False)
     missing: Sequence[str] = ()
+
+    @property
+    def flexible_need(self) -> int:
+        """Its tokens if it can be cut, else 0."""
+        return 0 if self.fit is None else self.need
 
     @property
     def need(self) -> int:
@@ -89,11 +99,12 @@ class Context:
 
     Args:
         parts: as they stand in the text, in its order.
+        stable: the beginning of `system`, up to the first part that is another with each message.
         tokens: estimate of system text and message together.
     """
 
     system: str
-    message: str | None
+    stable: str
     parts: Sequence[Part]
     sections: Sequence[ContextSection]
     tokens: int
@@ -108,33 +119,63 @@ class Context:
         return next(part for part in self.parts if part.title == title)
 
 
-def build_context(group: str, parts: Sequence[Part], message: str | None, *, budget_tokens: int) -> Context:
+def build_context(
+    group: str, parts: Sequence[Part], stable_parts: int, message_tokens: int | None, *, budget_tokens: int
+) -> Context:
     """Return the context; the same arguments give the same bytes.
 
     The message and the parts that are never cut are always whole. Of the rest each other part gets what it needs, or
     its share when they need too much.
 
+    The stable parts are cut as if the others took all that they ever may: so they stay the same, byte by byte, while a
+    conversation grows, and a provider finds this beginning in its cache.
+
     Args:
         parts: in the order of the text.
-        message: what the user says now; None when nothing is asked yet.
+        stable_parts: how many of them, the first, are not another with each message.
+        message_tokens: of what the user says now; None when nothing is asked yet.
         budget_tokens: for system text and message together, see `estimate_tokens`; 0 means no limit.
     Source: HB5, HB6, RB2.
     """
     head = f"Group: {group}\n"
-    message_tokens = 0 if message is None else estimate_tokens(message)
     if budget_tokens:
-        fixed = sum(part.need for part in parts if part.fit is None)
-        room = budget_tokens - message_tokens - estimate_tokens(head) - fixed
-        flexible = {str(place): part for place, part in enumerate(parts) if part.fit is not None}
-        needs = {place: part.need for place, part in flexible.items()}
-        shares = divide(room, needs, {place: part.weight for place, part in flexible.items()})
-        parts = [part.fitted(shares.get(str(place), 0)) for place, part in enumerate(parts)]
-    system = head + _joined(parts)
+        fixed = estimate_tokens(head) + sum(part.need for part in parts if part.fit is None)
+        parts = _fitted(parts, stable_parts, message_tokens or 0, budget_tokens, fixed)
+    stable = head + _joined(parts[:stable_parts])
+    system = stable + _joined(parts[stable_parts:])
     rows = [ContextSection(title=head.strip(), source="request", state="whole", tokens=estimate_tokens(head))]
     rows += [part.row for part in parts]
-    if message is not None:
+    if message_tokens is not None:
         rows.append(ContextSection(title="message", source="request", state="whole", tokens=message_tokens))
-    return Context(system, message, parts, rows, estimate_tokens(system) + message_tokens, budget_tokens)
+    return Context(system, stable, parts, rows, estimate_tokens(system) + (message_tokens or 0), budget_tokens)
+
+
+def _fitted(
+    parts: Sequence[Part], stable_parts: int, message_tokens: int, budget_tokens: int, fixed_tokens: int
+) -> list[Part]:
+    """Return the parts, cut to their shares. A long message may shorten the stable ones, too.
+
+    Args:
+        fixed_tokens: of what is never cut, without the message.
+    """
+    first: list[Part] = []
+    for_message = budget_tokens // _FOR_MESSAGE
+    if message_tokens <= for_message:
+        needs = [part.flexible_need for part in parts[:stable_parts]]
+        needs += [part.most + part.overhead for part in parts[stable_parts:]]
+        shares = _shares(parts, needs, budget_tokens - fixed_tokens - for_message)
+        first = [part.fitted(share) for part, share in zip(parts, shares[:stable_parts], strict=False)]
+        fixed_tokens += sum(part.need for part, whole in zip(first, parts, strict=False) if whole.fit is not None)
+    rest = parts[len(first) :]
+    shares = _shares(rest, [part.flexible_need for part in rest], budget_tokens - fixed_tokens - message_tokens)
+    return [*first, *(part.fitted(share) for part, share in zip(rest, shares, strict=True))]
+
+
+def _shares(parts: Sequence[Part], needs: Sequence[int], room: int) -> list[int]:
+    """Return the tokens that each part may take."""
+    weights = {str(place): part.weight for place, part in enumerate(parts)}
+    shares = divide(room, {str(place): need for place, need in enumerate(needs)}, weights)
+    return [shares[str(place)] for place in range(len(parts))]
 
 
 def _joined(parts: Sequence[Part]) -> str:

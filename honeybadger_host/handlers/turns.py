@@ -262,6 +262,7 @@ class ChatTurn:
             session=asked.session,
             message=self.content if self.speaker == "user" else f"[{self.speaker}]: {self.content}",
             context=context.system,
+            stable_characters=context.stable_characters,
             tools=tuple(toolbox.specs),
         )
         self.kept = [_load_step(step) for step in under_way.steps]

@@ -52,4 +52,5 @@ def test_the_message_is_what_the_user_says_now() -> None:
 def test_any_context_and_message_stand_in_it_as_they_are(context: str, message: str, names: set[str]) -> None:
     request = replace(REQUEST, context=context, message=message, tools=specs_of(names))
     assert system_text(request).startswith(context.rstrip())
+    assert system_text(replace(request, stable_characters=7)).stable_characters == 7
     assert message == "" or messages(request) == (UserSaid(message),)

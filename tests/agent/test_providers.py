@@ -23,6 +23,7 @@ from honeybadger_agent.models.model import (
     Message,
     ModelFailed,
     ModelSaid,
+    SystemText,
     ToolAnswer,
     ToolCall,
     ToolsAnswered,
@@ -159,6 +160,21 @@ async def test_what_is_asked_is_the_conversation_and_goes_with_our_headers_alone
     assert [said[0]["role"], said[1]["role"], said[-1]["role"]] == ["user", "assistant", "user"]
     for text in ("Remember tea", "Saved.", "invalid: no JSON", "Thanks", "call_1", "call_2"):
         assert text in orjson.dumps(said).decode()
+
+
+async def test_a_beginning_that_stays_is_marked_for_a_cache_and_the_text_stays_the_same(protocol: Protocol) -> None:
+    stable, rest = "Group: main\n\n## Facts\n- tea\n", "\n## Recent Conversation\n[user]: Hi"
+    system = SystemText.of(stable + rest, len(stable))
+    with served(in_turn(protocol.write(HELLO))) as endpoint, protocol.model(endpoint) as model:
+        await model.answer(system, [UserSaid("Hi")], TOOLS, Ears().hear)
+        await model.aclose()
+    [asked] = endpoint.asked
+    if protocol.provider != "anthropic":
+        assert asked.system == system
+        return
+    first, second = asked.body["system"]
+    assert (first["text"], second["text"]) == (stable, rest)
+    assert ("cache_control" in first, "cache_control" in second) == (True, False)
 
 
 async def test_every_tool_reaches_the_model_with_its_schema(protocol: Protocol) -> None:

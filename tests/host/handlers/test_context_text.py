@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from honeybadger_agent.wire import ContextSection
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import FileProblem
-from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of
+from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
 from honeybadger_host.handlers.context_text import Context, build_context
 from honeybadger_host.handlers.recollection import RecalledEntries
 from honeybadger_host.memory.group_files import GroupText
@@ -82,7 +82,8 @@ def built(
         history_budget_tokens=history_budget_tokens,
         recall_budget_tokens=recall_budget_tokens,
     )
-    return build_context(given.group, parts, given.message, budget_tokens=budget_tokens)
+    tokens = None if given.message is None else estimate_tokens(given.message)
+    return build_context(given.group, parts, stable_parts_of(parts), tokens, budget_tokens=budget_tokens)
 
 
 def row(context: Context, title: str) -> ContextSection:
@@ -109,7 +110,6 @@ def test_everything_stands_in_the_seeds_order() -> None:
         "- [k3v9x2m4q7p1] (user-preferences): Likes tea in the morning\n"
         "\n## Recent Conversation\n[user]: hello\n[user]: are you there?\n"
     )
-    assert context.message == "What do I like?"
     assert context.tokens == estimate_tokens(context.system) + estimate_tokens("What do I like?")
     assert not context.is_over_budget
 
@@ -275,7 +275,7 @@ def test_notes_over_their_share_leave_the_oldest_out_and_say_how_many() -> None:
     assert f"fact {left_out - 1:03} " not in context.system
     assert "fact 199 " in context.system
     assert context.system.count(": fact") == 200 - left_out
-    assert 900 < context.tokens <= 1000
+    assert 400 < context.tokens <= 1000  # the rest is kept free for the conversation
     assert "context.budget_tokens" in (section.why or "")
 
 
@@ -319,7 +319,6 @@ def test_the_persona_is_never_cut_and_too_small_a_budget_is_said() -> None:
     persona = "You are a badger. " * 500
     context = built(replace(FULL, persona=group_text(persona)), 100)
     assert persona.strip("\n") in context.system
-    assert context.message == "What do I like?"
     assert titles(context) == ["## Global Context", "## Group Context"]
     assert context.is_over_budget
     for title in ("## Remembered Facts", "## Conversation Summary", "## Recent Conversation"):
@@ -386,7 +385,7 @@ def test_the_budget_holds_unless_what_is_never_cut_is_over_it_alone(
     assert context.is_over_budget == (context.tokens > budget_tokens)
     if context.is_over_budget:
         assert context.system == uncut.system
-    assert context.tokens == estimate_tokens(context.system) + estimate_tokens(context.message or "")
+    assert context.tokens == estimate_tokens(context.system) + estimate_tokens(given_parts.message or "")
     assert context.system.startswith(uncut.system)
 
 
@@ -412,9 +411,35 @@ def test_every_row_tells_what_is_in_the_text(given_parts: Parts, budget_tokens: 
 @given(any_parts, some_budgets)
 def test_with_room_for_everything_nothing_is_cut(given_parts: Parts, more: int) -> None:
     whole = built(given_parts, 0, 0)
-    context = built(given_parts, whole.tokens + 100 + more, 0)
+    context = built(given_parts, 16 * (whole.tokens + 100 + more), 0)
     assert context.system == whole.system
     assert {section.state for section in context.sections} <= {"whole", "absent", "unreadable"}
+
+
+@given(any_parts, any_parts, some_budgets, st.integers(0, 600))
+def test_the_beginning_stays_the_same_whatever_is_said_recalled_or_kept_for_the_session(
+    given_parts: Parts, other: Parts, budget_tokens: int, history_budget_tokens: int
+) -> None:
+    later = replace(
+        given_parts,
+        turns=other.turns,
+        message="later"[: budget_tokens // 4] or None,
+        working=given_parts.working and (other.working or given_parts.working),
+        recalled=[TEA],
+    )
+    first = built(replace(given_parts, message=None), budget_tokens, history_budget_tokens, 300)
+    second = built(later, budget_tokens, history_budget_tokens, 300)
+    assert first.stable == second.stable
+    assert first.system.startswith(first.stable)
+    assert "## Recent Conversation\n" not in first.stable
+
+
+def test_a_message_of_half_the_budget_shortens_notes_and_conversation_alike() -> None:
+    memory = group_text(notes(*(f"{number} {'y' * 400}" for number in range(50))))
+    given_parts = parts(turns=turns_of(*["z" * 400] * 50), memory=memory, message="x" * 4000)
+    context = built(given_parts, 2000)
+    assert context.tokens <= 2000
+    assert row(context, "## Remembered Facts").tokens > row(context, "## Recent Conversation").tokens > 200
 
 
 @given(any_parts, some_budgets)
