@@ -132,6 +132,8 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     save.add_argument("--tag", metavar="NAME", action="append", help="a label; may be repeated")
     save.add_argument("--title", metavar="NAME", help="a short name to find it under")
     save.add_argument("--alias", metavar="NAME", action="append", help="another one; may be repeated")
+    save.add_argument("--origin", metavar="KIND", help="human, agent, tool, web, imported, inferred or recalled")
+    save.add_argument("--from", dest="origin_from", metavar="WHERE", help="with --origin: the file, address or tool")
     _add_id(save)
 
     forget = command("forget", "Remove an entry of long-term memory; the journal keeps it.")

@@ -71,7 +71,14 @@ def _remember(options: Mapping[str, Any]) -> None:
 def _save(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] == "-" else options["text"]
     asked = made(
-        SaveMemory, text, options["category"], options["tag"], title=options["title"], aliases=options["alias"]
+        SaveMemory,
+        text,
+        options["category"],
+        options["tag"],
+        title=options["title"],
+        aliases=options["alias"],
+        origin=options["origin"],
+        origin_from=options["origin_from"],
     )
     entry = _asked(options, asked, request_id=options["id"])
     if options["json"]:

@@ -9,7 +9,7 @@ from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
 if TYPE_CHECKING:
-    from honeybadger_agent.wire import ContextResult, GroupMessage, SameNote, SearchResult
+    from honeybadger_agent.wire import ContextResult, EntryResult, GroupMessage, Hit, Recalled, SameNote, SearchResult
 
 
 def explanation_of(context: ContextResult) -> Iterator[str]:
@@ -26,7 +26,8 @@ def explanation_of(context: ContextResult) -> Iterator[str]:
     yield f"{'':{title}}  {'whole':{source}}  {'':10}  {context.tokens:>6} tokens of {limit}{over}"
     for one in context.recalled:
         score = "" if one.score is None else f" {one.score:.2f} points{_points(one.points, ' ({})')}:"
-        yield f"  [{one.id}] {one.state}:{score} {one.why or ''}"
+        origin = origin_told(one)
+        yield f"  [{one.id}] {one.state}:{score} {one.why or ''}{f' (from: {origin})' * bool(origin)}"
 
 
 def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str]:
@@ -37,7 +38,7 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
     """
     for hit in found.hits:
         archived = "archived" if hit.archived else ""
-        parts = (archived, hit.time, hit.author, hit.category, *map(also, hit.also))
+        parts = (archived, hit.time, hit.author, hit.category, origin_told(hit), *map(also, hit.also))
         about = ", ".join(part for part in parts if part)
         yield f"[{hit.id}] ({about})"
         yield f"  {quoted(' '.join(hit.text.split()))}"
@@ -47,6 +48,14 @@ def hit_lines(found: SearchResult, *, with_points: bool = False) -> Iterator[str
         yield "nothing matches"
     if not found.is_complete:
         yield "the index is still being built: ask again in a moment"
+
+
+def origin_told(one: EntryResult | Hit | Recalled) -> str:
+    """Return where an entry comes from; empty when it is an agent's own word, or nobody said."""
+    if one.origin in (None, "agent"):
+        return ""
+    where = f" {' '.join(one.origin_from.split())}" if one.origin_from else ""
+    return f"{one.origin}{where}{', as claimed' * one.origin_claimed}"
 
 
 def about_message(message: GroupMessage) -> str:

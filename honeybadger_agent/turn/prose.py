@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.explaining import about_message, also, kinds_of
+from honeybadger_agent.cli.explaining import about_message, also, kinds_of, origin_told
 from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
@@ -53,6 +53,7 @@ def _entry(result: wire.EntryResult) -> str:
         result.name and f"named {result.name}",
         result.updated and f"updated {result.updated}",
         result.by and f"by {result.by}",
+        (told := origin_told(result)) and f"from: {told}",
         result.tags and f"tags: {', '.join(result.tags)}",
         result.aliases and f"aliases: {', '.join(result.aliases)}",
         result.metadata and f"metadata: {_json(result.metadata)}",
@@ -88,7 +89,8 @@ def _search(result: wire.SearchResult) -> str:
 
 
 def _hit(hit: wire.Hit) -> str:
-    about = (hit.category, hit.time, hit.author, *map(also, hit.also), WEAK if hit.why_weak else None)
+    weak = WEAK if hit.why_weak else None
+    about = (hit.category, hit.time, hit.author, origin_told(hit), *map(also, hit.also), weak)
     return (
         f"[{hit.id}] ({', '.join(_line(part) for part in about if part)}) {quoted(_line(hit.text))}{' …' * hit.is_cut}"
     )

@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import Count, Request, Result
 from honeybadger_agent.wire.conversation import Message
+from honeybadger_agent.wire.entries import OriginKind
 
 
 class Recalled(Result):
@@ -20,6 +21,9 @@ class Recalled(Result):
     points: dict[str, float] = Field(default_factory=dict, description="What earned how many points.")
     words: dict[str, float] = Field(default_factory=dict, description="What each word of the question earned.")
     why: str | None = Field(default=None, description="Why it is in the context, or why it is not.")
+    origin: OriginKind | None = Field(default=None, description="Where it comes from; null: nobody said.")
+    origin_claimed: bool = Field(default=False, description="Whether the host has only the sender's word for it.")
+    origin_from: str | None = Field(default=None, description="Which file, page or tool it was.")
 
 
 SectionState = Literal["whole", "cut", "left_out", "absent", "unreadable"]

@@ -14,6 +14,9 @@ from honeybadger_agent.wire.numbers import is_finite
 
 MAX_METADATA_BYTES: Final = 8192
 MAX_LISTED: Final = 1000
+MAX_ORIGIN_CHARACTERS: Final = 500
+OriginKind = Literal["human", "agent", "tool", "web", "imported", "inferred", "recalled"]
+OriginFrom = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ORIGIN_CHARACTERS)]
 
 
 def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +48,9 @@ class EntryResult(Result):
     by: str | None = Field(description="Sender that saved it first; null: a person wrote the file.")
     reinforced: int = Field(description="How often the same was saved again.")
     pinned: bool = Field(default=False, description="Nothing merges or retires it but a person or an agent.")
+    origin: OriginKind | None = Field(default=None, description="Where it comes from; null: nobody said.")
+    origin_claimed: bool = Field(default=False, description="Whether the host has only the sender's word for it.")
+    origin_from: str | None = Field(default=None, description="Which file, page or tool it was.")
     file: str = Field(
         description="Below the group's folder; of `global`, and of what is not an entry, below the home folder."
     )
@@ -88,6 +94,12 @@ class SaveMemory(Request[SavedEntry], changes=True, audience="default"):
         "(conflict), and known text is not looked for. Default: it has none.",
     )
     pinned: bool | None = Field(default=None, description="True: it is never merged or retired by itself.")
+    origin: OriginKind | None = Field(
+        default=None,
+        description="Where you have it from when it is not your own: human (the user said it), tool, web, imported, "
+        "inferred (you concluded it), recalled (memory told you).",
+    )
+    origin_from: OriginFrom | None = Field(default=None, description="With `origin`: the file, address or tool.")
 
 
 class GetMemory(Request[EntryResult], audience="default"):
@@ -118,6 +130,8 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
         default=None, description="Replaces it."
     )
     pinned: bool | None = Field(default=None, description="Whether it is never merged or retired by itself.")
+    origin: OriginKind | None = Field(default=None, description="Where you have the text from, as in save_memory.")
+    origin_from: OriginFrom | None = Field(default=None, description="With `origin`: the file, address or tool.")
     expected_version: str | None = Field(
         default=None, description="The `version` that was read; when the file holds something else by now: conflict."
     )

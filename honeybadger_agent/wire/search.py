@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import Request, Result
+from honeybadger_agent.wire.entries import OriginKind
 from honeybadger_agent.wire.labels import MAX_TAGS, Category, Tag
 from honeybadger_agent.wire.refusals import shaped
 
@@ -40,6 +41,10 @@ class Hit(Result):
     category: str | None = None
     tags: list[str] = Field(default_factory=list)
     author: str | None = Field(default=None, description="Who said or saved it.")
+    origin: OriginKind | None = Field(default=None, description="Of an entry: where it comes from.")
+    origin_claimed: bool = Field(default=False, description="Whether the host has only the sender's word for it.")
+    origin_from: str | None = Field(default=None, description="Which file, page or tool it was.")
+    pinned: bool = Field(default=False, description="Whether it is never merged or retired by itself.")
     session: str | None = Field(default=None, description="Of a turn.")
     source: str = Field(description="The file it stands in, below the home folder.")
     archived: bool = Field(default=False, description="Whether it is not remembered any more.")

@@ -44,6 +44,7 @@ from honeybadger_host.memory.archive import Retired, archive_notes
 from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, parse_entry
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
+from honeybadger_host.memory.origin import Origin
 from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
 from honeybadger_host.memory.watermarks import (
     Watermark,
@@ -315,6 +316,7 @@ class Applying:
             aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
             reinforced=sum(entry.reinforced for entry in heirs) if is_merge else 0,
             more={name: value for entry in heirs[::-1] for name, value in entry.more.items()},
+            origin=_shared_origin(heirs) if is_merge else Origin("inferred"),
         )
         return FileWritten(group, "entry", file, dump_entry(entry), None)
 
@@ -356,6 +358,12 @@ class Applying:
         held = self.files.view(file)
         data = dump_watermark(Watermark(turn=0, at=self.until, proposal=self.proposal.id))
         return FileWritten(group, "watermark", file, data, held)
+
+
+def _shared_origin(heirs: Collection[Entry]) -> Origin | None:
+    """Return the origin that merged entries have in common; a host's guess if they have none in common."""
+    origins = {entry.known_origin for entry in heirs}
+    return origins.pop() if len(origins) == 1 else Origin("inferred")
 
 
 def merges_of(entry: Entry) -> int:

@@ -94,6 +94,10 @@ def build_table(
     """
     history_budget = settings.history.budget_tokens
     screen = Screen(settings.security.secrets)
+
+    def is_agent(sender: str) -> bool:
+        return runtime is not None and sender in runtime.agents.current
+
     context = ContextHandler(
         dependencies.files,
         dependencies.turn_logs,
@@ -130,10 +134,11 @@ def build_table(
             screen,
             dependencies.index.lookups.known,
             dependencies.index.lookups.named,
+            is_agent,
         ),
         "get_memory": entries.get_memory(dependencies.entry_files, dependencies.index),
         "edit_memory": editing.edit_memory(
-            dependencies.entry_files, dependencies.whole_files, screen, dependencies.index.lookups.named
+            dependencies.entry_files, dependencies.whole_files, screen, dependencies.index.lookups.named, is_agent
         ),
         "delete_memory": entries.delete_memory(dependencies.entry_files, dependencies.whole_files),
         "list_memory_entries": listing.list_memory_entries(dependencies.entry_files, dependencies.index),

@@ -62,7 +62,7 @@ class Recalled:
         """
         rows: list[dict[str, Any]] = []
         for one in self.recollections:
-            row: dict[str, Any] = {"id": one.id, "state": one.state}
+            row: dict[str, Any] = {"id": one.id, "state": one.state, **one.origin}
             if one.hit is not None:
                 row |= earned(one.hit)
             row["why"] = _WHY[one.state] if one.state != "in_view" else f"recalled for turn {one.turn}, still shown"
@@ -175,6 +175,7 @@ def _recollection(found: Found, state: State, turn: int, hit: Hit | None) -> Rec
         state=state,
         turn=turn,
         hit=hit,
+        marks=found.marks,
     )
 
 

@@ -6,6 +6,7 @@ removed here, in one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -24,6 +25,7 @@ from honeybadger_host.memory.entry import (
     version_of,
 )
 from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.origin import Origin, origin_of
 from honeybadger_host.storage.atomic_files import WholeFiles
 
 _CHANGED: Final = "it changed meanwhile: nothing was changed; read it again, then decide"
@@ -42,12 +44,17 @@ class _Edit:
     category: str | None
     bound_for: tuple[str, str | None] | None
     places: tuple[str, ...]
+    origin: Origin | None
 
 
 def edit_memory(
-    entries: EntryFiles, files: WholeFiles, screen: Screen, named: Named = lambda group, category, name: None
+    entries: EntryFiles,
+    files: WholeFiles,
+    screen: Screen,
+    named: Named = lambda group, category, name: None,
+    is_agent: Callable[[str], bool] = lambda sender: False,
 ) -> ChangeHandler[_Edit]:
-    """Return the handler of `edit_memory`."""
+    """Return the handler of `edit_memory`; its arguments are those of `save_memory`."""
 
     def prepare(asked: Asked) -> _Edit:
         payload = _payload_of(asked)
@@ -62,7 +69,8 @@ def edit_memory(
             bound_for = (category or before.category, texts.name or before.name)
             if bound_for != (before.category, before.name):
                 places += _places(asked.group, before.id, *bound_for)
-        return _Edit(texts, category, bound_for, tuple(places))
+        origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
+        return _Edit(texts, category, bound_for, tuple(places), origin)
 
     def _now_in(group: str, id_: str) -> Entry | None:
         """Return the entry as it is on disk, its files loaded; None when there is not just one."""
@@ -99,6 +107,9 @@ def edit_memory(
         after = _edited(before, edit, now)
         if payload.pinned is not None:
             after = replace(after, pinned=payload.pinned)
+        if payload.origin is not None or after.content != before.content:
+            nobody = None if before.by is not None else Origin("agent", is_claimed=True)  # not the person's any more
+            after = replace(after, origin=edit.origin or nobody)
         place = file
         if (after.category, after.name) != (before.category, before.name):
             if edit.bound_for != (after.category, after.name):

@@ -33,6 +33,7 @@ from honeybadger_host.memory.entry import (
     dump_entry,
     entry_file,
     entry_id,
+    marks_of,
     memory_folder,
     named_id,
     reinforce,
@@ -41,6 +42,7 @@ from honeybadger_host.memory.entry import (
 )
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import folded
+from honeybadger_host.memory.origin import Origin, origin_of
 from honeybadger_host.search.index import Index
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
@@ -62,6 +64,7 @@ class _Said:
     category: str
     files: tuple[str, ...]
     is_pinned: bool
+    origin: Origin | None
 
 
 def save_memory(
@@ -70,11 +73,13 @@ def save_memory(
     screen: Screen,
     known: Known = lambda group, category, normalised: None,
     named: Named = lambda group, category, name: None,
+    is_agent: Callable[[str], bool] = lambda sender: False,
 ) -> ChangeHandler[_Said]:
     """Return the handler of `save_memory`: a new entry, or the one that says it already, reinforced.
 
     Args:
         known, named: asked first; the file they name must say the text still, or have the name.
+        is_agent: whether a sender is an agent of this home.
     """
 
     def prepare(asked: Asked) -> _Said:
@@ -88,7 +93,8 @@ def save_memory(
             if texts.name is None
             else named_places(entries, files, named, asked.group, category, texts.name)
         )
-        return _Said(content, texts, category, tuple(found), bool(payload.pinned))
+        origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
+        return _Said(content, texts, category, tuple(found), bool(payload.pinned), origin)
 
     def _places(group: str, category: str, content: str) -> list[str]:
         """Return where the text may stand, loaded: where it is known to, then by its salts until places are free."""
@@ -200,6 +206,7 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
         title=said.texts.title,
         aliases=said.texts.aliases or (),
         pinned=said.is_pinned,
+        origin=said.origin,
     )
 
 
@@ -305,7 +312,8 @@ def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
         "updated": None if entry.updated is None else show_time(entry.updated),
         "by": entry.by,
         "reinforced": entry.reinforced,
-        "pinned": entry.pinned,
+        "pinned": False,
+        **marks_of(entry),
         "file": _shown_file(file),
         "version": version_of(data),
     }

@@ -29,6 +29,7 @@ class Texts:
     tags: tuple[str, ...] | None
     metadata: Mapping[str, Json] | None
     neutralised: Mapping[str, int]
+    origin_from: str | None = None
 
 
 def cleaned(asked: Asked, payload: SaveMemory | EditMemory, screen: Screen, *, heading: str = "") -> Texts:
@@ -56,6 +57,13 @@ def cleaned(asked: Asked, payload: SaveMemory | EditMemory, screen: Screen, *, h
         screen.folder(asked, "payload.category", payload.category)
     name = None if payload.name is None else _name(asked, payload.name, screen)
     title = None if payload.title is None else line("title", payload.title)
+    origin_from = None if payload.origin_from is None else line("origin_from", payload.origin_from)
+    if origin_from is not None and payload.origin is None:
+        raise Refusal(
+            "invalid",
+            "payload.origin_from says where exactly: say payload.origin, too, as web or imported",
+            field="payload.origin",
+        )
     aliases, tags = lines("aliases", payload.aliases), lines("tags", payload.tags)
     content = None
     if payload.content is not None:
@@ -67,7 +75,7 @@ def cleaned(asked: Asked, payload: SaveMemory | EditMemory, screen: Screen, *, h
     if payload.metadata is not None:
         metadata, how = screen.tree(asked, "payload.metadata", payload.metadata)
         changed.update(how)
-    return Texts(content, name, title, aliases, tags, metadata, dict(changed))
+    return Texts(content, name, title, aliases, tags, metadata, dict(changed), origin_from)
 
 
 def _name(asked: Asked, name: str, screen: Screen) -> str:

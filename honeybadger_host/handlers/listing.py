@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries
 from honeybadger_host.domain import Asked, QueryHandler
-from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.entries import FREE_PLACES
-from honeybadger_host.memory.entry import entry_file, named_id, show_time
+from honeybadger_host.memory.entry import entry_file, marks_of, named_id, show_time
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import is_below
 from honeybadger_host.search.index import Index
@@ -42,7 +41,7 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
         categories, passed_over = _page(counts, limit, payload.offset or 0)
         listed = index.lookups.listed(asked.group, categories, limit, passed_over)
         return {
-            "entries": [_row(each, _is_pinned(asked.group, each)) for each in listed],
+            "entries": [_row(each) for each in listed],
             "total": sum(counts.values()),
             "folders": _folders(found, base, base + depth + 1),
             "is_complete": is_complete,
@@ -59,8 +58,10 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
                 at = entry.updated or entry.created
                 seconds = None if at is None else at.timestamp()
                 size = len(entry.content.encode("utf-8", "surrogatepass"))
-                listed = Listed(entry.id, category, name, entry.title or "", entry.content[:400], size, seconds)
-                return _row(listed, entry.pinned)
+                listed = Listed(
+                    entry.id, category, name, entry.title or "", entry.content[:400], size, seconds, marks_of(entry)
+                )
+                return _row(listed)
         return None
 
     def _places(group: str, category: str, name: str) -> Iterator[tuple[str, bytes]]:
@@ -77,15 +78,6 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
             for file in entries.find(group, elsewhere):
                 if (data := read_whole(entries.home / file)) is not None:
                     yield file, data
-
-    def _is_pinned(group: str, listed: Listed) -> bool:
-        """Return what the file says: the index does not know it."""
-        file = entry_file(group, listed.category, listed.key)
-        try:
-            data = read_whole(entries.home / file) or b""
-            return b'"pinned"' in data and entries.parse(file, data).pinned
-        except (ValueError, WorldFailed):
-            return False
 
     return QueryHandler(answer)
 
@@ -131,7 +123,7 @@ def _folders(sizes: Sequence[tuple[str, int, int]], base: int, deepest: int) -> 
     ]
 
 
-def _row(listed: Listed, is_pinned: bool) -> dict[str, Any]:
+def _row(listed: Listed) -> dict[str, Any]:
     return {
         "id": listed.key,
         "category": listed.category,
@@ -139,7 +131,7 @@ def _row(listed: Listed, is_pinned: bool) -> dict[str, Any]:
         "title": listed.title or None,
         "begins": one_line(listed.begins).text[:_MOST_BEGINNING],
         "bytes": listed.bytes,
-        "pinned": is_pinned,
+        "pinned": listed.marks.get("pinned", False),
         "updated": None if listed.at is None else show_time(datetime.fromtimestamp(listed.at, UTC)),
     }
 

@@ -7,8 +7,8 @@ message is out of the context, the entry can be recalled again: a model is never
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
@@ -31,6 +31,7 @@ class RecalledEntries:
     Args:
         turn: number of the turn it was recalled for.
         hit: its hit in the search for this message; None when it did not match.
+        marks: see `entry.marks_of`.
     """
 
     id: str
@@ -39,6 +40,12 @@ class RecalledEntries:
     state: State
     turn: int
     hit: Hit | None = None
+    marks: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """The members that say where it comes from."""
+        return {name: value for name, value in self.marks.items() if name.startswith("origin")}
 
     @property
     def line(self) -> str:

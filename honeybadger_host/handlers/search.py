@@ -170,7 +170,7 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
         shown["archived"] = True
     shown |= _signature(found)
     if found.kind == "entry":
-        shown |= {"category": found.category, "tags": list(found.tags)}
+        shown |= {"category": found.category, "tags": list(found.tags), **found.marks}
     if found.kind == "turn":
         shown["session"] = found.session
     if others:

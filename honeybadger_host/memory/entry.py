@@ -21,6 +21,7 @@ from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
 from honeybadger_host.memory.labels import each_once
+from honeybadger_host.memory.origin import Origin, origin_by, origin_members, take_origin
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -47,6 +48,7 @@ class Entry:
         reinforced: how often the same was saved again.
         pinned: nothing but a person or an agent changes it: it is neither merged nor retired by itself.
         more: members of the file that are not ours; kept when the host writes it.
+        origin: what the file says; None: it says none, see `known_origin`.
     """
 
     id: str
@@ -63,6 +65,12 @@ class Entry:
     more: Mapping[str, Json] = field(default_factory=dict)
     name: str | None = None
     pinned: bool = False
+    origin: Origin | None = None
+
+    @property
+    def known_origin(self) -> Origin | None:
+        """Where what it says comes from; None: nobody said."""
+        return self.origin or origin_by(self.by)
 
 
 # --------------------------------------------------------------------------------------------------------------- places
@@ -157,6 +165,7 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
         reinforced=said.reinforced,
         name=name,
         pinned=pinned,
+        origin=take_origin(more),
         more=more,
     )
 
@@ -179,7 +188,14 @@ def dump_entry(entry: Entry) -> bytes:
         del value["by"]
     if entry.pinned:
         value["pinned"] = True
+    if "origin" not in entry.more:  # a person's own member of this name stays
+        value |= origin_members(entry.origin)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def marks_of(entry: Entry) -> dict[str, Any]:
+    """Return what an entry knows of itself that is shown beside it, without what says nothing."""
+    return origin_members(entry.known_origin) | ({"pinned": True} if entry.pinned else {})
 
 
 def version_of(data: bytes) -> str:
@@ -227,4 +243,5 @@ def reinforce(known: Entry, said: Entry) -> Entry:
         updated=said.updated,
         reinforced=known.reinforced + 1,
         pinned=known.pinned or said.pinned,
+        origin=known.known_origin or said.origin,
     )

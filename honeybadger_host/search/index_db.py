@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 5
+_SCHEMA_VERSION: Final = 6
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
@@ -58,6 +58,7 @@ CREATE TABLE docs (
     name TEXT NOT NULL, title TEXT NOT NULL,  -- of an entry
     names TEXT NOT NULL,          -- words it is found by beside its text, one on each line
     bytes INTEGER NOT NULL,       -- size of an entry's text
+    marks TEXT NOT NULL DEFAULT '',  -- what else an entry knows of itself: JSON
     text TEXT NOT NULL
 );
 CREATE INDEX docs_source ON docs (source);

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import orjson
 import structlog
@@ -24,6 +25,7 @@ class Found(NamedTuple):
 
     Args:
         names: words it is found by beside its text, one on each line; of a note its section.
+        marks: what else an entry knows of itself, see `entry.marks_of`.
     """
 
     number: int
@@ -39,6 +41,7 @@ class Found(NamedTuple):
     tags: tuple[str, ...]
     text: str
     names: str
+    marks: Mapping[str, Any] = MappingProxyType({})
 
 
 class Listed(NamedTuple):
@@ -51,6 +54,7 @@ class Listed(NamedTuple):
     begins: str
     bytes: int
     at: float | None
+    marks: Mapping[str, Any]
 
 
 class Lookups:
@@ -62,11 +66,13 @@ class Lookups:
     def show(self, numbers: Sequence[int]) -> dict[int, Found]:
         """Return number -> document, without those removed meanwhile. Raises WorldFailed."""
         query = (
-            "SELECT docs.number, kind, key, file, author, role, at, category, tags, text, names "
+            "SELECT docs.number, kind, key, file, author, role, at, category, tags, text, names, marks "
             "FROM docs JOIN sources ON sources.number = source WHERE docs.number IN"
         )
         found = {}
-        for number, kind, key, file, author, role, at, category, tags, text, names in self._db.rows_in(query, numbers):
+        for number, kind, key, file, author, role, at, category, tags, text, names, marks in self._db.rows_in(
+            query, numbers
+        ):
             found[number] = Found(
                 number=number,
                 group=self._db.group_of(number),
@@ -81,6 +87,7 @@ class Lookups:
                 tags=tuple(orjson.loads(tags)) if tags else (),
                 text=text,
                 names=names,
+                marks=orjson.loads(marks) if marks else {},
             )
         return found
 
@@ -133,12 +140,12 @@ class Lookups:
         marks = ",".join("?" * len(categories))
         order = "ORDER BY category, name = '', name, key"
         query = (
-            "SELECT key, category, name, title, substr(text, 1, 400), bytes, at FROM docs WHERE number IN ("  # noqa: S608  only marks
+            "SELECT key, category, name, title, substr(text, 1, 400), bytes, at, marks FROM docs WHERE number IN ("  # noqa: S608  only marks
             f"SELECT number FROM docs WHERE kind = 0 AND number >> 40 = ? AND category IN ({marks}) {order} "
             f"LIMIT ? OFFSET ?) {order}"  # the inner query reads only an index, not the texts
         )
         rows = self._db.rows(query, (self._db.group(group), *categories, limit, offset))
-        return [Listed._make(row) for row in rows]
+        return [Listed._make((*row, orjson.loads(marks) if marks else {})) for *row, marks in rows]
 
     def entries(self, group: str, keys: Iterable[str]) -> dict[str, int]:
         """Return id -> number of those of the entries that are indexed and that a group may read."""

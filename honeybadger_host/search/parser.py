@@ -12,7 +12,9 @@ from honeybadger_host.search.documents import KINDS, Document, Kind
 from honeybadger_host.search.language.analyzer import document_terms, entry_terms, length_in_words
 from honeybadger_host.search.sources import Piece
 
-SAID: Final = "kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, bytes, text"
+SAID: Final = (
+    "kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, bytes, marks, text"
+)
 """Columns of the table of documents that `Said` has, in its order."""
 
 
@@ -27,6 +29,7 @@ class Said(NamedTuple):
         digest: of all that the file says of it; empty for a turn, which never changes.
         names: other words it is found by, one on each line: title, name, aliases.
         size: bytes of an entry's text.
+        marks: see `Piece`.
     """
 
     kind: int
@@ -43,6 +46,7 @@ class Said(NamedTuple):
     title: str
     names: str
     size: int
+    marks: str
     text: str
 
     def document(self, number: int, session: str, terms: Sequence[str]) -> Document:
@@ -83,6 +87,7 @@ def analysed(kind: Kind, piece: Piece, digest: bytes) -> tuple[Said, list[str]]:
         piece.title,
         "\n".join(" ".join(name.split()) for name in piece.names),
         len(piece.text.encode("utf-8", "surrogatepass")) if kind == "entry" else 0,
+        piece.marks,
         piece.text,
     )
     return said, terms
@@ -105,5 +110,6 @@ def digest_of(piece: Piece) -> bytes:
         *piece.tags,
         "",
         *piece.names,
+        *([piece.marks] if piece.marks else []),
     )
     return hashlib.sha256("\0".join(what).encode("utf-8", "surrogatepass")).digest()[:16]

@@ -15,10 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import orjson
+
 from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import MEMORY
 from honeybadger_host.memory.compaction import digest
-from honeybadger_host.memory.entry import parse_entry
+from honeybadger_host.memory.entry import marks_of, parse_entry
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import SIGNED, parse_notes
 from honeybadger_host.memory.session_document import parse_document
@@ -60,6 +62,7 @@ class Piece(NamedTuple):
         names: other words it is found by: title, name, aliases.
         known_by: an entry's text after `labels.folded`.
         name, title: of an entry.
+        marks: what else an entry knows of itself, as members to show; JSON, or empty.
     """
 
     key: str
@@ -73,6 +76,7 @@ class Piece(NamedTuple):
     known_by: str = ""
     name: str = ""
     title: str = ""
+    marks: str = ""
 
 
 class Unsearchable(Exception):
@@ -300,6 +304,7 @@ def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
         known_by=folded(entry.content),
         name=entry.name or "",
         title=entry.title or "",
+        marks=orjson.dumps(marks).decode() if (marks := marks_of(entry)) else "",
     )
 
 

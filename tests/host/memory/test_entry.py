@@ -22,6 +22,7 @@ from honeybadger_host.memory.entry import (
     reinforce,
 )
 from honeybadger_host.memory.labels import each_once, folded
+from honeybadger_host.memory.origin import KINDS, Origin
 
 FILE = "groups/main/memory/user-preferences/look/k3v9x2m4q7p1.json"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -53,6 +54,8 @@ entries = st.builds(
     title=st.none() | visible,
     aliases=once,
     reinforced=st.integers(0, 2**53 - 1),
+    pinned=st.booleans(),
+    origin=st.none() | st.builds(Origin, st.sampled_from(sorted(KINDS)), st.booleans(), st.none() | visible),
     more=objects.map(lambda more: {f"x-{name}": value for name, value in more.items()}),
 )
 
