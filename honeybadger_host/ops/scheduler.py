@@ -46,7 +46,6 @@ from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.turn_queue import CutShort
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_schema import TurnKey
 
 log = structlog.get_logger()
 
@@ -188,7 +187,7 @@ class Scheduler:
     async def run(self) -> None:
         """Run what is due, until cancelled."""
         self._loop = asyncio.get_running_loop().call_soon_threadsafe
-        for turn in await self._begun_turns():
+        for turn in await anyio.to_thread.run_sync(self._journal.unfinished, SCHEDULER):
             if (found := run_in(turn.request)) is not None:
                 self._begun[turn.group, found[0]] = found[1]
         async with anyio.create_task_group() as tasks:
@@ -198,10 +197,6 @@ class Scheduler:
                     tasks.start_soon(self._do, action)
                 with anyio.move_on_after(self._pause()):
                     await self._event.wait()
-
-    async def _begun_turns(self) -> list[TurnKey]:
-        writer_slot = self._pipeline.writer_slot
-        return await anyio.to_thread.run_sync(self._journal.begun_turns, SCHEDULER, limiter=writer_slot)
 
     def _pause(self) -> float:
         """Return how long nothing is to be done, in seconds, if nothing changes and nobody sets the clock."""

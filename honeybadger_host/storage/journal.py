@@ -48,7 +48,6 @@ from honeybadger_host.storage.revised import REVISED_KINDS, count_notes
 
 log = structlog.get_logger()
 
-_BEGUN: Final = "SELECT grp, sender, request FROM turns WHERE sender = ?"
 _LONG_WAL: Final = 4096
 """Pages, 16 MiB."""
 _IDENTICAL_WITHIN: Final = 3_600_000
@@ -385,13 +384,6 @@ class Journal:
         query = "SELECT tasks.grp, data FROM tasks JOIN changes USING (seq)"
         try:
             return list(self._writer.execute(query))
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-
-    def begun_turns(self, sender: str) -> list[TurnKey]:
-        """Return the turns of a sender that were begun and are not answered."""
-        try:
-            return [TurnKey(*row) for row in self._writer.execute(_BEGUN, (sender,))]
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
 
