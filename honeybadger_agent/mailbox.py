@@ -27,7 +27,8 @@ OPERATOR: Final = "operator"
 
 HUMAN: Final = "human"
 CONSOLIDATOR: Final = "consolidator"
-SYSTEM_SENDERS: Final = frozenset((HUMAN, CONSOLIDATOR, "curator", "scheduler"))
+SCHEDULER: Final = "scheduler"
+SYSTEM_SENDERS: Final = frozenset((HUMAN, CONSOLIDATOR, "curator", SCHEDULER))
 """Reserved, in any case: whom the host names as authors of what nobody sent: people's edits, and its own changes."""
 
 Box = Literal["requests", "turns"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 from anyio import CapacityLimiter
 
+from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.asking import Asker
 from honeybadger_host.curation.budgets import Budgets
@@ -28,7 +29,6 @@ from honeybadger_host.handlers import Dependencies, build_table, turn_dependenci
 from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.messages import Arrivals
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.handlers.task_runs import SCHEDULER
 from honeybadger_host.handlers.tasks import TaskDesk
 from honeybadger_host.handlers.turns import AgentRuntime
 from honeybadger_host.memory import group_files

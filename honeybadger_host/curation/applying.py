@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import GENERAL, Refusal
-from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.consolidation import history_entry
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.curation.proposal import (
@@ -179,7 +179,7 @@ class Applying:
         if made.retired:
             held = self.files.view(f"groups/{group}/{MEMORY}")
             assert held is not None  # noqa: S101  the notes were found in it
-            changes += archive_notes(group, held, made.retired, CURATOR, now)
+            changes += archive_notes(group, held, made.retired, CONSOLIDATOR, now)
         changes += [*made.notes, *made.changes]
         operations = tuple(
             each.model_copy(update={"state": made.states.get(each.n, each.state)}) for each in proposal.operations
@@ -254,7 +254,7 @@ class Applying:
                     return "stale"
                 made.changes.append(written)
             else:
-                made.notes.append(NoteAdded(group, render_note(operation.result, section, CURATOR, now).data))
+                made.notes.append(NoteAdded(group, render_note(operation.result, section, CONSOLIDATOR, now).data))
         if operation.op in RETIRED:
             why = f"{operation.op} by proposal {self.proposal.id}"
             made.retired += [Retired(made.standing[note].span, why) for note in notes]
@@ -311,7 +311,7 @@ class Applying:
             created=min((entry.created for entry in heirs if is_merge and entry.created is not None), default=now),
             updated=now,
             metadata={**metadata, **operation.metadata, "proposal": self.proposal.id},
-            by=CURATOR,
+            by=CONSOLIDATOR,
             title=title or None,
             aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
             reinforced=sum(entry.reinforced for entry in heirs) if is_merge else 0,

@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 import orjson
 
+from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.models.model import Model, ModelFailed, UserSaid
 from honeybadger_host.curation.budgets import Budget, Budgets
 from honeybadger_host.errors import WorldFailed
@@ -24,7 +25,6 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
 
-CURATOR: Final = "consolidator"
 """Who signs what the host does with memory by itself."""
 _LONGEST_ANSWER_SECONDS: Final = 600.0
 _LONGEST_ANSWER: Final = 400_000
@@ -61,7 +61,7 @@ class Question:
 
     @property
     def key(self) -> TurnKey:
-        return TurnKey(self.group, CURATOR, self.name)
+        return TurnKey(self.group, CONSOLIDATOR, self.name)
 
     @property
     def digest(self) -> bytes:
@@ -155,7 +155,7 @@ class Asker:
 
     async def begun(self, prefix: str) -> Sequence[TurnKey]:
         """Return the questions of such names that were begun or noted, and have no proposal yet. Raises WorldFailed."""
-        keys = await anyio.to_thread.run_sync(self._journal.unfinished, CURATOR)
+        keys = await anyio.to_thread.run_sync(self._journal.unfinished, CONSOLIDATOR)
         return [key for key in keys if key.request.startswith(prefix)]
 
     async def unfinished(self, group: str, prefix: str) -> str | None:

@@ -17,9 +17,10 @@ import anyio.to_thread
 import structlog
 from pydantic import Field
 
+from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire.labels import Category, Title
 from honeybadger_host.curation.account import accounted
-from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question
+from honeybadger_host.curation.asking import Answer, Asker, Question
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dream import checked, members_of
 from honeybadger_host.curation.gates import Known, check
@@ -155,7 +156,7 @@ class Enrichment:
             return None
         text = entry.content.strip()
         is_long = len(text) >= _LEAST_CHARACTERS and len(_SENTENCE.findall(text)) >= _LEAST_SENTENCES
-        if not is_long or entry.by == CURATOR or entry.name is not None:
+        if not is_long or entry.by == CONSOLIDATOR or entry.name is not None:
             return None
         categories = [*self._uses.entry_files.categories(group)][:_MOST_CATEGORIES]
         about = f"[{entry.id}] {entry.category}" + (f"; {entry.title}" if entry.title else "")

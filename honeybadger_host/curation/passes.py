@@ -16,10 +16,10 @@ import anyio.to_thread
 import orjson
 import structlog
 
-from honeybadger_agent.mailbox import is_system_sender
+from honeybadger_agent.mailbox import CONSOLIDATOR, is_system_sender
 from honeybadger_agent.wire import Wire
 from honeybadger_host.curation.applying import Applying
-from honeybadger_host.curation.asking import CURATOR, Answer, Asker, Question, TooOften
+from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften
 from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import applies_itself
@@ -125,7 +125,7 @@ class PassDependencies:
         """
         applying = Applying(self.whole_files, self.entry_files, proposal, self.applies, until)
         digest = hashlib.sha256(proposal.id.encode()).digest()
-        asked = Asked(proposal.group, CURATOR, proposal.id, session, Wire())
+        asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, session, Wire())
         type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
         reply = orjson.loads(await self.change(asked, type_name, applying.handler, digest))
         if not reply["ok"]:

@@ -14,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, cast
 
+from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire import Refusal
-from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal
 from honeybadger_host.domain import (
     ARCHIVE,
@@ -120,7 +120,7 @@ class Reverting:
         retired = [Retired(span, f"proposal {self.proposal.id} was taken back") for span in spans if span is not None]
         if retired:
             notes = [NoteAdded(group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed]
-            return [*archive_notes(group, held or b"", retired, CURATOR, now), *notes]
+            return [*archive_notes(group, held or b"", retired, CONSOLIDATOR, now), *notes]
         return bring_back_notes(group, held, self.files.view(f"groups/{group}/{ARCHIVE}"), removed) if removed else ()
 
     def _whole(self, rows: Sequence[Row], prepared: Prepared) -> Change:

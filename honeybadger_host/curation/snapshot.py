@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from honeybadger_agent.mailbox import HUMAN
+from honeybadger_agent.mailbox import CONSOLIDATOR, HUMAN
 from honeybadger_host.curation.applying import merges_of
-from honeybadger_host.curation.asking import CURATOR
 from honeybadger_host.curation.candidates import Item
 from honeybadger_host.curation.gates import MAX_MERGE_DEPTH, Known
 from honeybadger_host.curation.notes import A_PERSON, PINNED, NotePlace, digests_of, notes_of, protected_notes
@@ -151,7 +150,7 @@ def _merged_notes(notes: Mapping[str, NotePlace], decided: Iterable[Proposal]) -
         if operation.op == "merge" and operation.state == "applied"
     }
     for note, place in notes.items():
-        if place.author == CURATOR and folded(place.text) in written:
+        if place.author == CONSOLIDATOR and folded(place.text) in written:
             yield note, MAX_MERGE_DEPTH
 
 

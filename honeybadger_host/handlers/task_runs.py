@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import anyio.to_thread
 
+from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import Chat, Refusal
 from honeybadger_host.domain import (
     Asked,
@@ -38,7 +39,6 @@ from honeybadger_host.storage.atomic_files import WholeFiles, fingerprint, read_
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.time_stamps import to_milliseconds
 
-SCHEDULER: Final = "scheduler"
 """The sender of all runs."""
 MOST_TURNS: Final = 10
 """Newest turns of its conversation that a run is given, within the budget of every history (HB7)."""

@@ -24,10 +24,11 @@ import anyio.to_thread
 import orjson
 import structlog
 
+from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import ListTasks, Refusal
 from honeybadger_host.domain import Asked, ChangeHandler
 from honeybadger_host.errors import StorageFailed, WorldFailed
-from honeybadger_host.handlers.task_runs import SCHEDULER, Run, TaskChanged, not_run, noted, run_of, why_skipped
+from honeybadger_host.handlers.task_runs import Run, TaskChanged, not_run, noted, run_of, why_skipped
 from honeybadger_host.handlers.tasks import TaskDesk, run_in, stamp_of
 from honeybadger_host.handlers.turns import TurnDependencies
 from honeybadger_host.memory.task_files import (

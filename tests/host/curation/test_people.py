@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.domain import Turn
-from honeybadger_host.handlers.task_runs import SCHEDULER
 
 
 def test_what_a_task_tells_its_agent_is_not_said_by_a_person(uses: PassDependencies) -> None:
