@@ -7,7 +7,6 @@ beside the lane of its group, which the turn that asks holds.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,6 +24,7 @@ from honeybadger_host.domain import Asked, ChangeHandler, Outcome, QueryHandler,
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.turn_output import Shown
 from honeybadger_host.handlers.turns import ChatTurn, TurnDependencies, chosen
+from honeybadger_host.storage.turn_names import TOOL_REQUEST
 from honeybadger_host.text.neutralise import is_blank, neutralise
 
 MOST_DEPTH: Final = 3
@@ -34,7 +34,6 @@ AT_ONCE: Final = 8
 _LAST_SECONDS: Final = 60.0
 _LAST_SHARE: Final = 0.2
 """Of its time a turn keeps so much to answer itself: the first, or this share of a shorter one."""
-_OF_A_TURN: Final = re.compile(r"(.+\.[0-9a-f]{12})\.\d+\.\d+")
 """The request id of a tool: the name of its turn, and its place in it."""
 
 
@@ -116,10 +115,10 @@ async def _parent_of(room: TurnDependencies, asked: Asked, payload: DelegateToAg
 
     After a restart this request may be met before that turn goes on.
     """
-    if (named := _OF_A_TURN.fullmatch(asked.request_id)) is None:
+    if (named := TOOL_REQUEST.fullmatch(asked.request_id)) is None:
         return None
     seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
-    parent = await room.runtime.under_way.wait_for(named[1], seconds)
+    parent = await room.runtime.under_way.wait_for(named["turn"], seconds)
     if parent is None or (parent.asked.group, parent.agent.id) != (asked.group, asked.sender):
         raise Refusal("conflict", "the turn that asked for this is over: nobody waits for the answer", field="id")
     return parent

@@ -7,7 +7,6 @@ short goes on behind the last answer; what was cut short too often is dead.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,13 +24,12 @@ from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import TurnKey
+from honeybadger_host.storage.turn_names import turn_name
 
 log = structlog.get_logger()
 
 ATTEMPTS = 3
 """How often a turn is begun that an end of the host cuts short."""
-_LONGEST_ID = 60
-"""Characters of a turn's id in the names of its tools' requests; the digest behind it tells turns apart."""
 
 _STOP_SECONDS: Final = 20.0
 """How long the answer of a turn that was stopped may take to be written."""
@@ -290,7 +288,7 @@ class TurnQueue:
 
         try:
             stop = (self._children.get(turn) or self._running[turn.group]).stop
-            name = _name(turn, digest)
+            name = turn_name(turn, digest)
             return await handler.run(asked, TurnUnderWay(name, begun.attempts, begun.steps, keep, show, stop))
         except anyio.get_cancelled_exc_class():
             await self._give_up(turn)
@@ -337,9 +335,3 @@ class TurnQueue:
 
 def _key_of(asked: Asked) -> TurnKey:
     return TurnKey(asked.group, asked.sender, asked.request_id)
-
-
-def _name(turn: TurnKey, digest: bytes) -> str:
-    """Return what the requests of a turn's tools begin with, unlike those of any other turn."""
-    told_apart = hashlib.sha256(f"{turn.sender}\0{turn.request}\0".encode() + digest).hexdigest()[:12]
-    return f"{turn.request[:_LONGEST_ID]}.{told_apart}"

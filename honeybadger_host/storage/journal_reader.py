@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -28,6 +27,7 @@ from honeybadger_host.storage.journal_schema import (
     write_marks,
 )
 from honeybadger_host.storage.revised import REVISED_KINDS
+from honeybadger_host.storage.turn_names import LONGEST_ID, TOOL_REQUEST
 
 CHANGE_KINDS: Final = (
     WHOLE_KINDS
@@ -37,10 +37,6 @@ CHANGE_KINDS: Final = (
     }
 )
 """What the host's own changes are called."""
-_OF_A_TURN: Final = re.compile(r"(?P<turn>.+)\.[0-9a-f]{12}\.\d+\.\d+", re.DOTALL)
-"""The request of a tool: the id of the turn, at most `_LONGEST_TURN` characters of it, what tells turns apart, and
-which call it is."""
-_LONGEST_TURN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +110,8 @@ def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
     for row in rows:
         if row.kind == "turn":
             found_turns[row.seq] = _said_in(row.file, row.data)
-        elif (found := _OF_A_TURN.fullmatch(row.request)) is not None:
-            asked[row.seq] = row.group, found["turn"]
+        elif (found := TOOL_REQUEST.fullmatch(row.request)) is not None:
+            asked[row.seq] = row.group, found["id"]
     turns: defaultdict[tuple[str, str], dict[tuple[str, str], SaidIn]] = defaultdict(dict)
     try:
         with closing(connect_to_read(path)) as connection:
@@ -124,9 +120,9 @@ def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
                 "AND substr(request, 1, ?) IN (SELECT value FROM json_each(?)) ORDER BY seq"
             )
             names = orjson.dumps(sorted({name for _, name in asked.values()})).decode()
-            values = (min(asked, default=0), _LONGEST_TURN, names)
+            values = (min(asked, default=0), LONGEST_ID, names)
             for group, sender, request, file, data in connection.execute(query, values) if asked else ():
-                turns[group, request[:_LONGEST_TURN]][sender, request] = _said_in(file, data)
+                turns[group, request[:LONGEST_ID]][sender, request] = _said_in(file, data)
     except sqlite3.Error as error:
         raise JournalError(f"cannot read {path}: {error}") from error
     for seq, name in asked.items():
