@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +36,7 @@ from honeybadger_host.memory.task_files import (
     tasks_of,
 )
 from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded
-from honeybadger_host.schedule.times import Once, Schedule, next_run
+from honeybadger_host.schedule.times import Once, Schedule, next_run, runs
 from honeybadger_host.settings import Tasks
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
@@ -325,7 +325,7 @@ def task_row(
             schedule = desk.schedule(task, now)
         except WrongSchedule as error:
             problem = f"{error.member} {error}"
-    coming = [] if schedule is None else list(itertools.islice(_runs(schedule, max(state.until, now)), _SHOWN_RUNS))
+    coming = [] if schedule is None else list(itertools.islice(runs(schedule, max(state.until, now)), _SHOWN_RUNS))
     is_due = schedule is not None and (at := next_run(schedule, state.until)) is not None and at <= now
     why = problem or (task.paused if isinstance(task.paused, str) else "") or state.why
     if coming and state.until > now + timedelta(minutes=1) and not isinstance(schedule, Once):
@@ -360,9 +360,3 @@ def _shown(state: TaskState, *, is_paused: bool, is_due: bool, has_more: bool) -
         return "due"
     shown = _SHOWN_AS.get(state.event, "waiting")
     return "over" if not has_more and shown in ("waiting", "done") else shown
-
-
-def _runs(schedule: Schedule, after: datetime) -> Iterator[datetime]:
-    while (at := next_run(schedule, after)) is not None:
-        yield at
-        after = at

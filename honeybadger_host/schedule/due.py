@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Final, Literal, TypeAlias
 
-from honeybadger_host.schedule.times import Schedule, next_run
+from honeybadger_host.schedule.times import Schedule, next_run, runs
 
 Missed: TypeAlias = Literal["skip", "latest", "all"]
 
@@ -58,7 +58,7 @@ def _newest(schedule: Schedule, since: datetime, now: datetime, most: int) -> li
     reach = timedelta(minutes=1)
     while True:
         start = max(since, now - reach)
-        found = list(_runs(schedule, start, now))
+        found = list(takewhile(lambda at: at <= now, runs(schedule, start)))
         if len(found) >= most or start == since:
             return found[-most:]
         reach *= 2
@@ -66,9 +66,3 @@ def _newest(schedule: Schedule, since: datetime, now: datetime, most: int) -> li
 
 def _last_before(schedule: Schedule, since: datetime, run: datetime) -> datetime:
     return _newest(schedule, since, run - timedelta(microseconds=1), 1)[-1]
-
-
-def _runs(schedule: Schedule, after: datetime, until: datetime) -> Iterator[datetime]:
-    while (at := next_run(schedule, after)) is not None and at <= until:
-        yield at
-        after = at

@@ -11,6 +11,7 @@ where a clock is set back by 30 minutes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
@@ -112,6 +113,13 @@ def next_run(schedule: Schedule, after: datetime) -> datetime | None:
             fields = expression.split()
             follows_the_clock = fields[-5].startswith("*") or fields[-4].startswith("*")
             return (_next_on_the_clock if follows_the_clock else _next_fixed)(expression, zone, after)
+
+
+def runs(schedule: Schedule, after: datetime) -> Iterator[datetime]:
+    """Yield the runs after a moment."""
+    while (at := next_run(schedule, after)) is not None:
+        yield at
+        after = at
 
 
 def _next_fixed(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:

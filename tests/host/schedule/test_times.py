@@ -6,14 +6,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honeybadger_host.schedule.times import Cron, Interval, Once, Schedule, next_run, read_cron, read_zone
+from honeybadger_host.schedule.times import Cron, Interval, Once, Schedule, next_run, read_cron, read_zone, runs
 
 MINUTE = timedelta(minutes=1)
 NAMES = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"))}
@@ -83,11 +83,7 @@ def every_minute(first: datetime, last: datetime, step: timedelta = MINUTE) -> I
 
 
 def runs_of(schedule: Schedule, after: datetime, last: datetime) -> list[datetime]:
-    found = []
-    while (at := next_run(schedule, after)) is not None and at <= last:
-        found.append(at)
-        after = at
-    return found
+    return list(takewhile(lambda at: at <= last, runs(schedule, after)))
 
 
 def noon(day: str) -> datetime:
