@@ -368,17 +368,16 @@ class TurnsUnderWay:
         self._turns[name] = turn
         came, self._came = self._came, anyio.Event()
         came.set()
+        is_over = True
         try:
             yield
         except anyio.get_cancelled_exc_class():
+            is_over = False
             raise
-        except BaseException:
-            self._end_children(turn)
-            raise
-        else:
-            self._end_children(turn)
         finally:
             del self._turns[name]
+            if is_over:
+                self._end_children(turn)
 
     async def wait_for(self, name: str, seconds: float) -> ChatTurn | None:
         """Return the turn of a name once it runs, None when it does not in time."""
