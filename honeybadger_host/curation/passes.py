@@ -93,7 +93,7 @@ class PassDependencies:
         try:
             return await self.asker.ask(question)
         except TooOften:
-            log.error("consolidation.given_up", group=question.group, id=question.name, now_what="rules do it")
+            log.error("curation.given_up", group=question.group, id=question.name, now_what="rules do it")
             return None
 
     async def proposed(self, question: Question | None, propose: Callable[[Answer | None], ResultT]) -> ResultT:
