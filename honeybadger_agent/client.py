@@ -11,6 +11,7 @@ import functools
 import inspect
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,7 +89,7 @@ def _run(steps: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a synchronous client waited for an event loop")
 
 
-class _Clients:
+class _Clients(ABC):
     """What both clients share: what can be asked, where the mailbox is, how a request is published and waited for."""
 
     def __init__(
@@ -133,12 +134,12 @@ class _Clients:
         self.timeout_seconds = timeout_seconds
         self._sent = sent
 
-    async def _pause(self, seconds: float) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def _pause(self, seconds: float) -> None: ...
 
+    @abstractmethod
     async def _aside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do what waits for a disk."""
-        raise NotImplementedError
 
     @both
     async def request(
