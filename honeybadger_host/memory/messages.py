@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError
 from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.memory.edited import Edited, Texts, Time, problem_of, read_json
 from honeybadger_host.storage.files import NotRegular, open_plain
+from honeybadger_host.storage.lines_back import lines_back
 from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
@@ -106,8 +107,8 @@ def read_messages(
             return MessagesRead((), after or 0)
         fd, size = opened
         if after is None:
-            newest = [*islice(_parsed(_lines_back(fd, size)), 1)]
-            found = [*islice(filter(is_wanted, _parsed(_lines_back(fd, size))), most)]
+            newest = [*islice(_parsed(_newest_first(fd, size)), 1)]
+            found = [*islice(filter(is_wanted, _parsed(_newest_first(fd, size))), most)]
             return MessagesRead(found[::-1], newest[0].seq if newest else 0)
         wanted: list[Message] = []
         for message in _parsed(_lines(fd, _first_block(fd, size, after))):
@@ -166,15 +167,6 @@ def _lines(fd: int, start: int) -> Iterator[bytes]:
         is_first = is_first and not lines
 
 
-def _lines_back(fd: int, size: int) -> Iterator[bytes]:
+def _newest_first(fd: int, size: int) -> Iterator[bytes]:
     """Yield the lines that have an end, the last one first."""
-    end, rest, is_last = size, b"", True
-    while end > 0:
-        start = max(0, end - _BLOCK_BYTES)
-        first, *lines = (os.pread(fd, end - start, start) + rest).split(b"\n")
-        if lines:
-            yield from reversed(lines[:-1] if is_last else lines)
-            is_last = False
-        rest, end = first, start
-    if not is_last:
-        yield rest
+    return (line for _, _, line in islice(lines_back(fd, size), 1, None))

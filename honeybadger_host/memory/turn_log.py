@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -28,13 +28,11 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
 from honeybadger_host.storage.files import NotRegular, Signature, open_plain, replace
+from honeybadger_host.storage.lines_back import LONGEST_LINE, lines_back
 from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
-_BLOCK: Final = 64 * 1024
-_LONGEST_LINE: Final = 32 * 1024 * 1024
-"""A longer line is not a turn: twice what the largest request can make of one."""
 _LONGEST_TAIL: Final = 256 * 1024 * 1024
 """How far back a window is looked for, 1 s: past that much garbage it is as good as empty."""
 _MOST_SET_ASIDE: Final = 100
@@ -157,14 +155,14 @@ def read_window(path: Path, size: int) -> Window:
         turns: list[Turn] = []
         wrong: list[WrongLine] = []
         skipped = 0
-        for byte, length, line in _lines_back(fd, status.st_size):
+        for byte, length, line in lines_back(fd, status.st_size):
             if len(turns) == size or status.st_size - byte > _LONGEST_TAIL:
                 break
             if not line.strip():
                 continue
             try:
                 if length > len(line):
-                    raise ValueError(f"it has {length} bytes, a turn has at most {_LONGEST_LINE}")
+                    raise ValueError(f"it has {length} bytes, a turn has at most {LONGEST_LINE}")
                 turns.append(parse_turn(line))
             except ValueError as error:
                 skipped += 1
@@ -176,30 +174,6 @@ def read_window(path: Path, size: int) -> Window:
     turns.reverse()
     last = max((turn.number for turn in turns), default=0)
     return Window(tuple(turns), last, skipped, trusted(Signature.of(status), seen_ns), tuple(reversed(wrong)))
-
-
-def _lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the lines of a file from the last to the first: where each begins, how long it is, and what it holds.
-
-    Of a line that is longer than `_LONGEST_LINE` it is the beginning: memory holds no more than one such line.
-    """
-    start = size
-    parts: list[bytes] = []  # of a line that begins before `start`, the last part first
-    length = 0
-    while start > 0:
-        block = os.pread(fd, min(_BLOCK, start), max(0, start - _BLOCK))
-        start = max(0, start - _BLOCK)
-        head, *lines = block.split(b"\n")
-        byte = start + len(block)
-        for part in reversed(lines):
-            byte -= len(part)
-            parts.append(part)
-            yield byte, length + len(part), b"".join(reversed(parts))
-            byte -= 1
-            parts, length = [], 0
-        length += len(head)
-        parts = [*parts, head] if length <= _LONGEST_LINE else [head]
-    yield 0, length, b"".join(reversed(parts))
 
 
 @dataclass(slots=True)

@@ -3,5 +3,6 @@
 May import: text, domain, errors. It does not know what a memory means.
 
 Reading order: `journal` with `journal_schema`, `journal_reader`, `turn_names`, `edits` and `line_hunks`;
-`unit_of_work`; `projections` with `appended`; `files`, `file_cache`, `atomic_files` and `revised`; `home`.
+`unit_of_work`; `projections` with `appended`; `files`, `file_cache`, `lines_back`, `atomic_files` and
+`revised`; `home`.
 """

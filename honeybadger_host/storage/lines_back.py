@@ -1,0 +1,35 @@
+"""The lines of a log from its end: what is newest costs no more in a long log than in a short one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+LONGEST_LINE: Final = 32 * 1024 * 1024
+"""A longer line is nothing that the host wrote: twice what the largest request can make of one."""
+_BLOCK: Final = 64 * 1024
+
+
+def lines_back(fd: int, size: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the lines of a file from the last to the first: where each begins, how long it is, and what it holds.
+
+    Of a line that is longer than `LONGEST_LINE` it is the beginning: memory holds no more than one such line.
+    """
+    start = size
+    parts: list[bytes] = []  # of a line that begins before `start`, the last part first
+    length = 0
+    while start > 0:
+        block = os.pread(fd, min(_BLOCK, start), max(0, start - _BLOCK))
+        start = max(0, start - _BLOCK)
+        head, *lines = block.split(b"\n")
+        byte = start + len(block)
+        for part in reversed(lines):
+            byte -= len(part)
+            parts.append(part)
+            yield byte, length + len(part), b"".join(reversed(parts))
+            byte -= 1
+            parts, length = [], 0
+        length += len(head)
+        parts = [*parts, head] if length <= LONGEST_LINE else [head]
+    yield 0, length, b"".join(reversed(parts))
