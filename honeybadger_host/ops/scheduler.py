@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -39,6 +39,7 @@ from honeybadger_host.memory.task_files import (
     parse_task,
     place_of,
     task_file,
+    tasks_folder,
 )
 from honeybadger_host.memory.task_states import Event, TaskKey
 from honeybadger_host.schedule.due import due
@@ -46,6 +47,8 @@ from honeybadger_host.schedule.times import Schedule, next_run
 from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.turn_queue import CutShort
 from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.file_cache import signature_of
+from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal import Journal
 
 log = structlog.get_logger()
@@ -58,8 +61,6 @@ RETRY_SECONDS = 60.0
 _MOST_SHOWN: Final = 20
 _MOST_NOTED: Final = 500
 """Records that are under way at once: a home with 10,000 new tasks has them written in several batches."""
-
-Stamp: TypeAlias = tuple[int, int, int]
 
 
 def wall_clock() -> datetime:
@@ -76,7 +77,7 @@ class _Known:
         next: when it is to be looked at again.
     """
 
-    stamp: Stamp
+    signature: Signature | None
     data: bytes
     task: TaskFile | None
     schedule: Schedule | None
@@ -128,7 +129,7 @@ class Scheduler:
         self._loop: Callable[[Callable[[], object]], object] | None = None
         self._counted: Mapping[str, object] = {}
         self._has_looked = True
-        self._glanced: Mapping[Path, Stamp | None] = {}
+        self._glanced: Mapping[Path, Signature | None] = {}
         self._stale: set[Path] = set()
         """Folders to be compared."""
         desk.states.changed = self.touch
@@ -171,9 +172,11 @@ class Scheduler:
 
     def glance(self) -> None:
         """Notice in which folders files came or went, whatever was heard. One thread at a time."""
-        stamps = {folder: _stamp_of(folder) for folder in _folders(self._desk.home)}
-        changed = {folder for folder in (*stamps, *self._glanced) if stamps.get(folder) != self._glanced.get(folder)}
-        self._glanced = stamps
+        signatures = {folder: signature_of(folder) for folder in _folders(self._desk.home)}
+        changed = {
+            folder for folder in (*signatures, *self._glanced) if signatures.get(folder) != self._glanced.get(folder)
+        }
+        self._glanced = signatures
         if changed:
             with self._lock:
                 self._stale |= changed
@@ -217,10 +220,7 @@ class Scheduler:
             self._read(key, now)
         if self._compare_at is None or not timedelta() <= self._compare_at - now <= timedelta(seconds=COMPARE_SECONDS):
             self._compare_at = now + timedelta(seconds=COMPARE_SECONDS)
-            stale |= {
-                *_folders(self._desk.home),
-                *(Path(self._desk.home, "groups", key[0], "tasks") for key in self._known),
-            }
+            stale |= {*_folders(self._desk.home), *(self._desk.home / tasks_folder(key[0]) for key in self._known)}
         touched |= self._left | set(self._changed_files(stale, now))
         while self._queue and self._queue[0][0] <= now:
             at, key = heapq.heappop(self._queue)
@@ -249,23 +249,22 @@ class Scheduler:
                 actions.append(action)
         self._left = left  # until one of those that are being recorded wakes us
         self._has_looked = self._has_looked or bool(touched or stale)
-        self._counted = {**self._counted, "next_at": self._queue[0][0].timestamp() if self._queue else None}
         actions.sort(key=lambda action: action.at.timestamp() if isinstance(action, Run) else 0.0)
         return actions
 
     def _changed_files(self, folders: Collection[Path], now: datetime) -> Iterator[TaskKey]:
         """Read every file of some folders that is not as it was; yield their tasks."""
         groups = {folder.parent.name: folder for folder in folders}
-        found: dict[TaskKey, Stamp] = {}
+        found: dict[TaskKey, Signature] = {}
         for group, folder in groups.items():
             with contextlib.suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
                     if is_task_file(entry.name):
-                        found[group, entry.name[:-5]] = _stamp(entry.stat(follow_symlinks=False))
+                        found[group, entry.name[:-5]] = Signature.of(entry.stat(follow_symlinks=False))
         for key in [key for key in self._known if key[0] in groups and key not in found]:
             del self._known[key]
-        for key, stamp in found.items():
-            if key not in self._known or self._known[key].stamp != stamp:
+        for key, signature in found.items():
+            if key not in self._known or self._known[key].signature != signature:
                 self._read(key, now)
                 yield key
 
@@ -273,15 +272,15 @@ class Scheduler:
         """Read a task's file; what is wrong with it is said once."""
         file = task_file(*key)
         before = self._known.get(key)
-        stamp = _stamp_of(self._desk.home / file)
+        signature = signature_of(self._desk.home / file)
         problem, task, schedule, data = "", None, None, b""
         try:
             data = read_whole(self._desk.home / file) or b""
-            if stamp is None or not data:
+            if signature is None or not data:
                 self._known.pop(key, None)
                 return
             if before is not None and data == before.data:
-                before.stamp = stamp
+                before.signature = signature
                 return
             task = parse_task(data)
             schedule = self._desk.schedule(task, now)
@@ -291,7 +290,7 @@ class Scheduler:
             problem = str(error)
         if problem and (before is None or before.problem != problem):
             log.warning("task.refused", file=file, why=problem, now_what="mend it; until then it does not run")
-        self._known[key] = _Known(stamp or (0, 0, 0), data, task, schedule, problem)
+        self._known[key] = _Known(signature, data, task, schedule, problem)
 
     def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
         """Return what is to be done about a task; None: nothing until its next moment, which is put into the queue."""
@@ -432,14 +431,3 @@ def _folders(home: Path) -> Sequence[Path]:
         for group in sorted(groups)
         if has_tasks(os.path.basename(group)) and os.path.isdir(path := Path(group, "tasks"))
     ]
-
-
-def _stamp_of(path: str | Path) -> Stamp | None:
-    try:
-        return _stamp(os.stat(path, follow_symlinks=False))
-    except OSError:
-        return None
-
-
-def _stamp(status: os.stat_result) -> Stamp:
-    return status.st_mtime_ns, status.st_size, status.st_ino
