@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from honeybadger_host.memory.file_history import Past
 
 app = typer.Typer()
-LAST: Final = (1 << 63) - 1
 _LEGEND: Final = {
-    "(before)": "stood there before the journal knew the file",
-    "(not kept)": "came with a change of which the journal has no text",
-    "(not recorded)": "saved just now, or while no host runs",
+    "before": "stood there before the journal knew the file",
+    "not_kept": "came with a change of which the journal has no text",
+    "not_recorded": "saved just now, or while no host runs",
 }
 
 
@@ -32,8 +31,9 @@ def blame(
     as_json: AsJson = False,
 ) -> None:
     """Print who wrote each line of a file, or each member of an entry, and when."""
-    from honeybadger_host.memory.blame import blame_lines, blame_members, told
+    from honeybadger_host.memory.blame import blame_lines, blame_members
     from honeybadger_host.memory.file_history import read_past
+    from honeybadger_host.storage.atomic_files import read_whole
     from honeybadger_host.storage.edits import Edit
     from honeybadger_host.storage.journal_reader import read_turns_behind
     from honeybadger_host.storage.journal_schema import Row
@@ -41,7 +41,7 @@ def blame(
     folder = home_of(home)
     path = file_of(folder, group, file)
     journal = journal_of(folder)
-    held = held_by(folder, path)
+    held = read_whole(folder / path)
     is_entry = path.endswith(".json")
     if is_entry:
         blamed = [(name, found) for name, found in blame_members(journal, path, held).items()]
@@ -56,8 +56,8 @@ def blame(
         origin, text = found.origin, found.text.decode("utf-8", "replace").rstrip("\r\n")
         one: dict[str, Any] = {"member" if is_entry else "line": name if is_entry else int(name), "text": text}
         if isinstance(origin, str):
-            seq, at, by = "-", "", told(origin)
-            reasons.add(by)
+            seq, at, by = "-", "", f"({origin.replace('_', ' ')})"
+            reasons.add(origin)
             one |= {"author": None, "at": None, "seq": None, "request": None, "why": origin}
         else:
             by = origin.author if isinstance(origin, Edit) else origin.sender
@@ -73,7 +73,7 @@ def blame(
     if as_json:
         print_json(shown)
     for reason in sorted(reasons) if not as_json else ():
-        print(f"{reason}: {_LEGEND[reason]}", file=sys.stderr)
+        print(f"({reason.replace('_', ' ')}): {_LEGEND[reason]}", file=sys.stderr)
 
 
 def file_of(home: Path, group: str, file: str) -> str:
@@ -98,13 +98,6 @@ def file_of(home: Path, group: str, file: str) -> str:
     if not found:
         raise NotFound(f"{group} has no file or entry {file!r} of which changes are known: name it as `log` does")
     return found[0]
-
-
-def held_by(home: Path, file: str) -> bytes | None:
-    """Return what a file holds now; None: there is none."""
-    from honeybadger_host.storage.atomic_files import read_whole
-
-    return read_whole(home / file)
 
 
 @app.command()
@@ -146,11 +139,12 @@ def diff(
     from honeybadger_host.memory.file_history import read_past, version_at
     from honeybadger_host.memory.peoples_files import group_of
     from honeybadger_host.storage.journal_reader import read_changed_files
+    from honeybadger_host.storage.journal_schema import LAST_SEQ
 
     folder = home_of(home)
     journal = journal_of(folder)
     first = seq_of(journal, earlier, "FROM")
-    last = seq_of(journal, later, "TO") if later is not None else LAST
+    last = seq_of(journal, later, "TO") if later is not None else LAST_SEQ
     if first > last:
         raise typer.BadParameter(f"TO {later} is before FROM {earlier}: exchange them")
     only = None if file is None else file_of(folder, group, file)
@@ -174,9 +168,10 @@ def diff(
 def seq_of(journal: Path, moment_: str, name: str) -> int:
     """Return the last change up to a moment that somebody typed: a number, or a time."""
     from honeybadger_host.storage.journal_reader import read_seq_at
+    from honeybadger_host.storage.journal_schema import LAST_SEQ
 
     if moment_.isascii() and moment_.isdigit():
-        return min(int(moment_), LAST)
+        return min(int(moment_), LAST_SEQ)
     return read_seq_at(journal, milliseconds_of(moment_, name))
 
 

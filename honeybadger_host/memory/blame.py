@@ -16,7 +16,7 @@ from honeybadger_host.storage.journal_reader import read_request
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 
-NOT_YET: Final = "not_yet"
+NOT_YET: Final = "not_recorded"
 """Whose a line is that somebody saved and that is not recorded yet."""
 
 
@@ -104,9 +104,3 @@ def _parsed(text: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def told(origin: Origin) -> str:
-    """Return what is said of an origin that is not a change."""
-    assert isinstance(origin, str)  # noqa: S101  asked of no other
-    return {BEFORE: "(before)", NOT_KEPT: "(not kept)", NOT_YET: "(not recorded)"}[origin]

@@ -25,7 +25,7 @@ from honeybadger_host.memory.peoples_files import TEXTS, Later, group_of, read_f
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen
 from honeybadger_host.storage.file_cache import signature_of
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
 from honeybadger_host.storage.projections import Projections
 
 QUIET_SECONDS = 0.5
@@ -45,7 +45,6 @@ _KEEP_AFTER_SECONDS: Final = 30.0
 """How files are that only the host changed is kept this often."""
 _KEEP_AFTER_BYTES: Final = 4 << 20
 _AGENTS: Final = "config/agents"
-_LAST: Final = (1 << 63) - 1
 
 
 class EditRecorder:
@@ -224,7 +223,7 @@ class EditRecorder:
                     pause = max(pause, _OWN_PAUSE_SECONDS)
                 if pause > 1:
                     self._not_before[file] = begun + pause
-        for file in self._reader.changed(up_to + 1, _LAST):  # the host changed it meanwhile
+        for file in self._reader.changed(up_to + 1, LAST_SEQ):  # the host changed it meanwhile
             found.pop(file, None)
         for file in touched.keys() - found:
             self._touched[file] = touched[file]

@@ -18,7 +18,7 @@ from honeybadger_host.memory.edits_found import with_changes
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
 from honeybadger_host.storage.edits import Edit, EditReader, Seen, digest_of, fingerprint_of
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, hunks_between, lines_of, reversed_hunks
 from honeybadger_host.storage.revised import REVISED_KINDS, new_text, revision_of
 
@@ -29,7 +29,6 @@ NOT_KEPT: Final = "not_kept"
 """Whose a line is that came with a change of which the journal has no text."""
 Origin: TypeAlias = Event | str
 _GONE: Final = frozenset(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))
-_LAST: Final = (1 << 63) - 1
 _MOST_MEANWHILE: Final = 50
 """Rows that may come while an edit is looked at, which takes milliseconds."""
 
@@ -75,7 +74,7 @@ class Version:
 def read_past(journal: Path, file: str) -> Past:
     """Return what a journal that a host may have open has of a file. Raises JournalError."""
     reader = EditReader(journal)
-    rows: list[Event] = [*reader.changes(0, _LAST, [file])]
+    rows: list[Event] = [*reader.changes(0, LAST_SEQ, [file])]
     edits = [edit for edit in reader.edits(LogFilter(file=file), -1) if edit.file == file]
     return Past(file, sorted((*rows, *edits), key=lambda event: event.seq), reader.seen([file]).get(file))
 

@@ -13,6 +13,8 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, ma
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
 SCHEMA_VERSION: Final = 6
 SYNCHRONOUS: Final = "FULL"
+LAST_SEQ: Final = (1 << 63) - 1
+"""The greatest number SQLite knows."""
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
     file TEXT PRIMARY KEY,
