@@ -43,7 +43,7 @@ from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
-from honeybadger_host.observe import STATUS_FILE, Counters
+from honeybadger_host.observe import Counters
 from honeybadger_host.ops import clock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.push import Pusher
@@ -60,7 +60,7 @@ from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage import projections as projecting
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.files import remove_leftovers
-from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, HomeLock, check_home
+from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, STATUS_FILE, HomeLock, check_home
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.projections import Projections
 from honeybadger_host.storage.unit_of_work import UnitOfWork

@@ -21,9 +21,9 @@ import orjson
 import structlog
 
 from honeybadger_host.storage.files import replace
+from honeybadger_host.storage.home import STATUS_FILE
 from honeybadger_host.text.redaction import redact_line
 
-STATUS_FILE = "data/status.json"
 _MOST_THROTTLED: Final = 10_000
 SECONDS_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

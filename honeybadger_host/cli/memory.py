@@ -16,12 +16,12 @@ from honeybadger_agent.cli.terminal import patience, print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.storage.edits import EDIT_KINDS, Edit, EditReader, edited_lines
-from honeybadger_host.storage.journal_reader import SaidIn
-from honeybadger_host.storage.journal_schema import Row
 
 if TYPE_CHECKING:
     from honeybadger_host.settings import Settings
+    from honeybadger_host.storage.edits import Edit
+    from honeybadger_host.storage.journal_reader import SaidIn
+    from honeybadger_host.storage.journal_schema import Row
 
 app = typer.Typer()
 
@@ -94,7 +94,9 @@ def log_(
     as_json: AsJson = False,
 ) -> None:
     """Print who changed what when, newest first, from the journal."""
+    from honeybadger_host.storage.edits import EDIT_KINDS, Edit, EditReader, edited_lines
     from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
+    from honeybadger_host.storage.journal_schema import Row
 
     folder = home_of(home)
     if group is not None:
@@ -123,6 +125,8 @@ def log_(
 
 def _told(row: Row | Edit, said: SaidIn | None) -> dict[str, Any]:
     """Return a change as JSON. Of an edit by a person the text is its lines, each with what happened to it."""
+    from honeybadger_host.storage.journal_schema import Row
+
     told: dict[str, Any] = {"seq": row.seq, "at": moment(row.at), "group": row.group}
     if isinstance(row, Row):
         told |= {"sender": row.sender, "request": row.request, "kind": row.kind, "file": row.file}
@@ -169,6 +173,7 @@ def _undo_one(folder: Path, settings: Settings, seq: int) -> tuple[str, dict[str
     from honeybadger_agent.wire import Undo
     from honeybadger_host import daemon
     from honeybadger_host.ops.operator_client import ask
+    from honeybadger_host.storage.edits import EditReader
     from honeybadger_host.storage.home import JOURNAL_FILE
     from honeybadger_host.storage.journal_reader import read_change
 

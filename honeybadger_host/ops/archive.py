@@ -14,8 +14,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.observe import STATUS_FILE
-from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE
+from honeybadger_host.storage.home import JOURNAL_FILE, LOCK_FILE, STATUS_FILE
 
 FORMAT: Final = 1
 MANIFEST: Final = "manifest.json"

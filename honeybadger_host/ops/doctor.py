@@ -30,14 +30,20 @@ from honeybadger_host.memory.entry import memory_folder, parse_entry
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.task_files import WrongSchedule, parse_task, schedule_of, task_file, tasks_of
 from honeybadger_host.models import missing_extra
-from honeybadger_host.observe import STATUS_FILE
 from honeybadger_host.ops import systemd
 from honeybadger_host.ops.model_server import own_server, why_silent
 from honeybadger_host.settings import Settings, host_zone, load_settings, model_key, user_folders
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import printable
-from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, check_home, is_served, read_holder
+from honeybadger_host.storage.home import (
+    CLOCK_GRACE_SECONDS,
+    JOURNAL_FILE,
+    STATUS_FILE,
+    check_home,
+    is_served,
+    read_holder,
+)
 from honeybadger_host.storage.journal_reader import check_journal
 
 Level = Literal["ok", "warning", "problem"]

@@ -23,6 +23,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 
 LOCK_FILE: Final = "data/host.lock"
 JOURNAL_FILE: Final = "data/journal.db"
+STATUS_FILE: Final = "data/status.json"
 CLOCK_GRACE_SECONDS: Final = 60.0
 """A clock may be behind the journal's last stamp by less: it was slewed."""
 _LOCK_ATTEMPTS: Final = 20

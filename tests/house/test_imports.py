@@ -231,6 +231,16 @@ print("done")
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [("cli", {"pydantic", "structlog", "rich", "asyncio", "sqlite3"}), ("settings", {"structlog", "rich", "asyncio"})],
+)
+def test_a_command_imports_only_what_it_needs(module: str, unneeded: set[str]) -> None:
+    script = f"import sys, {HOST}.{module}\nprint(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert unneeded.intersection(run.stdout.split()) == set()
+
+
 def test_each_package_names_its_files_in_reading_order() -> None:
     for package in (
         "memory",
