@@ -85,6 +85,9 @@ PEOPLE: Final = word_set("""
     grandpa uncle aunt cousin niece nephew colleague teacher doctor nachbar nachbars nachbarin kollege kollegin
     freund freundin enkel arzt
     """)
+_BEHIND: Final = "{word!r} stands behind {how}, it stood behind {was}"
+_COUNTED: Final = "there are {how} of {word!r}, there were {was}"
+_OPPOSED: Final = "it says {how}, it said {was}"
 _ALIKE: Final = 0.6
 """Share of words that two clauses have in common which say the same, or the opposite."""
 _PASSIVE: Final = word_set("by von vom durch")
@@ -111,22 +114,20 @@ class Meaning:
 
     Args:
         denied: content word -> whether it is denied, in each clause that has it.
-        roles: word -> `from`, `to`, `before`, `after` …
-        sides: pair of opposites -> which of the two are said.
-        counts: thing -> how many of them.
+        facts: one of `_BEHIND`, `_COUNTED`, `_OPPOSED`, and a word -> what is said of it.
         actions: who, does what, to whom.
         together: specifics of each clause, names and all others.
-        is_denying: whether anything is.
     """
 
     denied: Mapping[str, frozenset[bool | None]]
-    roles: Mapping[str, frozenset[str]]
-    sides: Mapping[str, frozenset[str]]
-    counts: Mapping[str, frozenset[str]]
+    facts: Mapping[tuple[str, str], frozenset[str]]
     actions: frozenset[tuple[str, str, str]]
     together: tuple[frozenset[str], ...]
     clauses: tuple[_Clause, ...]
-    is_denying: bool
+
+    @property
+    def is_denying(self) -> bool:
+        return any(clause.is_denied for clause in self.clauses)
 
 
 @lru_cache(maxsize=4096)
@@ -134,9 +135,7 @@ def meaning(text: str) -> Meaning:
     """Return what a text says about its words."""
     text = visible(text)  # nothing hides between the letters of a `not`
     denied: defaultdict[str, set[bool | None]] = defaultdict(set)
-    roles: defaultdict[str, set[str]] = defaultdict(set)
-    sides: defaultdict[str, set[str]] = defaultdict(set)
-    counts: defaultdict[str, set[str]] = defaultdict(set)
+    facts: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     actions: set[tuple[str, str, str]] = set()
     clauses: list[_Clause] = []
     names = {form for form in said(text).certain if form.isalpha()} | PEOPLE
@@ -146,24 +145,15 @@ def meaning(text: str) -> Meaning:
         clauses.append(_Clause(content, is_denied))
         for word in content:
             denied[word].add(is_denied)
-        for word, role in _roles(words, language):
-            roles[word].add(role)
-        for word in words:
-            axis = _OPPOSITES.get(word) or _OPPOSITES.get(stem(word))
-            if axis is not None:
-                sides[axis[0]].add(axis[1])
+        for form, word, how in _facts(words, language):
+            facts[form, word].add(how)
         actions.update(_actions(words, names, language))
-        for number, word in _counted(words, language):
-            counts[word].add(number)
     return Meaning(
         denied={word: frozenset(how) for word, how in denied.items()},
-        roles={word: frozenset(which) for word, which in roles.items()},
-        sides={axis: frozenset(which) for axis, which in sides.items()},
-        counts={word: frozenset(which) for word, which in counts.items()},
+        facts={fact: frozenset(how) for fact, how in facts.items()},
         actions=frozenset(actions),
-        together=tuple(_specifics(part, names) for part in _CLAUSE.split(text) if part.strip()),
+        together=tuple(_specifics(part, names) for part in clauses_of(text)),
         clauses=tuple(clauses),
-        is_denying=any(clause.is_denied for clause in clauses),
     )
 
 
@@ -183,11 +173,11 @@ def flips(sources: Sequence[str], result: str, *, is_whole: bool = True) -> list
     if not found and (after.is_denying != denies if is_whole else after.is_denying and not denies):
         one, other = ("the result", "its sources do") if after.is_denying else ("a source", "the result does")
         found.append(f"{one} denies something that {other} not")
-    found += _elsewhere(
-        [each.roles for each in before], after.roles, "{word!r} stands behind {how}, it stood behind {was}"
-    )
-    found += _elsewhere([each.counts for each in before], after.counts, "there are {how} of {word!r}, there were {was}")
-    found += _elsewhere([each.sides for each in before], after.sides, "it says {how}, it said {was}")
+    found += [
+        form.format(word=word, how="/".join(sorted(says)), was="/".join(sorted(said_before)))
+        for (form, word), says in after.facts.items()
+        if (said_before := _union(each.facts.get((form, word)) for each in before)) and says - said_before
+    ]
     acted = {action for each in before for action in each.actions}
     found += [
         f"{who} and {whom} have changed places"
@@ -209,16 +199,6 @@ def contradicted(sources: Iterable[str], result: str) -> list[str]:
         if alike and all(other.is_denied is not None and other.is_denied != clause.is_denied for other in alike):
             found.append(" ".join(sorted(clause.words)))
     return found
-
-
-def _elsewhere(
-    before: Sequence[Mapping[str, frozenset[str]]], after: Mapping[str, frozenset[str]], said_as: str
-) -> Iterator[str]:
-    """Yield, in a form of words, what says something of a word that no source says of it."""
-    for word, how in after.items():
-        was = _union(each.get(word) for each in before)
-        if was and how - was:
-            yield said_as.format(word=word, how="/".join(sorted(how)), was="/".join(sorted(was)))
 
 
 def clauses_of(text: str) -> list[str]:
@@ -277,15 +257,20 @@ def _content(words: Iterable[str], language: str) -> Iterator[str]:
             yield stem(word, is_german=language == "german")
 
 
-def _roles(words: Sequence[str], language: str) -> Iterator[tuple[str, str]]:
-    """Yield the words behind a preposition, up to the next one, with its role."""
+def _facts(words: Sequence[str], language: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what a clause says of a word: which preposition it follows, how many there are, which of two opposites."""
     role, left = "", 0
     for word in words:
         if word in _ROLES:
             role, left = _ROLES[word], 2
-        elif role and left and not is_function_word(word, language):
-            yield stem(word, is_german=language == "german"), role
+        elif left and not is_function_word(word, language):
+            yield _BEHIND, stem(word, is_german=language == "german"), role
             left -= 1
+        if (pair := _OPPOSITES.get(word) or _OPPOSITES.get(stem(word))) is not None:
+            yield _OPPOSED, *pair
+    for number, word in pairwise(words):
+        if word[0].isalpha() and not is_function_word(word, language) and (form := number_of(number)) is not None:
+            yield _COUNTED, stem(word, is_german=language == "german"), form
 
 
 def _actions(words: Sequence[str], names: set[str], language: str) -> Iterator[tuple[str, str, str]]:
@@ -301,13 +286,6 @@ def _actions(words: Sequence[str], names: set[str], language: str) -> Iterator[t
                 who, whom = whom, who
             for verb in _content(between, language):
                 yield who, verb, whom
-
-
-def _counted(words: Sequence[str], language: str) -> Iterator[tuple[str, str]]:
-    """Yield how many there are of what, for each number before a noun."""
-    for number, word in pairwise(words):
-        if word[0].isalpha() and not is_function_word(word, language) and (form := number_of(number)) is not None:
-            yield form, stem(word, is_german=language == "german")
 
 
 def _specifics(part: str, names: set[str]) -> frozenset[str]:
