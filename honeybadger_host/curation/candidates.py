@@ -1,20 +1,20 @@
 """What may be worth tidying up, found without a model: duplicates, contradictions, what is never used. Pure.
 
-A candidate is only a question; gates decide what may be done. Texts are compared by their words: those that share rare
-ones are looked at in pairs, at most so many for each text, so that time and memory grow with the number of entries and
-not with its square. Numbers, dates, names, paths and negations are compared only where the words agree.
+A candidate is only a question; gates decide what may be done. A text is compared with those that share most of its
+words, so that time and memory grow with the number of entries and not with its square. Numbers, dates, names, paths
+and negations are compared only where the words agree.
 """
 
 from __future__ import annotations
 
 import heapq
 import re
-from array import array
-from collections import Counter, defaultdict
+import sys
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Final
 
 from honeybadger_host.curation.meaning import flips
@@ -26,7 +26,7 @@ MAX_PAIRS: Final = 500
 _LIKENESS: Final = 0.6
 """Share of words that near duplicates have in common, of all they have."""
 _COMPARED: Final = 16
-"""Texts that one is compared with, at most: those that share its rarest words, newest first."""
+"""Texts that one is compared with, at most: those that share most of its words."""
 _POSTINGS: Final = 32
 """Newest texts kept for each word; texts made from one template share all of their words."""
 _MAX_WORDS: Final = 400
@@ -85,10 +85,15 @@ def alike(items: Sequence[Item]) -> Alike:
     Of texts that are identical the first one is compared.
     """
     first = list({item.text: item for item in reversed(items)}.values())[::-1]
-    same, other = _most_alike(first)
+    digits = [hash(tuple(sorted(_DIGITS.findall(item.text)))) for item in first]
+    best = heapq.nlargest(  # in what they differ is looked at only for these: that takes 100 times as long
+        4 * MAX_PAIRS,
+        _likely(first),
+        key=lambda pair: (digits[pair[0]] == digits[pair[1]], pair[2], -pair[0], -pair[1]),
+    )
     duplicates: list[Pair] = []
     contradictions: list[Pair] = []
-    for likeness, newer, older in (*same, *other):
+    for newer, older, likeness in best:
         ids = (first[older].id, first[newer].id)
         differs = _differs(first[older].text, first[newer].text)
         if differs is None:
@@ -97,26 +102,6 @@ def alike(items: Sequence[Item]) -> Alike:
             contradictions.append(Pair(ids, likeness, differs))
     contradictions.sort(key=lambda pair: -pair.likeness)
     return Alike(tuple(duplicates[:MAX_PAIRS]), tuple(contradictions[:MAX_PAIRS]))
-
-
-def _most_alike(items: Sequence[Item]) -> tuple[list[tuple[float, int, int]], list[tuple[float, int, int]]]:
-    """Return (likeness, later place, earlier place) of pairs with the same digits, and of others, best first.
-
-    Whether they differ in more than digits is looked at only for these: that takes 100 times as long.
-    """
-    same: list[tuple[float, int, int]] = []
-    other: list[tuple[float, int, int]] = []
-    digits = [hash(tuple(sorted(_DIGITS.findall(item.text)))) for item in items]
-    for later, earlier, likeness in _likely(items):
-        heap = same if digits[later] == digits[earlier] else other
-        entry = (likeness, -later, -earlier)
-        if len(heap) < 2 * MAX_PAIRS:
-            heapq.heappush(heap, entry)
-        elif entry > heap[0]:
-            heapq.heapreplace(heap, entry)
-    best = (sorted(heap, reverse=True) for heap in (same, other))
-    first, second = ([(likeness, -later, -earlier) for likeness, later, earlier in heap] for heap in best)
-    return first, second
 
 
 def unused(items: Sequence[Item], recalled: Mapping[str, datetime], known_since: datetime, now: datetime) -> list[str]:
@@ -141,47 +126,25 @@ def over_share(tokens: Sequence[tuple[str, int]], share: int) -> list[str]:
         tokens: id and tokens of each note, oldest first.
         share: tokens that a context gives to notes.
     """
-    total, over = 0, []
-    for note, each in reversed(tokens):
-        total += each
-        if total > share:
-            over.append(note)
-    return over[::-1]
+    totals = accumulate(each for _, each in reversed(tokens))
+    return [note for (note, _), total in zip(reversed(tokens), totals, strict=True) if total > share][::-1]
 
 
 def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
     """Yield places of two texts, the later one first, and their likeness, where it is high enough."""
-    numbers: dict[str, int] = {}
-    counts: Counter[int] = Counter()
-    texts: list[array[int]] = []
-    for item in items:
-        words = array("I", {numbers.setdefault(word, len(numbers)) for word in _words(item.text)})
-        texts.append(words)
-        counts.update(words)
-    del numbers
-    postings: defaultdict[int, list[int]] = defaultdict(list)
-    for place, words in enumerate(texts):
-        if len(words) < 2:
-            continue
-        rarest = sorted(words, key=counts.__getitem__)[: int(len(words) * (1 - _LIKENESS)) + 1]
-        here = set(words)
-        seen: set[int] = set()
-        for word in rarest:
-            for other in reversed(postings[word]):
-                if len(seen) >= _COMPARED:
-                    break
-                if other in seen or not _LIKENESS <= len(words) / len(texts[other]) <= 1 / _LIKENESS:
-                    continue
-                seen.add(other)
-                shared = len(here.intersection(texts[other]))
-                likeness = shared / (len(words) + len(texts[other]) - shared)
+    postings: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=_POSTINGS))
+    texts: list[frozenset[str]] = []
+    for place, item in enumerate(items):
+        words = frozenset(_words(item.text))
+        if len(words) > 1:
+            near = Counter(chain.from_iterable(postings[word] for word in words))
+            for other, _ in near.most_common(_COMPARED):
+                likeness = len(words & texts[other]) / len(words | texts[other])
                 if likeness >= _LIKENESS:
                     yield place, other, likeness
-        for word in rarest:
-            posting = postings[word]
-            posting.append(place)
-            if len(posting) > 2 * _POSTINGS:
-                del posting[:-_POSTINGS]
+            for word in words:
+                postings[word].append(place)
+        texts.append(words)
 
 
 def _words(text: str) -> list[str]:
@@ -189,7 +152,7 @@ def _words(text: str) -> list[str]:
     words = _WORD.findall(text[:4000].casefold())
     if _CJK.search(text):
         words = [part for word in words for part in (map("".join, pairwise(word)) if _CJK.search(word) else (word,))]
-    return words[:_MAX_WORDS]
+    return list(map(sys.intern, words[:_MAX_WORDS]))
 
 
 def _differs(older: str, newer: str) -> str | None:
