@@ -115,9 +115,7 @@ class _Found:
     about: list[str] = field(default_factory=list)
 
 
-def anti_patterns(
-    feedback: Iterable[Feedback], turns: Mapping[tuple[str, int], Turn], first: int = 1
-) -> list[Operation]:
+def anti_patterns(feedback: Iterable[Feedback], turns: Mapping[tuple[str, int], Turn]) -> list[Operation]:
     """Return operations that add an entry for each clear correction, in the order in which they were said first.
 
     Evidence is a turn of the conversation where the person said it there, else the feedback itself: for that, what is
@@ -125,7 +123,6 @@ def anti_patterns(
 
     Args:
         turns: (session, number) -> turn; those around the corrected ones at least.
-        first: number of the first operation.
     """
     found: dict[str, _Found] = {}
     for one in feedback:
@@ -141,7 +138,7 @@ def anti_patterns(
                 same.about.append(f"{one.session}#{one.turn}" if one.turn else one.session)
     return [
         Operation(
-            n=number,
+            n=1,
             op="add",
             result=one.result,
             category=one.category,
@@ -149,7 +146,7 @@ def anti_patterns(
             evidence=tuple(one.evidence),
             why=f"a correction of {', '.join(dict.fromkeys(one.about))} says what to do instead",
         )
-        for number, one in enumerate(found.values(), first)
+        for one in found.values()
     ]
 
 

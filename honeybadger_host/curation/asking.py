@@ -25,7 +25,6 @@ from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Spent, TurnKey
 from honeybadger_host.text.neutralise import estimate_tokens
 
-"""Who signs what the host does with memory by itself."""
 _LONGEST_ANSWER_SECONDS: Final = 600.0
 _LONGEST_ANSWER: Final = 400_000
 """Characters; a longer answer is not one."""

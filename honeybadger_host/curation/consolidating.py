@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import accumulate
 from typing import Final
 
 import anyio.to_thread
@@ -15,14 +16,15 @@ import structlog
 
 from honeybadger_host.curation import extraction
 from honeybadger_host.curation.account import accounted
+from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
-from honeybadger_host.curation.consolidation import memory_in, memory_operations, parse_answer, request_text
+from honeybadger_host.curation.consolidation import Consolidated, memory_in, memory_operations, request_text
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import digests_of, notes_of, protected_notes
 from honeybadger_host.curation.passes import PassDependencies, origin
-from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of
-from honeybadger_host.curation.proposal_files import proposal_file, stored
+from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of, numbered
+from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import SUMMARY, Turn
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupText
@@ -96,28 +98,12 @@ class Consolidations:
         plan = await anyio.to_thread.run_sync(self._plan, group, session, at_once)
         if plan is None:
             return False
-        question = Question(
-            group,
-            plan.name,
-            "consolidation",
-            self._uses.directives.read("consolidation").text,
-            _asked_text(plan, plan.memory),
-        )
-        proposal = await self._uses.proposed(question, partial(self._propose, plan, question))
-        done = await self._uses.write(proposal, session, plan.turns[-1].at)
+        memory = plan.memory if estimate_tokens(plan.memory) <= _MOST_MEMORY_TOKENS else ""
+        text = request_text(memory, plan.part, plan.turns)
+        question = Question(group, plan.name, "consolidation", self._uses.directives.read("consolidation").text, text)
+        made = await self._uses.make(question, partial(self._propose, plan, question), until=plan.turns[-1].at)
         self.done += 1
-        log.info(
-            "consolidation.finished",
-            group=group,
-            session=session,
-            turns=len(plan.turns),
-            up_to=plan.turns[-1].number,
-            by=proposal.by,
-            proposal=proposal_file(group, proposal.id),
-            **done,
-            tokens=proposal.tokens.input + proposal.tokens.output,
-        )
-        return plan.has_more and done["applied"] > 0
+        return plan.has_more and made is not None and made.counts["applied"] > 0
 
     def _plan(self, group: str, session: str, at_once: bool) -> _Plan | None:
         """Return what is to be consolidated, None: nothing. Raises WorldFailed."""
@@ -135,13 +121,8 @@ class Consolidations:
             return None
         if self._waits(group, session):
             return None
-        taken: list[Turn] = []
-        tokens = 0
-        for turn in old:
-            tokens += turn.line_tokens
-            if taken and tokens > _MOST_TOKENS:
-                break
-            taken.append(turn)
+        sizes = accumulate(turn.line_tokens for turn in old)
+        taken = old[: max(1, sum(size <= _MOST_TOKENS for size in sizes))]
         memory, summary = _read(uses.files.memory, group), _read(uses.files.summary, group)
         if mark is not None and begun_again >= mark.turn:
             summary = None  # what it tells of the session was left behind
@@ -172,24 +153,26 @@ class Consolidations:
         if answer is None:
             history, summary = self._extracted("write_history", plan), self._extracted("write_summary", plan)
         else:
-            said = parse_answer(answer.text)
-            history, summary = said.history, said.summary or self._extracted("write_summary", plan)
+            said = read_answer(answer.text, Consolidated)
+            history = said.history_entry
+            summary = said.conversation_summary or self._extracted("write_summary", plan)
             memory = memory_in(answer.asked)  # of before a kill, perhaps: then base tells what has changed since
             given = notes_of(group, memory.encode())
             notes = {**standing, **given}
-            operations = memory_operations(said.memory or "", given, plan.session, turns, 3)
+            operations = memory_operations(said.memory_update or "", given, plan.session, turns)
         heads = [
             Operation(n=1, op="write_history", result=history, why="what was said"),
-            Operation(n=2, op="write_summary", result=summary, why="what the conversation was about"),
+            Operation(n=1, op="write_summary", result=summary, why="what the conversation was about"),
         ]
+        sources = {source for operation in operations for source in operation.sources}
         proposal = Proposal(
             **origin(question, answer),
             made_at=datetime.now(UTC),
             session=plan.session,
             first_turn=turns[0].number,
             last_turn=turns[-1].number,
-            base={note: digest for note, digest in digests_of(notes).items() if note in _sources(operations)},
-            operations=(*heads, *operations),
+            base={note: digest for note, digest in digests_of(notes).items() if note in sources},
+            operations=numbered([*heads, *operations]),
         )
         known = Known(
             texts={**{note: place.text for note, place in notes.items()}, SUMMARY: plan.part or ""},
@@ -199,33 +182,21 @@ class Consolidations:
             protected=protected_notes(notes),
             group_size=len(notes),
         )
-        return self._kept_by_rules(check(proposal, known), plan, known)
-
-    def _kept_by_rules(self, proposal: Proposal, plan: _Plan, known: Known) -> Proposal:
-        """Return a proposal in which rules write a history or summary that a gate refuses: what was said is kept."""
-        refused = {
-            each.n: "; ".join(f"{failed.gate}: {failed.what}" for failed in each.gates.failed)
-            for each in proposal.operations
-            if each.gates.failed and each.op in ("write_history", "write_summary")
-        }
-        if refused:
-            extracted = tuple(
-                each.model_copy(
-                    update={"result": self._extracted(each.op, plan), "why": f"extracted: {refused[each.n]}"}
-                )
-                if each.n in refused
-                else each
-                for each in proposal.operations
-            )
-            checked = check(proposal.model_copy(update={"operations": extracted}), known)
-            certain = tuple(
-                each.model_copy(update={"state": "waiting", "gates": Gates(passed=each.gates.passed)})
-                if each.n in refused
-                else each
-                for each in checked.operations
-            )
-            proposal = checked.model_copy(update={"operations": certain})
+        proposal = self._kept_by_rules(check(proposal, known), plan)
         return accounted(proposal, proposal.operations, known)
+
+    def _kept_by_rules(self, proposal: Proposal, plan: _Plan) -> Proposal:
+        """Return a proposal in which rules write a history or summary that a gate refuses: what was said is kept."""
+
+        def extracted(each: Operation) -> Operation:
+            if each.op not in ("write_history", "write_summary") or not each.gates.failed:
+                return each
+            why = "; ".join(f"{failed.gate}: {failed.what}" for failed in each.gates.failed)
+            certain = Gates(passed=each.gates.passed)
+            changed = {"result": self._extracted(each.op, plan), "why": f"extracted: {why}"}
+            return each.model_copy(update={**changed, "gates": certain, "state": "waiting"})
+
+        return proposal.model_copy(update={"operations": tuple(map(extracted, proposal.operations))})
 
     def _extracted(self, op: str, plan: _Plan) -> str:
         """Return what rules take from the turns, word for word."""
@@ -239,10 +210,6 @@ def _named(session: str) -> str:
     return f"consolidation-{_NO_NAME.sub('-', session[:24])}-"
 
 
-def _sources(operations: Sequence[Operation]) -> set[str]:
-    return {source for operation in operations for source in operation.sources}
-
-
 def _read(file: Callable[[str], GroupText | None], group: str) -> GroupText | None:
     """Return a file's text, None when it cannot be served: the conversation is consolidated all the same."""
     try:
@@ -250,8 +217,3 @@ def _read(file: Callable[[str], GroupText | None], group: str) -> GroupText | No
     except FileProblem as problem:
         log.warning("group_file.refused", file=problem.file, why=problem.message)
         return None
-
-
-def _asked_text(plan: _Plan, memory: str) -> str:
-    given = memory if estimate_tokens(memory) <= _MOST_MEMORY_TOKENS else ""
-    return request_text(given, plan.part, plan.turns)

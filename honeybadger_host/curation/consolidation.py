@@ -7,22 +7,24 @@ never replaces it: it is compared with the notes that were given, and becomes op
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Final
 
-from honeybadger_agent.turn.thinking import Visible
+from pydantic import AfterValidator, StringConstraints
+from pydantic_core import PydanticCustomError
+
 from honeybadger_host.curation.notes import NotePlace
 from honeybadger_host.curation.proposal import Evidence, Operation
 from honeybadger_host.domain import Turn
+from honeybadger_host.memory.edited import Edited
 from honeybadger_host.memory.notes import SIGNED
 from honeybadger_host.search.language.analyzer import document_terms
 
 MOST_SUMMARY_WORDS: Final = 500
 _MOST_HISTORY_CHARACTERS: Final = 8_000
+"""2 to 5 sentences are asked for."""
 _DATED: Final = re.compile(r"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d\]|\d{4}-\d\d-\d\d")
 _BULLET: Final = re.compile(r"[-*+] +")
 _LEAST_SHARED: Final = 0.6
@@ -31,22 +33,26 @@ _ALIKE: Final = 0.5
 """Of the content words of a note that is gone, how many a new line shares that replaces it."""
 
 
-class WrongAnswer(Exception):
-    """A model's answer that is not what was asked for; the message says why."""
+def _is_short(summary: str) -> str:
+    words = len(summary.split())
+    if words > 2 * MOST_SUMMARY_WORDS:
+        raise PydanticCustomError("must_be", "at most 500 words, it has {words} words", {"words": words})
+    return summary.strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Consolidated:
+class Consolidated(Edited):
     """A model's answer.
 
     Args:
-        memory: the whole MEMORY.md as it should be; None: as it is.
-        summary: None: as it is.
+        memory_update: the whole MEMORY.md as it should be; None: as it is.
+        conversation_summary: None, or blank: as it is.
     """
 
-    history: str
-    memory: str | None = None
-    summary: str | None = None
+    history_entry: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MOST_HISTORY_CHARACTERS)
+    ]
+    memory_update: str | None = None
+    conversation_summary: Annotated[str, AfterValidator(_is_short)] | None = None
 
 
 _EMPTY: Final = "(empty)"
@@ -82,37 +88,6 @@ def turn_line(turn: Turn) -> str:
     return f"[{turn.at.astimezone(UTC):%Y-%m-%d %H:%M}] {turn.role.upper()}{tools}: {speaker}{content}\n"
 
 
-def parse_answer(text: str) -> Consolidated:
-    """Return a model's answer: JSON, perhaps behind thoughts, in a fence or among words. Raises WrongAnswer."""
-    value = json_object(Visible.of(text).text)
-    history = value.get("history_entry")
-    if not isinstance(history, str) or not history.strip():
-        raise WrongAnswer(f"history_entry must be a text that is not blank, it is {history!r:.60}")
-    for member in ("memory_update", "conversation_summary"):
-        if not isinstance(value.get(member), str | None):
-            raise WrongAnswer(f"{member} must be a text, it is {value[member]!r:.60}")
-    summary = value.get("conversation_summary")
-    if summary is not None and len(summary.split()) > 2 * MOST_SUMMARY_WORDS:
-        raise WrongAnswer(f"conversation_summary has {len(summary.split())} words, {MOST_SUMMARY_WORDS} are asked for")
-    if len(history) > _MOST_HISTORY_CHARACTERS:
-        raise WrongAnswer(f"history_entry has {len(history)} characters, 2-5 sentences are asked for")
-    return Consolidated(history.strip(), value.get("memory_update"), (summary or "").strip() or None)
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object in a text. Raises WrongAnswer."""
-    decoder = json.JSONDecoder(strict=False)  # models write line ends into texts
-    begin = text.find("{")
-    if begin < 0:
-        raise WrongAnswer(f"the answer has no JSON object: {text.strip()!r:.60}")
-    try:
-        value, _ = decoder.raw_decode(text, begin)
-    except (ValueError, RecursionError) as error:
-        raise WrongAnswer(f"the answer is not JSON: {error}") from None
-    assert isinstance(value, dict)  # noqa: S101  it begins with a brace
-    return value
-
-
 def history_entry(text: str, until: datetime) -> str:
     """Return an entry as it stands in HISTORY.md: one paragraph that begins with a time.
 
@@ -126,7 +101,7 @@ def history_entry(text: str, until: datetime) -> str:
 
 
 def memory_operations(
-    memory: str, given: Mapping[str, NotePlace], session: str, turns: Sequence[Turn], first: int
+    memory: str, given: Mapping[str, NotePlace], session: str, turns: Sequence[Turn]
 ) -> list[Operation]:
     """Return what an update of MEMORY.md means for single notes.
 
@@ -134,7 +109,6 @@ def memory_operations(
         memory: the whole of it as it should be; blank: as it is.
         given: the notes that the model was given, by their ids.
         turns: the consolidated ones, of `session`.
-        first: number of the first operation.
     """
     if not memory.strip():
         return []
@@ -151,7 +125,7 @@ def memory_operations(
             del gone[replaced]
         operations.append(
             Operation(
-                n=first + len(operations),
+                n=1,
                 op="add" if replaced is None else "supersede",
                 sources=() if replaced is None else (replaced,),
                 result=text,
@@ -163,7 +137,7 @@ def memory_operations(
     for note, old in gone.items():
         operations.append(
             Operation(
-                n=first + len(operations),
+                n=1,
                 op="retire",
                 sources=(note,),
                 lost=(old,),  # so that it waits for a person

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import GENERAL
+from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.candidates import Alike, identical
-from honeybadger_host.curation.consolidation import WrongAnswer, json_object
 from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.notes import NOTE_ID
-from honeybadger_host.curation.proposal import MAX_OPERATIONS, Operation
+from honeybadger_host.curation.proposal import MAX_OPERATIONS, Operation, Part
 from honeybadger_host.curation.snapshot import FOLDED, Snapshot
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import problem_of
@@ -30,8 +28,12 @@ _MOST_SAID: Final = 4_000
 _LONGEST_TURN: Final = 2_000
 """Characters."""
 _LONGEST_RESULT: Final = 65_536
-_OPS: Final = ("merge", "supersede", "annotate", "promote", "retire", "add")
-_MEMBERS: Final = frozenset(("op", "sources", "result", "category", "title", "tags", "evidence", "lost", "why"))
+_OURS: Final = frozenset(("n", "metadata", "gates", "state"))
+"""Members of an operation that no model fills in."""
+
+
+class _Answer(Part):
+    operations: Annotated[tuple[dict[str, Any], ...], Field(strict=False, max_length=MAX_OPERATIONS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,10 @@ class Found:
         return bool(self.alike.duplicates or self.alike.contradictions or self.unused or self.over or self.feedback)
 
 
-def folds(snapshot: Snapshot, first: int) -> list[Operation]:
+def folds(snapshot: Snapshot) -> list[Operation]:
     """Return merges of entries that say the same byte for byte, whatever their category: the oldest one's counts.
 
     Notes that are the same stand as they were written, with their authors and times: contexts show them once.
-
-    Args:
-        first: number of the first operation.
     """
     found: list[Operation] = []
     for ids in identical([item for item in snapshot.items if item.id in snapshot.entries]):
@@ -66,8 +65,7 @@ def folds(snapshot: Snapshot, first: int) -> list[Operation]:
         oldest = snapshot.entries[ids[0]]
         if len(free) > 1 and len(oldest.content) <= _LONGEST_RESULT:
             category = snapshot.entries[free[0]].category
-            n = first + len(found)
-            found.append(Operation(n=n, op="merge", sources=free, result=oldest.content, category=category, why=FOLDED))
+            found.append(Operation(n=1, op="merge", sources=free, result=oldest.content, category=category, why=FOLDED))
     return found
 
 
@@ -185,46 +183,18 @@ def _newest(lines: Sequence[str]) -> list[str]:
 # --------------------------------------------------------------------------------------------------------- the answer
 
 
-def parse_operations(text: str, snapshot: Snapshot, first: int) -> list[Operation]:
-    """Return the operations of a model's answer. Raises WrongAnswer: what is wrong; then all of it is.
-
-    Args:
-        first: number of the first operation.
-    """
-    rows = members_of(text, "operations", MAX_OPERATIONS - first)
-    return [_operation(row, n, snapshot) for n, row in enumerate(rows, first)]
+def parse_operations(text: str, snapshot: Snapshot) -> list[Operation]:
+    """Return the operations of a model's answer. Raises WrongAnswer: what is wrong; then all of it is."""
+    return [_operation(row, n, snapshot) for n, row in enumerate(read_answer(text, _Answer).operations, 1)]
 
 
-def members_of(text: str, name: str, most: int) -> list[Any]:
-    """Return the list that an answer consists of. Raises WrongAnswer."""
-    value = json_object(Visible.of(text).text)
-    if (unknown := sorted(value.keys() - {name})) or not isinstance(value.get(name), list):
-        has = f"has {', '.join(unknown)}" if unknown else f"has {value.get(name)!r:.60} there"
-        raise WrongAnswer(f"the answer must be one list `{name}`, it {has}")
-    rows: list[Any] = value[name]
-    if len(rows) > most:
-        raise WrongAnswer(f"the answer has {len(rows)} {name}, {most} is the most")
-    return rows
-
-
-@contextmanager
-def checked(what: str) -> Iterator[None]:
-    """Turn what is wrong with a part of an answer into a WrongAnswer."""
+def _operation(row: dict[str, Any], n: int, snapshot: Snapshot) -> Operation:
+    if (ours := sorted(row.keys() & _OURS)) or row.get("op") in ("write_history", "write_summary"):
+        raise WrongAnswer(f"operation {n} has {', '.join(ours) or row['op']}, which is not asked for")
     try:
-        yield
-    except ValidationError as error:
-        raise WrongAnswer(f"{what}: {problem_of(error).strip()}") from None
-
-
-def _operation(row: Any, n: int, snapshot: Snapshot) -> Operation:
-    if not isinstance(row, dict):
-        raise WrongAnswer(f"operation {n} must be an object, it is {row!r:.60}")
-    if unknown := sorted(row.keys() - _MEMBERS):
-        raise WrongAnswer(f"operation {n} has {', '.join(unknown)}, which is not asked for")
-    if row.get("op") not in _OPS:
-        raise WrongAnswer(f"operation {n}: op must be one of {', '.join(_OPS)}, it is {row.get('op')!r:.40}")
-    with checked(f"operation {n}"):
         operation = Operation.model_validate({**row, "n": n})
+    except ValidationError as error:
+        raise WrongAnswer(f"operation {n}: {problem_of(error).strip()}") from None
     why = f"the model: {operation.why}" if operation.why else "the model proposes it"
     return operation.model_copy(update={"why": why, "category": _category(operation, snapshot)})
 

@@ -13,17 +13,17 @@ import structlog
 
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_host.curation.account import accounted
+from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.anti_patterns import anti_patterns, feedback_turns
 from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.candidates import alike, over_share, unused
-from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dream import Found, folds, parse_operations, read_in, request_text, subjects
 from honeybadger_host.curation.gates import check
-from honeybadger_host.curation.inferring import Preferences
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.passes import Made, PassDependencies, origin
-from honeybadger_host.curation.proposal import Operation, Proposal, counts_of
+from honeybadger_host.curation.preferences import Preferences
+from honeybadger_host.curation.proposal import Operation, Proposal, counts_of, numbered
 from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, standing, take, turns_of
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.feedback import Feedback, read_feedback
@@ -104,8 +104,10 @@ class Dreams:
         text = await anyio.to_thread.run_sync(self._request, group)
         question = Question(group, name, "dream", uses.directives.read("dream").text, text or "")
         is_asked = text is not None or kept is not None
-        proposal, snapshot = await uses.proposed(question if is_asked else None, partial(self._propose, question))
-        return await uses.finish(question, proposal, proposal.made_at, is_trial=is_trial), snapshot
+        looked_at: list[Snapshot] = []
+        propose = partial(self._propose, question, looked_at)
+        made = await uses.make(question, propose, is_trial=is_trial, is_asked=is_asked)
+        return made, looked_at[0]
 
     def _request(self, group: str) -> str | None:
         """Return what a model is asked; None: there is no model, or nothing to ask it."""
@@ -152,16 +154,20 @@ class Dreams:
 
     # ----------------------------------------------------------------------------------------------------- proposing
 
-    def _propose(self, question: Question, answer: Answer | None) -> tuple[Proposal, Snapshot]:
-        """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed, FileProblem."""
+    def _propose(self, question: Question, looked_at: list[Snapshot], answer: Answer | None) -> Proposal:
+        """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed, FileProblem.
+
+        Args:
+            looked_at: filled with what the pass is about.
+        """
         uses, group, now = self._uses, question.group, self._clock()
         earlier, touched = decided_before(uses.home, group, now)
         snapshot = take(uses, group, earlier)
+        looked_at.append(snapshot)
         feedback = self._feedback(group, now)
         turns = turns_of(uses, group, _around(feedback)) | feedback_turns(feedback)
-        by_rules = folds(snapshot, 1)
-        by_rules += anti_patterns(feedback, turns, len(by_rules) + 1)
-        by_model = [] if answer is None else parse_operations(answer.text, snapshot, len(by_rules) + 1)
+        by_rules = [*folds(snapshot), *anti_patterns(feedback, turns)]
+        by_model = [] if answer is None else parse_operations(answer.text, snapshot)
         turns |= turns_of(uses, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
         known = snapshot.known(turns, uses.is_person, touched)
         known = replace(known, texts={**known.texts, **standing(uses.home, group, [*by_rules, *by_model])})
@@ -169,7 +175,7 @@ class Dreams:
         read = {} if answer is None else read_in(snapshot, answer.asked)
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
         proposal = check(
-            Proposal(**origin(question, answer), made_at=now, base=base, operations=(*by_rules, *by_model)),
+            Proposal(**origin(question, answer), made_at=now, base=base, operations=numbered([*by_rules, *by_model])),
             known,
         )
         told = {_told(each) for one in earlier for each in one.operations if _is_settled(each)}
@@ -180,7 +186,7 @@ class Dreams:
             and not any(failed.gate == "no_change" for failed in each.gates.failed)
             and (each.state == "waiting" or each.n > len(by_rules))
         )
-        return accounted(proposal, kept, known), snapshot
+        return accounted(proposal, kept, known)
 
 
 def _around(feedback: Iterable[Feedback]) -> list[tuple[str, int]]:

@@ -11,22 +11,20 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import anyio.to_thread
 import structlog
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire.labels import Category, Title
 from honeybadger_host.curation.account import accounted
+from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.asking import Answer, Asker, Question
-from honeybadger_host.curation.consolidation import WrongAnswer
-from honeybadger_host.curation.dream import checked, members_of
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.passes import PassDependencies, origin
-from honeybadger_host.curation.proposal import Operation, Part, Proposal
-from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.curation.proposal import Operation, Part, Proposal, numbered
 from honeybadger_host.curation.snapshot import standing
 from honeybadger_host.domain import Change, FileWritten
 from honeybadger_host.errors import WorldFailed
@@ -50,10 +48,14 @@ _MOST_CATEGORIES: Final = 100
 class _Fact(Part):
     """A fact as a model answers it."""
 
-    content: str
+    content: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=65_536)]
     category: Category | None = None
     title: Title | None = None
     tags: Texts = Field(default=())
+
+
+class _Answer(Part):
+    entries: Annotated[tuple[_Fact, ...], Field(strict=False, max_length=_MOST)]
 
 
 class _Source(NamedTuple):
@@ -119,27 +121,14 @@ class Enrichment:
             return False
         source = await anyio.to_thread.run_sync(self._source, group, name.removeprefix(_NAMED))
         question = self._question(group, name, "" if source is None else source.asked)
-        if source is not None:
-            try:
-                proposal = await self._uses.proposed(question, partial(self._propose, question, source))
-                await self._write(proposal)
-            except WrongAnswer as error:  # what was saved stands: it is not worth a second question
-                log.warning("enrichment.refused", group=group, entry=source.entry.id, why=str(error))
-        await self._uses.forget(question)
+        if source is None:
+            await self._uses.forget(question)
+            return True
+        try:
+            await self._uses.make(question, partial(self._propose, question, source))
+        except WrongAnswer as error:  # what was saved stands: it is not worth a second question
+            log.warning("enrichment.refused", group=group, entry=source.entry.id, why=str(error))
         return True
-
-    async def _write(self, proposal: Proposal | None) -> None:
-        if proposal is None or not proposal.operations:
-            return
-        counts = await self._uses.write(proposal, "main", proposal.made_at)
-        log.info(
-            "enrichment.finished",
-            group=proposal.group,
-            by=proposal.by,
-            proposal=proposal_file(proposal.group, proposal.id),
-            **counts,
-            tokens=proposal.tokens.input + proposal.tokens.output,
-        )
 
     def _question(self, group: str, name: str, text: str) -> Question:
         return Question(group, name, "enrichment", self._uses.directives.read("enrichment").text, text)
@@ -164,11 +153,11 @@ class Enrichment:
         return _Source(entry, hashlib.sha256(data).hexdigest(), asked)
 
     def _propose(self, question: Question, source: _Source, answer: Answer | None) -> Proposal | None:
-        """Return what an answer proposes, with its gates checked; None: rules cannot do it. Raises WrongAnswer."""
-        if answer is None:
-            return None
+        """Return what an answer proposes, with its gates checked; None: nothing. Raises WrongAnswer."""
         entry = source.entry
-        operations = _parsed(answer.text, entry)
+        operations = () if answer is None else _parsed(answer.text, entry)
+        if answer is None or not operations:
+            return None
         known = Known(
             texts={entry.id: entry.content, **standing(self._uses.home, question.group, operations)},
             digests={entry.id: source.digest},
@@ -186,21 +175,17 @@ class Enrichment:
 
 def _parsed(text: str, entry: Entry) -> tuple[Operation, ...]:
     """Return the operations of a model's answer. Raises WrongAnswer: what is wrong; then all of it is."""
-    operations = []
-    for n, row in enumerate(members_of(text, "entries", _MOST), 1):
-        with checked(f"entry {n}"):
-            fact = _Fact.model_validate(row)
-            operations.append(
-                Operation(
-                    n=n,
-                    op="add",
-                    sources=(entry.id,),
-                    result=fact.content.strip(),
-                    category=fact.category or entry.category,
-                    title=fact.title,
-                    tags=fact.tags or entry.tags,
-                    metadata={PART_OF: entry.id},
-                    why=f"a fact of {entry.id}",
-                )
-            )
-    return tuple(operations)
+    return numbered(
+        Operation(
+            n=1,
+            op="add",
+            sources=(entry.id,),
+            result=fact.content,
+            category=fact.category or entry.category,
+            title=fact.title,
+            tags=fact.tags or entry.tags,
+            metadata={PART_OF: entry.id},
+            why=f"a fact of {entry.id}",
+        )
+        for fact in read_answer(text, _Answer).entries
+    )

@@ -9,8 +9,9 @@ import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import anyio.to_thread
 import orjson
@@ -18,13 +19,13 @@ import structlog
 
 from honeybadger_agent.mailbox import CONSOLIDATOR, is_system_sender
 from honeybadger_agent.wire import Wire
+from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften
-from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import applies_itself
 from honeybadger_host.curation.jobs import Jobs
-from honeybadger_host.curation.proposal import COUNTED, RULES, Operation, Proposal, Tokens
+from honeybadger_host.curation.proposal import COUNTED, RULES, Kind, Proposal, Tokens
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
@@ -39,7 +40,13 @@ from honeybadger_host.storage.atomic_files import WholeFiles
 
 log = structlog.get_logger()
 
-ResultT = TypeVar("ResultT")
+_FINISHED: Final[Mapping[Kind, str]] = {
+    "consolidation": "consolidation.finished",
+    "enrichment": "enrichment.finished",
+    "dream": "dream.finished",
+    "preferences": "dream.finished",
+}
+"""What the log calls the end of a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +89,55 @@ class PassDependencies:
             return False
         return not self.is_agent(turn.by) and not self.is_agent(turn.sender)
 
-    def applies(self, operation: Operation) -> bool:
-        """Return whether an operation is applied without a person."""
-        return applies_itself(operation, self.mode)
+    async def make(
+        self,
+        question: Question,
+        propose: Callable[[Answer | None], Proposal | None],
+        *,
+        until: datetime | None = None,
+        is_trial: bool = False,
+        is_asked: bool = True,
+    ) -> Made | None:
+        """Ask a model, and write what comes of its answer; return it, None: nothing is proposed.
 
-    async def answer(self, question: Question) -> Answer | None:
-        """Return a model's answer; None: rules do it. Raises OverBudget, ModelFailed, WorldFailed."""
+        Args:
+            propose: what an answer proposes, or rules without one, with its gates checked; runs on a thread. None:
+                there is nothing to write.
+            until: see `Applying`; None: when it is proposed.
+            is_trial: nothing is written.
+            is_asked: else rules do it.
+        Raises OverBudget, ModelFailed, WorldFailed, and WrongAnswer, which is forgotten; nothing was changed then.
+        """
+        answer = await self._answer(question) if is_asked else None
+        try:
+            proposal = await anyio.to_thread.run_sync(propose, answer)
+        except WrongAnswer:
+            await self.forget(question)
+            raise
+        if proposal is None or is_trial:
+            await self.forget(question)
+        if proposal is None:
+            return None
+        counts = {} if is_trial else await self._write(proposal, until or proposal.made_at)
+        if proposal.operations and not is_trial:
+            log.info(
+                _FINISHED[proposal.kind],
+                group=proposal.group,
+                kind=proposal.kind,
+                **_span(proposal),
+                by=proposal.by,
+                proposal=proposal_file(proposal.group, proposal.id),
+                **counts,
+                tokens=proposal.tokens.input + proposal.tokens.output,
+            )
+        return Made(proposal, counts) if proposal.operations else None
+
+    async def forget(self, question: Question) -> None:
+        """Forget an answer: it is wrong, or there is nothing to be done with it."""
+        if self.asker is not None:
+            await self.asker.forget(question)
+
+    async def _answer(self, question: Question) -> Answer | None:
         if self.asker is None:
             return None
         try:
@@ -96,65 +146,28 @@ class PassDependencies:
             log.error("curation.given_up", group=question.group, id=question.name, now_what="rules do it")
             return None
 
-    async def proposed(self, question: Question | None, propose: Callable[[Answer | None], ResultT]) -> ResultT:
-        """Return what a model's answer proposes, worked out on a thread.
-
-        Args:
-            question: None: no model is asked.
-        Raises WrongAnswer, which is forgotten, and as `answer`.
-        """
-        answer = None if question is None else await self.answer(question)
-        try:
-            return await anyio.to_thread.run_sync(propose, answer)
-        except WrongAnswer:
-            if question is not None:
-                await self.forget(question)
-            raise
-
-    async def forget(self, question: Question) -> None:
-        """Forget an answer: it is wrong, or there is nothing to be done with it."""
-        if self.asker is not None:
-            await self.asker.forget(question)
-
-    async def write(self, proposal: Proposal, session: str, until: datetime) -> Mapping[str, int]:
+    async def _write(self, proposal: Proposal, until: datetime) -> Mapping[str, int]:
         """Apply what applies itself, and keep the proposal; return how many operations are in which state.
 
-        Args:
-            until: see `Applying`.
         Raises WorldFailed: somebody was faster, or the disk is full; nothing was changed.
         """
-        applying = Applying(self.whole_files, self.entry_files, proposal, self.applies, until)
+        applies = partial(applies_itself, policy=self.mode)
+        applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)
         digest = hashlib.sha256(proposal.id.encode()).digest()
-        asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, session, Wire())
+        asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire())
         type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
         reply = orjson.loads(await self.change(asked, type_name, applying.handler, digest))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         return {state: reply["result"][state] for state in COUNTED}
 
-    async def finish(self, question: Question, proposal: Proposal, until: datetime, *, is_trial: bool) -> Made | None:
-        """Write what a dream proposes, unless it is a trial; return what there is to tell, None: it proposes nothing.
 
-        Args:
-            until: see `Applying`.
-        Raises WorldFailed.
-        """
-        if is_trial:
-            await self.forget(question)
-            return Made(proposal, {}) if proposal.operations else None
-        counts = await self.write(proposal, "main", until)
-        if not proposal.operations:
-            return None
-        log.info(
-            "dream.finished",
-            group=proposal.group,
-            kind=proposal.kind,
-            by=proposal.by,
-            proposal=proposal_file(proposal.group, proposal.id),
-            **counts,
-            tokens=proposal.tokens.input + proposal.tokens.output,
-        )
-        return Made(proposal, counts)
+def _span(proposal: Proposal) -> dict[str, Any]:
+    """Return which turns a consolidation is about, for the log; nothing of others."""
+    if proposal.session is None:
+        return {}
+    last = proposal.last_turn or 0
+    return {"session": proposal.session, "turns": last + 1 - (proposal.first_turn or 0), "up_to": last}
 
 
 def origin(question: Question, answer: Answer | None) -> dict[str, Any]:

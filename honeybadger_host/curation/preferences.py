@@ -1,7 +1,7 @@
-"""Dream pass 2: preferences that people show in what they say. Code counts how often, not a model. Pure (RB10).
+"""Dream pass 2: infers preferences from what people have said since the last time (RB10).
 
-Irritated once, gently twice, in passing three times: so many turns of one person must be quoted. Quotes of an earlier
-pass that were too few count again when a model finds the same preference.
+Code counts how often, not a model: irritated once, gently twice, in passing three times, so many turns of one person
+must be quoted. Quotes of an earlier pass that were too few count again when a model finds the same preference.
 """
 
 from __future__ import annotations
@@ -9,20 +9,35 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import accumulate
+from typing import Annotated, Final, Literal
 
+import anyio.to_thread
 from pydantic import Field, StringConstraints
 
-from honeybadger_host.curation.dream import checked, members_of, sections_text, turn_text
-from honeybadger_host.curation.gates import Known
-from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal
+from honeybadger_host.curation.account import accounted
+from honeybadger_host.curation.answers import read_answer
+from honeybadger_host.curation.asking import Answer, Question
+from honeybadger_host.curation.dream import sections_text, turn_text
+from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.passes import Made, PassDependencies, origin
+from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal, numbered
+from honeybadger_host.curation.snapshot import decided_before, newest_turns, take, turns_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.labels import folded, is_below
+from honeybadger_host.memory.watermarks import inferred_file, parse_watermark
+from honeybadger_host.storage.atomic_files import read_whole
 
 CATEGORY: Final = "user-preferences/inferred"
 TAG: Final = "inferred"
 THRESHOLDS: Final[Mapping[str, int]] = {"strong": 1, "mild": 2, "casual": 3}
+NO_MODEL: Final = "no preferences are inferred: that takes a model"
 _STRENGTH: Final = "strength"
+_NAMED: Final = "preferences-"
+_MOST_TURNS: Final = 2000
+"""Of a session; what was said before is not read for preferences."""
 _MOST_TOKENS: Final = 12_000
 """Of the turns that one pass takes, oldest first; what is left is the next one's."""
 _MOST_KNOWN: Final = 100
@@ -46,6 +61,84 @@ _SENSITIVE: Final = re.compile(
 )
 
 
+class Preferences:
+    """Makes the second pass of a dream. Event loop."""
+
+    def __init__(self, uses: PassDependencies, clock: Callable[[], datetime]) -> None:
+        self._uses = uses
+        self._clock = clock
+
+    async def infer(self, group: str, is_trial: bool) -> tuple[Made | None, str]:
+        """Return what was proposed, and what there is to say. Raises as `Dreams.dream`."""
+        uses = self._uses
+        if uses.asker is None:
+            return None, NO_MODEL
+        turns = await anyio.to_thread.run_sync(self._new_turns, group)
+        if not turns:
+            return None, ""
+        kept = await uses.asker.unfinished(group, _NAMED)
+        name = kept or f"{_NAMED}{_milliseconds(turns[-1][1].at)}-{_milliseconds(self._clock())}"
+        text = await anyio.to_thread.run_sync(self._request, group, turns)
+        question = Question(group, name, "preferences", uses.directives.read("pref-dream").text, text)
+        propose = partial(self._propose, question)
+        return await uses.make(question, propose, until=_read_up_to(name), is_trial=is_trial), ""
+
+    def _new_turns(self, group: str) -> list[tuple[str, Turn]]:
+        """Return session and turn of what people have said since the last pass, oldest first, as many as one takes."""
+        try:
+            mark = parse_watermark(read_whole(self._uses.home / inferred_file(group)))
+        except ValueError:  # then all of it is read again
+            mark = None
+        since = None if mark is None else mark.at
+        turns = newest_turns(self._uses, group, _MOST_TURNS)
+        return taken(
+            (session, turn)
+            for (session, _), turn in turns.items()
+            if self._uses.is_person(turn) and (since is None or turn.at > since)
+        )
+
+    def _request(self, group: str, turns: list[tuple[str, Turn]]) -> str:
+        earlier, _ = decided_before(self._uses.home, group, self._clock())
+        entries = take(self._uses, group, earlier).entries.values()
+        known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
+        return request_text(turns, known, [each.result or "" for each in seen_before(earlier).values()])
+
+    def _propose(self, question: Question, answer: Answer | None) -> Proposal | None:
+        """Return what an answer proposes, with its gates checked; None: rules cannot do it. Raises WrongAnswer."""
+        if answer is None:
+            return None
+        uses, group, now = self._uses, question.group, self._clock()
+        earlier, _ = decided_before(uses.home, group, now)
+        snapshot = take(uses, group, earlier)
+        operations = parse_preferences(answer.text, seen_before(earlier))
+        quoted = [(each.session, each.turn) for one in operations for each in one.evidence]
+        known = snapshot.known(turns_of(uses, group, quoted), uses.is_person)
+        proposal = check(
+            Proposal(**origin(question, answer), made_at=now, operations=tuple(map(bare, operations))), known
+        )
+        settled = {folded(text) for text in snapshot.texts.values()} | {
+            folded(each.result or "")
+            for one in earlier
+            for each in one.operations
+            if one.kind == "preferences" and each.state in ("waiting", "struck")
+        }
+        kept = tuple(
+            counted(each.model_copy(update={"result": said.result}), known)
+            for each, said in zip(proposal.operations, operations, strict=True)
+            if folded(said.result or "") not in settled
+        )
+        return accounted(proposal, kept, known)
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+def _read_up_to(name: str) -> datetime:
+    """Return when the newest of the turns was said that a question is about: one of before a kill knows fewer."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(name.split("-")[1]))
+
+
 class _Preference(Part):
     """A preference as a model answers it."""
 
@@ -55,16 +148,15 @@ class _Preference(Part):
     evidence: Annotated[tuple[Evidence, ...], Field(strict=False, max_length=1000)] = ()
 
 
+class _Answer(Part):
+    preferences: Annotated[tuple[_Preference, ...], Field(strict=False, max_length=_MOST)]
+
+
 def taken(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
     """Return the oldest of (session, turn), as many as a pass takes."""
-    found: list[tuple[str, Turn]] = []
-    room = _MOST_TOKENS
-    for session, turn in sorted(turns, key=lambda each: (each[1].at, each[0], each[1].number)):
-        room -= turn.line_tokens
-        if found and room < 0:
-            break
-        found.append((session, turn))
-    return found
+    ordered = sorted(turns, key=lambda each: (each[1].at, each[0], each[1].number))
+    sizes = accumulate(turn.line_tokens for _, turn in ordered)
+    return ordered[: max(1, sum(size <= _MOST_TOKENS for size in sizes))]
 
 
 def request_text(turns: Sequence[tuple[str, Turn]], known: Iterable[str], seen: Iterable[str]) -> str:
@@ -84,11 +176,6 @@ def request_text(turns: Sequence[tuple[str, Turn]], known: Iterable[str], seen: 
     )
 
 
-def known_preferences(texts: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the texts of (category, text) that are preferences."""
-    return [text for category, text in texts if is_below(category, "user-preferences")]
-
-
 def seen_before(earlier: Iterable[Proposal]) -> dict[str, Operation]:
     """Return the preferences that were refused because too few turns were quoted, by their text, folded."""
     found: dict[str, Operation] = {}
@@ -105,19 +192,17 @@ def parse_preferences(text: str, seen: Mapping[str, Operation]) -> list[Operatio
     Args:
         seen: see `seen_before`; what was quoted then is quoted again.
     """
-    return [_operation(row, n, seen) for n, row in enumerate(members_of(text, "preferences", _MOST), 1)]
+    return [*numbered(_operation(said, seen) for said in read_answer(text, _Answer).preferences)]
 
 
-def _operation(row: Any, n: int, seen: Mapping[str, Operation]) -> Operation:
-    with checked(f"preference {n}"):
-        said = _Preference.model_validate(row)
+def _operation(said: _Preference, seen: Mapping[str, Operation]) -> Operation:
     evidence = [*said.evidence]
     if (before := seen.get(folded(said.content))) is not None:
         evidence += [each for each in before.evidence if each not in evidence]
     texts = (said.content, *(each.quote for each in evidence))
     asks = said.requires_user_permission or any(map(_SENSITIVE.search, texts))
     return Operation(
-        n=n,
+        n=1,
         op="add",
         result=said.content,
         category=CATEGORY,
@@ -139,23 +224,16 @@ def bare(operation: Operation) -> Operation:
 def counted(operation: Operation, known: Known) -> Operation:
     """Return an operation that was checked: refused when too few turns of one person are quoted for its strength."""
     needed = THRESHOLDS[operation.metadata[_STRENGTH]]
-    found = _turns_of_one(operation.evidence, known.turns, known.is_person)
+    quoted = {
+        (turn.sender, turn.number, each.session)
+        for each in operation.evidence
+        if (turn := known.turns.get((each.session, each.turn))) is not None
+        if known.is_person(turn) and each.quote in turn.content
+    }
+    found = max(Counter(sender for sender, *_ in quoted).values(), default=0)
     if found >= needed:
         return operation
     what = f"{found} of {needed} turns of one person: a {operation.metadata[_STRENGTH]} preference needs so many"
     failed = (*operation.gates.failed, FailedGate(gate="unquoted", what=what))
     gates = Gates(passed=tuple(each for each in operation.gates.passed if each != "unquoted"), failed=failed)
     return operation.model_copy(update={"gates": gates, "state": "refused"})
-
-
-def _turns_of_one(
-    evidence: Iterable[Evidence], turns: Mapping[tuple[str, int], Turn], is_person: Callable[[Turn], bool]
-) -> int:
-    """Return in how many different turns the person speaks who is quoted most."""
-    speakers: Counter[str] = Counter()
-    for session, number in {(each.session, each.turn) for each in evidence}:
-        turn = turns.get((session, number))
-        quotes = [each.quote for each in evidence if (each.session, each.turn) == (session, number)]
-        if turn is not None and is_person(turn) and any(quote in turn.content for quote in quotes):
-            speakers[turn.sender] += 1
-    return max(speakers.values(), default=0)

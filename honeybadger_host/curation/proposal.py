@@ -194,6 +194,11 @@ class Proposal(Part):
         return self
 
 
+def numbered(operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    """Return operations with a number each, in their order."""
+    return tuple(each.model_copy(update={"n": n}) for n, each in enumerate(operations, 1))
+
+
 def counts_of(operations: Iterable[Operation]) -> dict[str, int]:
     """Return how many operations are in which state; those that a person struck are not told."""
     states = [operation.state for operation in operations]

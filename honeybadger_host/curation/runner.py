@@ -15,9 +15,9 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_agent.models.model import ModelFailed
+from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.asking import Asker, OverBudget
 from honeybadger_host.curation.consolidating import Consolidations
-from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dreaming import Dreams
 from honeybadger_host.curation.due_dreams import DueDreams
 from honeybadger_host.curation.enriching import Enrichment, Saved, saved_in

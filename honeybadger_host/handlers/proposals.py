@@ -14,9 +14,9 @@ import structlog
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wire import ConsolidateResult, DecideProposal, Dream, ListProposals, Refusal
+from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import OverBudget
-from honeybadger_host.curation.consolidation import WrongAnswer
 from honeybadger_host.curation.dreaming import Dreamt
 from honeybadger_host.curation.notes import NOTE_ID, notes_of
 from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.consolidation import (
     Consolidated,
-    WrongAnswer,
     history_entry,
     memory_in,
     memory_operations,
-    parse_answer,
     request_text,
 )
 from honeybadger_host.curation.notes import notes_of
@@ -63,7 +62,8 @@ def test_a_model_reads_notes_summary_and_turns() -> None:
     ],
 )
 def test_a_good_answer_is_found_wherever_it_stands(text: str) -> None:
-    assert parse_answer(text) == Consolidated("x")
+    found = read_answer(text, Consolidated)
+    assert (found.history_entry, found.memory_update, found.conversation_summary or None) == ("x", None, None)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_a_good_answer_is_found_wherever_it_stands(text: str) -> None:
         ("", "no JSON object"),
         ("null", "no JSON object"),
         ("[]", "no JSON object"),
-        ("{}", "history_entry must be a text"),
-        ('{"history_entry": ""}', "not blank"),
-        ('{"history_entry": ["x"]}', "must be a text"),
-        ('{"history_entry": "x", "memory_update": {"a": 1}}', "memory_update must be a text"),
-        ('{"history_entry": "x", "conversation_summary": 7}', "conversation_summary must be a text"),
+        ("{}", "history_entry is missing"),
+        ('{"history_entry": ""}', "history_entry is empty"),
+        ('{"history_entry": ["x"]}', "history_entry must be a string"),
+        ('{"history_entry": "x", "memory_update": {"a": 1}}', "memory_update must be a string"),
+        ('{"history_entry": "x", "conversation_summary": 7}', "conversation_summary must be a string"),
         ('{"history_entry": "cut o', "not JSON"),
         (json.dumps({"history_entry": "x", "conversation_summary": "word " * 1001}), "1001 words"),
         (json.dumps({"history_entry": "x" * 9000}), "9000 characters"),
@@ -86,7 +86,7 @@ def test_a_good_answer_is_found_wherever_it_stands(text: str) -> None:
 )
 def test_a_wrong_answer_says_what_is_wrong(text: str, says: str) -> None:
     with pytest.raises(WrongAnswer, match=says):
-        parse_answer(text)
+        read_answer(text, Consolidated)
 
 
 def test_an_entry_is_dated_once() -> None:
@@ -96,8 +96,7 @@ def test_an_entry_is_dated_once() -> None:
 
 
 def operations(memory: str) -> list[tuple[str, tuple[str, ...], str | None, list[int]]]:
-    made = memory_operations(memory, NOTES, "main", TURNS, 3)
-    assert [each.n for each in made] == list(range(3, 3 + len(made)))
+    made = memory_operations(memory, NOTES, "main", TURNS)
     return [(each.op, each.sources, each.result, [said.turn for said in each.evidence]) for each in made]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.curation.consolidation import WrongAnswer
+from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.preferences import bare, counted, parse_preferences, seen_before, taken
 from honeybadger_host.curation.proposal import Operation, Proposal
@@ -116,7 +116,7 @@ def test_what_touches_security_credentials_or_money_needs_permission(content: st
     ids=lambda row: str(row)[:40],
 )
 def test_a_wrong_answer_is_refused_as_a_whole(row: Any) -> None:
-    with pytest.raises(WrongAnswer, match="preference 2"):
+    with pytest.raises(WrongAnswer, match=r"preferences\.1"):
         parse_preferences(answer(preference("strong", 1), row), {})
 
 
