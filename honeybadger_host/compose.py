@@ -67,6 +67,7 @@ from honeybadger_host.storage.unit_of_work import UnitOfWork
 from honeybadger_host.text.neutralise import neutralise, use_counter
 from honeybadger_host.text.redaction import redact
 from honeybadger_host.text.tokens import counter_of
+from honeybadger_host.transfer.placing import finish_loading
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics
@@ -90,6 +91,7 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         journal = Journal.open(home / JOURNAL_FILE, expected_identity=lock.previous.journal)
         opened.callback(journal.close)
         lock.sign(journal.identity)
+        finish_loading(home)
         use_counter(counter_of(settings.tokens.counter))
         host = _put_together(home, settings, lock, journal, opened, passed)
         opened.pop_all()

@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -101,6 +101,31 @@ class InjectionLedger:
                     db.execute(_FORGET_OLDEST, (_MOST_ROWS,))
                     db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
                 self._has_failed = False
+            except (OSError, sqlite3.Error) as error:
+                self._failed(error)
+
+    def all_of(self, group: str) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
+        """Return all of a group: session, entry and turn, oldest first; and when each entry was recalled last."""
+        with self._lock:
+            try:
+                db = self._opened()
+                shown = "SELECT session, entry, turn FROM recalled WHERE grp = ? ORDER BY number"
+                last = "SELECT entry, at FROM last WHERE grp = ? ORDER BY entry"
+                return db.execute(shown, (group,)).fetchall(), db.execute(last, (group,)).fetchall()
+            except (OSError, sqlite3.Error) as error:
+                self._failed(error)
+                return [], []
+
+    def take_in(self, group: str, shown: Iterable[tuple[str, str, int]], last: Iterable[tuple[str, float]]) -> None:
+        """Keep all of a group, as `all_of` returned it in another home, instead of what is known of it."""
+        with self._lock:
+            try:
+                db = self._opened()
+                with db:
+                    db.execute("DELETE FROM recalled WHERE grp = ?", (group,))
+                    db.execute("DELETE FROM last WHERE grp = ?", (group,))
+                    db.executemany(_KEEP, [(group, *row) for row in shown])
+                    db.executemany(_KEEP_LAST, [(group, *row) for row in last])
             except (OSError, sqlite3.Error) as error:
                 self._failed(error)
 

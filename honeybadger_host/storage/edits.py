@@ -222,6 +222,10 @@ class EditReader:
         """Return one edit."""
         return next(iter(self._edits("seq = ?", (seq,))), None)
 
+    def edits_behind(self, group: str, after: int, up_to: int, most: int) -> list[Edit]:
+        """Return the first edits of a group behind one change, up to another, oldest first."""
+        return self._edits("grp = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?", (group, after, up_to, most))
+
     def _edits(self, where: str, values: tuple[object, ...]) -> list[Edit]:
         query = f"SELECT * FROM edits WHERE {where}"  # noqa: S608  a constant
         try:

@@ -1,0 +1,81 @@
+"""Commands that take a group out of a home, and what another home or another program remembers into one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from honeybadger_agent.cli.terminal import patience
+from honeybadger_agent.wording import count_of
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+
+app = typer.Typer()
+_MOST_LINES = 20
+
+
+@app.command()
+def export(
+    group: str,
+    to: Annotated[
+        Path | None, typer.Option(help="A name that ends with .tar.gz, or a folder; must not exist.", metavar="PATH")
+    ] = None,
+    home: Home = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Plain files for people, without the log.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take out all that a group remembers, so that `import` makes the same group of it. With and without a host."""
+    from honeybadger_agent.mailbox import BadName, checked_name
+    from honeybadger_host.transfer.exporting import export_group
+    from honeybadger_host.transfer.markdown_export import export_markdown
+
+    try:
+        checked_name("group", group)
+    except BadName as error:
+        raise typer.BadParameter(str(error)) from None
+    target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
+    doing = [f"exporting {group}"]
+    with patience(lambda: doing[-1]):
+        done = (export_markdown if markdown else export_group)(home_of(home), group, target, tell=doing.append)
+    if as_json:
+        told = {"to": str(target), "files": done.files, "bytes": done.bytes, "changes": done.changes}
+        print_json(told | {"left_out": done.left_out})
+        return
+    _print_some("left out", done.left_out)
+    changes = "" if markdown else f", {count_of(done.changes, 'change')}"
+    print(f"{target}: {count_of(done.files, 'file')}{changes}")
+
+
+@app.command("import")
+def import_(
+    group: str,
+    path: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    home: Home = None,
+    format_: Annotated[str | None, typer.Option("--from", help="What it is; seen by itself where possible.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take in a group's export, or what another program remembers."""
+    from honeybadger_host.transfer.loading import load_export
+
+    folder = home_of(home)
+    doing = [f"reading {path}"]
+    with patience(lambda: doing[-1]):
+        loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append)
+    if as_json:
+        told = {"format": "honeybadger", "group": group, "was": loaded.was_there, "files": loaded.files}
+        print_json(told | {"changes": loaded.changes, "shift": loaded.shift, "dry_run": dry_run})
+        return
+    what = f"{count_of(loaded.files, 'file')} and {count_of(loaded.changes, 'change')} of {loaded.was_there}"
+    print(f"{group}: would take in {what}" if dry_run else f"{group}: has {what}")
+    if loaded.shift:
+        print(f"this home has changes of those numbers: add {loaded.shift} to a number of the other home")
+
+
+def _print_some(what: str, lines: list[str]) -> None:
+    for line in lines[:_MOST_LINES]:
+        print(f"{what}: {line}", file=sys.stderr)
+    if len(lines) > _MOST_LINES:
+        print(f"{what}: {len(lines) - _MOST_LINES} more", file=sys.stderr)

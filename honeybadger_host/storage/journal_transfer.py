@@ -1,0 +1,153 @@
+"""All that a journal has of one group, out of one home and into another."""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+import orjson
+
+from honeybadger_host.domain import TASK_RECORD
+from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
+from honeybadger_host.storage.journal_schema import (
+    Marks,
+    Receipt,
+    Row,
+    Transaction,
+    connect,
+    connect_to_read,
+    read_marks,
+    write_marks,
+)
+
+LOADED: Final = "loaded"
+"""In `meta`: the group whose files are still to be put in their place, after all else of it was taken in."""
+_EDITS_AT_ONCE: Final = 200
+_ROWS_AT_ONCE: Final = 1000
+
+T = TypeVar("T")
+
+
+class Arriving(NamedTuple):
+    """What comes into a journal besides changes and edits.
+
+    Args:
+        unsettled: file -> the oldest change of it that may not stand in it.
+    """
+
+    receipts: Iterable[Receipt]
+    seen: Iterable[Seen]
+    unsettled: Mapping[str, int]
+
+
+def last_of(path: Path, group: str | None = None) -> tuple[int, int]:
+    """Return number and time of the newest change or edit, of one group or of all; zeros: there is none."""
+    where, values = ("", ()) if group is None else ("WHERE grp = ?", (group,))
+    query = f"SELECT seq, at FROM {{}} {where} ORDER BY seq DESC LIMIT 1"  # noqa: S608  constants
+    try:
+        with closing(connect_to_read(path)) as connection:
+            found = [connection.execute(query.format(table), values).fetchone() for table in ("changes", "edits")]
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+    return max((row for row in found if row is not None), default=(0, 0))
+
+
+def read_events(path: Path, group: str, up_to: int) -> Iterator[Row | Edit]:
+    """Yield the changes of a group and the edits of its files, oldest first. Raises JournalError."""
+    both: tuple[Iterator[Row | Edit], ...] = (_changes(path, group, up_to), _edits(path, group, up_to))
+    yield from heapq.merge(*both, key=lambda event: event.seq)
+
+
+def _changes(path: Path, group: str, up_to: int) -> Iterator[Row]:
+    query = "SELECT * FROM changes WHERE grp = ? AND seq <= ? ORDER BY seq"
+    return (Row._make(row) for row in _rows(path, query, (group, up_to)))
+
+
+def _edits(path: Path, group: str, up_to: int) -> Iterator[Edit]:
+    reader, after = EditReader(path), 0
+    while some := reader.edits_behind(group, after, up_to, _EDITS_AT_ONCE):
+        yield from some
+        after = some[-1].seq
+
+
+def read_receipts(path: Path, group: str, up_to: int) -> Iterator[Receipt]:
+    """Yield the receipts of a group, oldest first. Raises JournalError."""
+    query = "SELECT * FROM receipts WHERE grp = ? AND seq <= ? ORDER BY seq"
+    return (Receipt._make(row) for row in _rows(path, query, (group, up_to)))
+
+
+def read_unsettled(path: Path, group: str, up_to: int) -> dict[str, int]:
+    """Return file -> its oldest change that is not settled, of those of a group. Raises JournalError."""
+    query = "SELECT file, min(seq) FROM changes WHERE grp = ? AND seq BETWEEN ? AND ? GROUP BY file"
+    try:
+        with closing(connect_to_read(path)) as connection:
+            marks = read_marks(connection)
+            found: dict[str, int] = dict(connection.execute(query, (group, marks.settled_seq + 1, up_to)))
+            for file, first in marks.unsettled.items():
+                if connection.execute("SELECT 1 FROM changes WHERE seq = ? AND grp = ?", (first, group)).fetchone():
+                    found[file] = min(first, found.get(file, first))
+            return found
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def _rows(path: Path, query: str, values: Sequence[object]) -> Iterator[tuple[object, ...]]:
+    try:
+        with closing(connect_to_read(path)) as connection:
+            yield from connection.execute(query, values)
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
+    left = iter(items)
+    while some := list(islice(left, _ROWS_AT_ONCE)):
+        yield some
+
+
+def write_events(path: Path, group: str, events: Iterable[Row | Edit], arriving: Arriving) -> None:
+    """Take in all of a group that the journal has nothing of, or nothing of it. Nobody else has the journal open.
+
+    Args:
+        events: in order; numbers behind all that the journal has.
+    Raises WorldFailed, StorageFailed, JournalError; then the journal is as it was.
+    """
+    with closing(connect(path)) as writer, Transaction(writer, path) as connection:
+        last = 0
+        for some in _in_batches(events):
+            rows = [event for event in some if isinstance(event, Row)]
+            connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
+            newest = [(group, orjson.loads(row.data)["task"], row.seq) for row in rows if row.kind == TASK_RECORD]
+            connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
+            write_looked(connection, Looked([event for event in some if isinstance(event, Edit)], (), (), None))
+            last = some[-1].seq
+        for receipts in _in_batches(arriving.receipts):
+            connection.executemany("INSERT INTO receipts VALUES (?,?,?,?,?,?,?)", receipts)
+        for seen in _in_batches(arriving.seen):
+            write_looked(connection, Looked((), seen, (), None))
+        before = read_marks(connection)
+        behind = connection.execute(
+            "SELECT file, min(seq) FROM changes WHERE seq > ? AND grp != ? GROUP BY file", (before.settled_seq, group)
+        )
+        unsettled = {**dict(behind), **before.unsettled, **arriving.unsettled}
+        write_marks(connection, Marks(max(last, before.settled_seq), unsettled), before)
+        connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOADED, group))
+
+
+def read_loaded(path: Path) -> str | None:
+    """Return the group whose files are to be put in their place; None: nothing is left to do. Raises JournalError."""
+    for (value,) in _rows(path, "SELECT value FROM meta WHERE key = ?", (LOADED,)):
+        return str(value)
+    return None
+
+
+def forget_loaded(path: Path) -> None:
+    """Note that the files of a group are in their place."""
+    with closing(connect(path)) as writer, Transaction(writer, path) as connection:
+        connection.execute("DELETE FROM meta WHERE key = ?", (LOADED,))

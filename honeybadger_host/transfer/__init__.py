@@ -1,0 +1,8 @@
+"""Groups out of a home and into another, and what other programs remember into a group.
+
+May import: ops, spool, curation, search, memory, storage, text, domain, errors, settings. Only commands and the start
+of a host use it.
+
+Reading order: `places` and `exported` (what an export looks like), `exporting`, `unpacking`, `loading` and `placing`;
+`markdown_export`.
+"""

@@ -1,0 +1,362 @@
+"""A group's export: all of it, so that another home can have the same group (docs/decisions/034-in-and-out.md).
+
+The home may be served meanwhile: what changed while the files were copied is copied again, until nothing has.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import stat
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_host import __version__
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.memory.edits_found import compare_text, compare_whole
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.memory.peoples_files import MOST_BYTES, PeoplesFile
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS
+from honeybadger_host.storage.edits import EditReader, Seen, digest_of
+from honeybadger_host.storage.files import NotRegular, Signature, kind_of, make_folders, open_plain, sync_folder
+from honeybadger_host.storage.home import JOURNAL_FILE, is_served
+from honeybadger_host.storage.journal_reader import read_changed_files
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.journal_transfer import last_of, read_events, read_receipts, read_unsettled
+from honeybadger_host.transfer.exported import (
+    CONTENT,
+    FILES,
+    FORMAT,
+    JOURNAL,
+    LISTS,
+    MANIFEST,
+    RECALLED,
+    RECEIPTS,
+    ListFile,
+    Manifest,
+    bytes_line,
+    event_line,
+    receipt_line,
+)
+from honeybadger_host.transfer.places import files_of, folders_of, is_plain, place_of
+
+_QUIET_SECONDS: Final = 1.0
+"""After its last change a group's files are written."""
+_LONGEST_SECONDS: Final = 60.0
+"""A group that changes all the time for longer is not copied."""
+_WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_COMPRESSION: Final = 6
+
+
+@dataclass(slots=True)
+class Exported:
+    """What was exported.
+
+    Args:
+        left_out: what is not a plain file or hides, each with the reason.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    changes: int = 0
+    left_out: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Copied:
+    size: int
+    sha256: str
+    status: os.stat_result
+
+
+def export_group(
+    home: Path, group: str, target: Path, *, tell: Callable[[str], object] = lambda doing: None
+) -> Exported:
+    """Export a group into a new folder, or a new archive when the name ends with .tar.gz or .tgz.
+
+    Args:
+        tell: takes what is being done.
+    Raises NotFound: there is no such group. Raises HostError: it cannot be read or written; then there is no export.
+    """
+    has_some = any(os.path.lexists(home / file) for file in (*folders_of(group).values(), *files_of(group).values()))
+    if not has_some:
+        raise NotFound(f"{home} has no group {group!r}")
+    check_new(target)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+            made = Path(scratch) / "export"
+            exported = _Exporter(home, group, made, tell).export()
+            if target.name.endswith((".tar.gz", ".tgz")):
+                tell("packing")
+                packed = Path(scratch) / "archive"
+                pack(made, packed)
+                made = packed
+            os.rename(made, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise HostError(f"cannot write {target}: {error.strerror}; there is no export") from None
+    return exported
+
+
+def check_new(target: Path) -> None:
+    """See that something can be made under a name. Raises HostError."""
+    if os.path.lexists(target):
+        raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")
+    if not target.parent.is_dir():
+        raise HostError(f"{target.parent} is not a folder: make it first")
+
+
+class _Exporter:
+    def __init__(self, home: Path, group: str, to: Path, tell: Callable[[str], object]) -> None:
+        self._home, self._group, self._to, self._tell = home, group, to, tell
+        self._journal = home / JOURNAL_FILE
+        self._files: dict[str, _Copied] = {}
+        self._done = Exported()
+
+    def export(self) -> Exported:
+        """Write the export into its folder. Raises HostError, OSError."""
+        make_folders(self._to / CONTENT)
+        seq = self._copy_until_quiet()
+        done = self._done
+        done.files, done.bytes = len(self._files), sum(copied.size for copied in self._files.values())
+        has_journal = self._journal.exists()
+        unsettled: Mapping[str, int] = {}
+        if has_journal:
+            unsettled = read_unsettled(self._journal, self._group, seq)
+        lists = {
+            FILES: self._write(FILES, self._file_lines(seq)),
+            JOURNAL: self._write(JOURNAL, self._event_lines(seq)),
+            RECEIPTS: self._write(RECEIPTS, self._receipt_lines(seq)),
+            RECALLED: self._write(RECALLED, self._recalled_lines()),
+        }
+        manifest = Manifest(
+            kind="honeybadger export",
+            format=FORMAT,
+            version=__version__,
+            group=self._group,
+            seq=seq,
+            unsettled={place: first for file, first in sorted(unsettled.items()) if (place := self._place(file))},
+            files=done.files,
+            bytes=done.bytes,
+            lists={name: lists[name] for name in LISTS},
+        )
+        data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        with open(os.open(self._to / MANIFEST, _WRITE_NEW, 0o600), "wb") as file:
+            file.write(data)
+        return done
+
+    def _copy_until_quiet(self) -> int:
+        """Copy all files; return the number of the change that they are copied with. Raises HostError."""
+        deadline = time.monotonic() + _LONGEST_SECONDS
+        seq = self._last()
+        for file in self._walk():
+            self._tell(f"copying {file}")
+            self._copy(file)
+        while True:
+            self._wait_for_quiet(deadline)
+            newest = self._last()
+            changed = read_changed_files(self._journal, self._group, seq, newest) if newest > seq else []
+            if not changed:
+                return newest
+            seq = newest
+            for file in changed:
+                self._copy(file)
+
+    def _last(self) -> int:
+        return last_of(self._journal, self._group)[0] if self._journal.exists() else 0
+
+    def _wait_for_quiet(self, deadline: float) -> None:
+        """Wait until all that is in the journal is in the files, while a host writes them. Raises HostError."""
+        while self._journal.exists() and is_served(self._home):
+            age = time.time() - last_of(self._journal, self._group)[1] / 1000
+            if age > _QUIET_SECONDS or age < -_QUIET_SECONDS:
+                return
+            if time.monotonic() > deadline:
+                raise HostError(f"{self._group} changes all the time: stop its agents or the host, then export again")
+            time.sleep(min(_QUIET_SECONDS, max(0.01, _QUIET_SECONDS - age)))
+
+    # ---------------------------------------------------------------------------------------------------------- files
+
+    def _walk(self) -> Iterator[str]:
+        """Yield the files of the group, below the home."""
+        for folder in folders_of(self._group).values():
+            if os.path.lexists(self._home / folder):
+                yield from self._below(folder)
+        for file in files_of(self._group).values():
+            if os.path.lexists(self._home / file):
+                yield file
+
+    def _below(self, folder: str) -> Iterator[str]:
+        try:
+            with os.scandir(self._home / folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            raise HostError(f"cannot read {folder}: {error.strerror}; there is no export without it") from None
+        for entry in found:
+            file = f"{folder}/{entry.name}"
+            if not is_plain(entry.name):
+                if not entry.name.startswith("."):
+                    self._leave_out(file, "its name is not UTF-8, or too long")
+                elif not entry.name.endswith(".tmp"):
+                    self._leave_out(file, "hidden")
+            elif entry.is_dir(follow_symlinks=False):
+                yield from self._below(file)
+            elif entry.is_file(follow_symlinks=False):
+                yield file
+            else:
+                self._leave_out(file, kind_of(entry.stat(follow_symlinks=False).st_mode))
+
+    def _leave_out(self, file: str, why: str) -> None:
+        self._done.left_out.append(f"{ascii(file)[1:-1]}: {why}")
+
+    def _copy(self, file: str) -> None:
+        place = self._place(file)
+        if place is None:
+            return
+        target = self._to / CONTENT / place
+        try:
+            fd, status = open_plain(self._home / file)
+        except (FileNotFoundError, NotADirectoryError):
+            target.unlink(missing_ok=True)
+            self._files.pop(place, None)
+            return
+        except NotRegular as error:
+            self._leave_out(file, str(error))
+            return
+        except OSError as error:
+            raise HostError(f"cannot read {file}: {error.strerror}; there is no export without it") from None
+        make_folders(target.parent)
+        target.unlink(missing_ok=True)
+        digest, size = hashlib.sha256(), 0
+        with open(fd, "rb") as source, open(os.open(target, _WRITE_NEW, 0o600), "wb") as copy:
+            while data := source.read(1 << 20):
+                digest.update(data)
+                size += len(data)
+                copy.write(data)
+        os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
+        self._files[place] = _Copied(size, digest.hexdigest(), status)
+
+    def _place(self, file: str) -> str | None:
+        return place_of(file, self._group)
+
+    # ---------------------------------------------------------------------------------------------------------- lists
+
+    def _write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> ListFile:
+        self._tell(f"writing {name}")
+        digest, size = hashlib.sha256(), 0
+        with open(os.open(self._to / name, _WRITE_NEW, 0o600), "wb") as file:
+            for line in lines:
+                data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+                digest.update(data)
+                size += len(data)
+                file.write(data)
+        return ListFile(size=size, sha256=digest.hexdigest())
+
+    def _event_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
+        if self._journal.exists():
+            for event in read_events(self._journal, self._group, seq):
+                self._done.changes += 1
+                yield event_line(event)
+
+    def _receipt_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
+        if self._journal.exists():
+            yield from map(receipt_line, read_receipts(self._journal, self._group, seq))
+
+    def _recalled_lines(self) -> Iterator[Mapping[str, Any]]:
+        if not (self._home / LEDGER_FILE).exists():
+            return
+        with closing(InjectionLedger(self._home)) as ledger:
+            shown, last = ledger.all_of(self._group)
+        for session, entry, turn in shown:
+            yield {"session": session, "entry": entry, "turn": turn}
+        for entry, at in last:
+            yield {"entry": entry, "at": at}
+
+    def _file_lines(self, seq: int) -> Iterator[Mapping[str, Any]]:
+        """Yield what is known of each file, and of those that a person has removed since the host looked."""
+        seen, rows = self._seen(seq)
+        for place, copied in sorted(self._files.items()):
+            line = {"file": place, "size": copied.size, "sha256": copied.sha256, "mtime_ns": copied.status.st_mtime_ns}
+            known = seen.pop(place, None)
+            yield line | {"seen": None if known is None else self._seen_as(place, copied, known, rows.get(place, []))}
+        for place, known in sorted(seen.items()):
+            if not rows.get(place):
+                yield {"file": place, "size": None, "seen": _seen_line(known)}
+
+    def _seen(self, seq: int) -> tuple[dict[str, Seen], dict[str, list[Row]]]:
+        """Return place -> how each file was seen last, and the host's changes since."""
+        if not self._journal.exists():
+            return {}, {}
+        reader, seen = EditReader(self._journal), dict[str, Seen]()
+        last = begin = f"groups/{self._group}/"
+        while names := [name for name in reader.names(last, 256) if name.startswith(begin)]:
+            seen |= {place: one for name, one in reader.seen(names).items() if (place := self._place(name))}
+            last = names[-1]
+        changed = reader.changed((reader.looked_at() or 0) + 1, seq)
+        rows: dict[str, list[Row]] = {}
+        for file, first in changed.items():
+            place = self._place(file)
+            if place is not None and (known := seen.get(place)) is not None:
+                later = reader.changes(max(first, known.seq + 1), seq, [file])
+                if later:
+                    rows[place] = later
+        return seen, rows
+
+    def _seen_as(self, place: str, copied: _Copied, known: Seen, rows: list[Row]) -> str | dict[str, Any]:
+        """Return whether a file is as the host saw and left it, and else how that was."""
+        is_as_known = "known" if known.packed is None else "kept"
+        if copied.size > MOST_BYTES:
+            return is_as_known
+        data = (self._to / CONTENT / place).read_bytes()
+        if digest_of(data) == known.digest:
+            return is_as_known
+        status = copied.status
+        signature, digest = Signature.of(status), digest_of(data)
+        found = PeoplesFile(signature, status.st_uid, len(data), data, digest, digest_of(data[: known.size]))
+        is_whole = bool(rows) and rows[0].kind in WHOLE_KINDS
+        if not (compare_whole if is_whole else compare_text)(known.file, known, rows, found):
+            return is_as_known
+        return _seen_line(known)
+
+
+def _seen_line(known: Seen) -> dict[str, Any]:
+    text = None if known.text is None else bytes_line(known.text)
+    return {"size": known.size, "digest": known.digest.hex(), "text": text}
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """Pack a folder: the same files make the same bytes. Raises OSError."""
+    with open(os.open(archive, _WRITE_NEW, 0o600), "wb") as file:
+        with (
+            gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as zipped,
+            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
+        ):
+            for name in (MANIFEST, *LISTS, CONTENT):
+                if (folder / name).exists():
+                    _pack_one(tar, folder, name)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _pack_one(tar: tarfile.TarFile, folder: Path, name: str) -> None:
+    path = folder / name
+    status = path.stat()
+    info = tarfile.TarInfo(name)
+    if stat.S_ISDIR(status.st_mode):
+        info.type, info.mode = tarfile.DIRTYPE, 0o700
+        tar.addfile(info)
+        for child in sorted(os.listdir(path)):
+            _pack_one(tar, folder, f"{name}/{child}")
+        return
+    info.size, info.mode = status.st_size, 0o600
+    with open(path, "rb") as content:
+        tar.addfile(info, content)

@@ -1,0 +1,261 @@
+"""A group made from its export, in a home that nobody serves: checked first, taken in by one commit, then put in place.
+
+The commit is the moment: before it nothing of the group is there, after it all will be. A host or a command that finds
+files still to be put in their place does that first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
+from honeybadger_host.errors import HomeError, HomeLocked, HostError
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.peoples_files import MOST_BYTES, group_of
+from honeybadger_host.storage.edits import Edit, Seen, digest_of
+from honeybadger_host.storage.file_cache import NEVER_SEEN
+from honeybadger_host.storage.files import make_folders
+from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.journal_schema import Receipt, Row
+from honeybadger_host.storage.journal_transfer import (
+    Arriving,
+    last_of,
+    write_events,
+)
+from honeybadger_host.transfer.exported import (
+    CONTENT,
+    FILES,
+    JOURNAL,
+    MANIFEST,
+    RECALLED,
+    RECEIPTS,
+    FileLine,
+    Manifest,
+    SeenLine,
+    bytes_of,
+    event_of,
+    file_line,
+    open_file,
+    read_lines,
+    read_manifest,
+    recalled_line,
+    receipt_of,
+)
+from honeybadger_host.transfer.places import ExportDamaged, file_of, files_of, folders_of
+from honeybadger_host.transfer.placing import STAGING, files_below, finish_loading, is_template, staged_file
+from honeybadger_host.transfer.unpacking import unpack_export
+
+_UNPACKED: Final = ".export"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A group that was loaded.
+
+    Args:
+        shift: what was added to the numbers of its changes, as the journal had such numbers; 0: they are the same.
+    """
+
+    files: int
+    changes: int
+    shift: int
+    was_there: str
+
+
+def load_export(
+    home: Path,
+    group: str,
+    source: Path,
+    *,
+    is_dry: bool = False,
+    tell: Callable[[str], object] = lambda doing: None,
+) -> Loaded:
+    """Make a group from an export, a folder or an archive. A group that has anything is refused.
+
+    Raises HomeLocked: a host serves the home. Raises HostError; nothing was changed.
+    """
+    checked_name("group", group)
+    if group == GLOBAL_GROUP:
+        raise HomeError(f"{GLOBAL_GROUP!r} is for all groups: choose a group of its own")
+    with _Alone(home):
+        try:
+            folder = source
+            if not source.is_dir():
+                tell("unpacking")
+                folder = home / "data" / STAGING / _UNPACKED
+                make_folders(folder)
+                unpack_export(source, folder)
+            loader = _Loader(home, group, folder, tell)
+            loader.check_empty()
+            return loader.check() if is_dry else loader.load()
+        except OSError as error:
+            raise HostError(f"cannot write {error.filename}: {error.strerror}; nothing was changed") from None
+        finally:
+            finish_loading(home)
+
+
+class _Alone:
+    """A home that nobody else serves meanwhile, with a journal that is closed."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def __enter__(self) -> None:
+        try:
+            self._lock = HomeLock(self._home)
+        except HomeLocked as error:
+            raise HomeLocked(f"{error}. An export is loaded into a home that nobody serves") from None
+        try:
+            journal = Journal.open(self._home / JOURNAL_FILE, expected_identity=self._lock.previous.journal)
+            self._lock.sign(journal.identity)
+            journal.close()
+            finish_loading(self._home)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class _Loader:
+    def __init__(self, home: Path, group: str, folder: Path, tell: Callable[[str], object]) -> None:
+        self._home, self._group, self._folder, self._tell = home, group, folder, tell
+        self._journal = home / JOURNAL_FILE
+        self._manifest: Manifest = read_manifest(folder)
+        last = last_of(self._journal)[0]
+        first = next((event.seq for event in self._events(0)), 1)
+        self._shift = 0 if last < first else last
+        self._changes = 0
+
+    def check_empty(self) -> None:
+        """See that the group has nothing. Raises HostError."""
+        now_what = "an export is loaded into a new group: name one that is not there yet"
+        if last_of(self._journal, self._group)[0]:
+            raise HostError(f"the journal has changes of {self._group}; {now_what}")
+        for file in files_of(self._group).values():
+            if os.path.lexists(self._home / file):
+                raise HostError(f"{self._group} has {file}; {now_what}")
+        for folder in folders_of(self._group).values():
+            if (self._home / folder).is_symlink():
+                raise HostError(f"{folder} is a link: load the group under another name, then move its folder there")
+            for found in files_below(self._home / folder):
+                if not is_template(found):
+                    raise HostError(f"{self._group} has {found.relative_to(self._home)}; {now_what}")
+
+    def check(self) -> Loaded:
+        """Read all of it; change nothing. Raises HostError."""
+        files = sum(1 for _ in self._file_lines(to=None))
+        for event in self._events(self._shift):
+            self._changes += 1
+            if event.seq > self._manifest.seq + self._shift:
+                raise ExportDamaged("it has changes behind its last one")
+        for _ in self._receipts():
+            pass
+        self._recalled()
+        return Loaded(files, self._changes, self._shift, self._manifest.group)
+
+    def load(self) -> Loaded:
+        """Check it, stage its files, take all in. Raises HostError."""
+        self._tell("checking")
+        found = self.check()
+        self._tell("copying files")
+        for _ in self._file_lines(to=self._home):
+            pass
+        shown, last = self._recalled()
+        with closing(InjectionLedger(self._home)) as ledger:
+            ledger.take_in(self._group, shown, last)
+        self._tell("writing the journal")
+        unsettled = {
+            file_of(place, self._group): first + self._shift for place, first in self._manifest.unsettled.items()
+        }
+        arriving = Arriving(self._receipts(), self._seen(), unsettled)
+        write_events(self._journal, self._group, self._events(self._shift), arriving)
+        return found
+
+    # -------------------------------------------------------------------------------------------------------- reading
+
+    def _events(self, shift: int) -> Iterator[Row | Edit]:
+        seq = at = 0
+        for value in read_lines(self._folder, JOURNAL, self._manifest.lists[JOURNAL]):
+            event = event_of(value, self._group, shift)
+            if event.seq <= max(seq, shift) or event.at < at:
+                raise ExportDamaged(f"{JOURNAL} is not in order")
+            seq, at = event.seq, event.at
+            yield event
+
+    def _receipts(self) -> Iterator[Receipt]:
+        for value in read_lines(self._folder, RECEIPTS, self._manifest.lists[RECEIPTS]):
+            yield receipt_of(value, self._group, self._shift)
+
+    def _recalled(self) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
+        lines = [*map(recalled_line, read_lines(self._folder, RECALLED, self._manifest.lists[RECALLED]))]
+        shown = [(line.session, line.entry, line.turn) for line in lines if line.session is not None]
+        last = [(line.entry, line.at) for line in lines if line.at is not None]
+        return [(session, entry, turn) for session, entry, turn in shown if turn is not None], last
+
+    def _file_lines(self, to: Path | None) -> Iterator[FileLine]:
+        """Yield the files that there are, each after it was compared with its digest, and written below a home."""
+        count = size = 0
+        for value in read_lines(self._folder, FILES, self._manifest.lists[FILES]):
+            line = file_line(value)
+            file = file_of(line.file, self._group)
+            if line.size is None:
+                continue
+            target = None if to is None else staged_file(to, file)
+            if target is not None:
+                make_folders(target.parent)
+            self._copy(line, target)
+            count += 1
+            size += line.size
+            yield line
+        if (count, size) != (self._manifest.files, self._manifest.bytes):
+            raise ExportDamaged(f"it has {count} files, its {MANIFEST} says {self._manifest.files}")
+
+    def _copy(self, line: FileLine, target: Path | None) -> None:
+        digest, size = hashlib.sha256(), 0
+        with ExitStack() as opened:
+            source = opened.enter_context(open(open_file(self._folder / CONTENT / line.file), "rb"))
+            out = None if target is None else opened.enter_context(open(target, "xb"))
+            while data := source.read(1 << 20):
+                digest.update(data)
+                size += len(data)
+                if out is not None:
+                    out.write(data)
+            if (size, digest.hexdigest()) != (line.size, line.sha256):
+                raise ExportDamaged(f"{line.file!a} is not what {FILES} says")
+            if out is not None:
+                out.flush()
+                os.fchmod(out.fileno(), 0o600)
+                os.utime(out.fileno(), ns=(line.mtime_ns or 0, line.mtime_ns or 0))
+                os.fsync(out.fileno())
+
+    def _seen(self) -> Iterator[Seen]:
+        """Yield how the host is to know the files of people: what they changed and no host saw is still to be seen."""
+        seq = self._manifest.seq + self._shift
+        for value in read_lines(self._folder, FILES, self._manifest.lists[FILES]):
+            line = file_line(value)
+            file = file_of(line.file, self._group)
+            if group_of(file) is None:
+                continue
+            if isinstance(line.seen, SeenLine):
+                text = None if line.seen.text is None else bytes_of(line.seen.text)
+                packed = None if text is None else zlib.compress(text, 1)
+                yield Seen(file, seq, NEVER_SEEN, line.seen.size, bytes.fromhex(line.seen.digest), packed)
+            elif line.size is not None and line.seen is not None:
+                yield self._as_it_is(line, file, seq)
+
+    def _as_it_is(self, line: FileLine, file: str, seq: int) -> Seen:
+        if line.size is not None and line.size > MOST_BYTES:
+            return Seen(file, seq, NEVER_SEEN, line.size, bytes.fromhex(line.sha256 or "")[:16], None)
+        data = staged_file(self._home, file).read_bytes()
+        packed = zlib.compress(data, 1) if line.seen == "kept" else None
+        return Seen(file, seq, NEVER_SEEN, len(data), digest_of(data), packed)

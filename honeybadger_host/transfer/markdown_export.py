@@ -1,0 +1,120 @@
+"""A group as plain files for people: one entry a file with front matter, one conversation a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.memory.entry import MAX_ENTRY_FILE_BYTES, Entry, parse_entry, show_time
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.peoples_files import TEXTS
+from honeybadger_host.memory.turn_log import parse_turn
+from honeybadger_host.storage.files import NotRegular, make_folders, open_plain, sync_folder
+from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.transfer.exporting import Exported, check_new
+
+_LONGEST_NAME: Final = 80
+
+
+def export_markdown(
+    home: Path, group: str, target: Path, *, tell: Callable[[str], object] = lambda doing: None
+) -> Exported:
+    """Write a group's texts, entries and conversations as Markdown into a new folder.
+
+    Raises NotFound: there is no such group. Raises HostError: it cannot be written; then there is no folder.
+    """
+    if not (home / "groups" / group).is_dir():
+        raise NotFound(f"{home} has no group {group!r}")
+    check_new(target)
+    done = Exported()
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+            made = Path(scratch) / "export"
+            make_folders(made)
+            for name, data in _files(home, group, done, tell):
+                path = _free(made / name)
+                make_folders(path.parent)
+                path.write_bytes(data)
+                path.chmod(0o600)
+                done.files += 1
+                done.bytes += len(data)
+            os.rename(made, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise HostError(f"cannot write {target}: {error.strerror}; there is no export") from None
+    return done
+
+
+def _files(home: Path, group: str, done: Exported, tell: Callable[[str], object]) -> Iterator[tuple[str, bytes]]:
+    for name in TEXTS:
+        if (data := _read(home / "groups" / group / name, done)) is not None:
+            yield name, data
+    for folder in EntryFiles(home).folders(group):
+        tell(f"writing {folder}")
+        for path in sorted((home / folder).glob("*.json")):
+            if (data := _read(path, done)) is None:
+                continue
+            try:
+                entry = parse_entry(data, str(path.relative_to(home)))
+            except ValueError as error:
+                done.left_out.append(f"{path.relative_to(home)}: {error}")
+                continue
+            yield f"memory/{entry.category}/{_name(entry)}", _entry_text(entry)
+    for path in sorted((home / "data" / "sessions" / group).glob("*.jsonl")):
+        tell(f"writing {path.name}")
+        yield f"conversations/{path.stem}.md", _conversation(path, done)
+
+
+def _entry_text(entry: Entry) -> bytes:
+    """Return an entry as Markdown. Front matter is JSON values behind YAML keys: that is YAML, too."""
+    front: dict[str, Any] = {"title": entry.title, "aliases": [*entry.aliases], "tags": [*entry.tags]}
+    front |= {"id": entry.id, "category": entry.category, "name": entry.name, "by": entry.by}
+    for name, at in (("created", entry.created), ("updated", entry.updated)):
+        front[name] = None if at is None else show_time(at)
+    front |= {"pinned": entry.pinned, "reinforced": entry.reinforced, **entry.metadata, **entry.more}
+    lines = [f"{name}: {orjson.dumps(value).decode()}" for name, value in front.items() if value not in (None, [], "")]
+    return "\n".join(["---", *lines, "---", "", entry.content.rstrip("\n"), ""]).encode()
+
+
+def _conversation(path: Path, done: Exported) -> bytes:
+    parts = [f"# {path.stem}\n"]
+    for number, line in enumerate((_read(path, done, most=1 << 40) or b"").splitlines(), 1):
+        try:
+            turn = parse_turn(line)
+        except ValueError as error:
+            done.left_out.append(f"{path.name}, line {number}: {error}")
+            continue
+        parts.append(f"\n## {turn.sender}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n")
+    return "".join(parts).encode()
+
+
+def _name(entry: Entry) -> str:
+    """Return what the file of an entry is called: its name, else its title, else its id."""
+    name = entry.name or "".join(c if c.isalnum() or c in " -_." else " " for c in entry.title or "").strip()
+    name = " ".join(name.split())[:_LONGEST_NAME].lstrip(".") or entry.id
+    return name if name.endswith(".md") else f"{name}.md"
+
+
+def _free(path: Path) -> Path:
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{path.stem} {number}{path.suffix}")
+    return free
+
+
+def _read(path: Path, done: Exported, most: int = MAX_ENTRY_FILE_BYTES * 64) -> bytes | None:
+    try:
+        with open(open_plain(path)[0], "rb") as file:
+            return file.read(most)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (NotRegular, OSError) as error:
+        done.left_out.append(f"{path.name}: {error}")
+        return None

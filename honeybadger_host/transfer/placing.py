@@ -1,0 +1,80 @@
+"""Files of a group that was loaded, put in their place; where a kill left that undone, a start of a host does it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.errors import HomeError
+from honeybadger_host.storage.files import make_folders, sync_folder
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal_transfer import forget_loaded, read_loaded
+from honeybadger_host.transfer.places import files_of, folders_of
+
+STAGING: Final = ".loading"
+"""Below `groups/` and `data/`: files that are to be put in their place."""
+PARTS: Final = ("groups", "data")
+
+
+def finish_loading(home: Path) -> None:
+    """Put the files of a group in their place that the journal has taken in. Raises HostError."""
+    journal = home / JOURNAL_FILE
+    staged = [home / part / STAGING for part in PARTS]
+    if not any(map(os.path.lexists, staged)):
+        return
+    group = read_loaded(journal) if journal.exists() else None
+    try:
+        if group is not None:
+            for file in (*folders_of(group).values(), *files_of(group).values()):
+                source, target = staged_file(home, file), home / file
+                if os.path.lexists(source):
+                    _make_way(target)
+                    make_folders(target.parent)
+                    os.rename(source, target)
+                    sync_folder(target.parent)
+            if not (home / folders_of(group)["group"]).exists():
+                make_folders(home / folders_of(group)["group"])
+            forget_loaded(journal)
+        for folder in staged:
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise HomeError(
+            f"{group} was loaded and cannot be put in its place: {error.filename}: {error.strerror}. Move away what is "
+            "there; then start again, and it goes on"
+        ) from None
+
+
+def _make_way(target: Path) -> None:
+    """Remove folders in which nothing is but what `init` made. Raises OSError: there is more."""
+    for file in files_below(target):
+        if is_template(file):
+            file.unlink()
+    for root, _, _ in os.walk(target, topdown=False):
+        os.rmdir(root)
+
+
+def staged_file(home: Path, file: str) -> Path:
+    part, _, rest = file.partition("/")
+    return home / part / STAGING / rest
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield all that is below a folder and is not a folder."""
+    for root, folders, names in os.walk(folder):
+        for name in (*names, *(name for name in folders if os.path.islink(f"{root}/{name}"))):
+            yield Path(root, name)
+
+
+def is_template(file: Path) -> bool:
+    """Return whether a file is just what `init` made."""
+    if file.name != "CLAUDE.md" or file.is_symlink():
+        return False
+    template = (resources.files("honeybadger_host") / "templates" / "CLAUDE.md").read_bytes()
+    with suppress(OSError):
+        return file.read_bytes() == template
+    return False

@@ -1,0 +1,89 @@
+"""Archives from elsewhere, unpacked without believing them: no links or devices, no way out, no bombs."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+from typing import IO, Final
+
+from honeybadger_host.errors import HostError
+from honeybadger_host.ops.archive import BROKEN
+from honeybadger_host.storage.files import make_folders
+from honeybadger_host.transfer.exported import CONTENT, LISTS, MANIFEST
+from honeybadger_host.transfer.places import ExportDamaged, is_plain
+
+_MOST_RATIO: Final = 250
+_FREE_BYTES: Final = 64 * 1024 * 1024
+"""A small archive may be packed as closely as it likes."""
+_MOST_FILES: Final = 5_000_000
+_KEPT_FREE: Final = 16 * 1024 * 1024
+_DEEPEST: Final = 64
+_WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Bomb(HostError):
+    def __init__(self, archive: Path) -> None:
+        super().__init__(
+            f"{archive} unpacks to far more than it can hold, or to more than there is room for: nothing was changed. "
+            "If you trust it, unpack it yourself and name the folder"
+        )
+
+
+def unpack_export(archive: Path, to: Path) -> None:
+    """Unpack an archive that an export made into an empty folder. Raises HostError."""
+    try:
+        room = _Room(archive, to)
+        with open(archive, "rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+            for member in tar:
+                _unpack(tar, member, to, room)
+    except FileNotFoundError:
+        raise HostError(f"there is no {archive}") from None
+    except BROKEN as error:
+        raise ExportDamaged(str(error)) from None
+    except OSError as error:
+        raise HostError(f"cannot unpack {archive}: {error.strerror}; nothing was changed") from None
+
+
+def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path, room: _Room) -> None:
+    shown = ascii(member.name)
+    first, *rest = member.name.split("/")
+    is_known = (first in (MANIFEST, *LISTS) and not rest) or first == CONTENT
+    if not is_known or len(rest) > _DEEPEST or not all(map(is_plain, rest)):
+        raise ExportDamaged(f"{shown} is not a name of an export")
+    room.take(0)
+    target = to / member.name
+    if member.isdir():
+        make_folders(target)
+        return
+    if member.type != tarfile.REGTYPE or (content := tar.extractfile(member)) is None:
+        raise ExportDamaged(f"{shown} is neither a file nor a folder")
+    make_folders(target.parent)
+    if os.path.lexists(target):
+        raise ExportDamaged(f"{shown} is in it twice")
+    with open(os.open(target, _WRITE_NEW, 0o600), "wb") as out:
+        _copy(content, out, room)
+
+
+def _copy(content: IO[bytes], out: IO[bytes], room: _Room) -> None:
+    while data := content.read(1 << 20):
+        room.take(len(data))
+        out.write(data)
+
+
+class _Room:
+    """How much an archive may still unpack to."""
+
+    def __init__(self, archive: Path, to: Path) -> None:
+        self._archive = archive
+        disk = os.statvfs(to)
+        most = max(_FREE_BYTES, archive.stat().st_size * _MOST_RATIO)
+        self._left = min(most, disk.f_bavail * disk.f_frsize - _KEPT_FREE)
+        self._files = _MOST_FILES
+
+    def take(self, size: int) -> None:
+        """Take some of it; without a size one file. Raises Bomb."""
+        self._left -= size
+        self._files -= not size
+        if self._left < 0 or self._files < 0:
+            raise Bomb(self._archive)

@@ -1,0 +1,336 @@
+"""A group's export: another home has the same group from it, and a damaged or hostile one changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honeybadger_host.storage.home import make_home
+from tests.conftest import HostFactory
+from tests.flows.test_edits import wait_until_looked_at
+from tests.flows.test_undone_edits import newest_edit, settle
+from tests.hosting import QUICK, HostProcess, RawSender, request, run_cli
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose group has something of everything, also what was removed and undone, and no host."""
+    home = tmp_path_factory.mktemp("life") / "home"
+    make_home(home)
+    stranger = RawSender(home).make()
+    with HostProcess(home, QUICK) as host:
+        host.start()
+        wait_until_looked_at(host)
+        stranger.ask("n1", request("n1", content="likes tea ☕"))
+        stranger.ask("n2", request("n2", content="likes cake"))
+        saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
+        gone = stranger.ask("e2", request("e2", "save_memory", payload={"content": "has a dog", "tags": ["pets"]}))
+        stranger.ask("d1", request("d1", "delete_memory", payload={"id": gone["result"]["id"]}))
+        for number in range(5):
+            turn = {"role": "user" if number % 2 == 0 else "assistant", "content": f"turn {number}"}
+            stranger.ask(f"t{number}", request(f"t{number}", "append_turn", payload=turn))
+        plan = {"key": "plan", "data": "go north"}
+        stranger.ask("w1", request("w1", "save_to_working_memory", payload=plan))
+        stranger.ask("m1", request("m1", "send_message", payload={"to": "user", "content": "done"}))
+        stranger.ask("f1", request("f1", "record_feedback", payload={"kind": "praise", "content": "good"}))
+        settle(home)
+        text = stranger.memory_text().replace("- likes cake\n", "- likes cake\nOnly on Sundays.\n")
+        stranger.memory.write_text(text)
+        newest_edit(home, "MEMORY.md")
+        (home / "groups/main/CLAUDE.md").write_bytes(b"Be brief.\r\nNo \xff here.\n")
+        newest_edit(home, "CLAUDE.md")
+        host.stop()
+    assert run_cli("undo", saved["seq"], home=home).returncode == 0
+    printed(home, "context", "main")
+    return home
+
+
+@pytest.fixture
+def lived(life: Path, tmp_path: Path) -> Path:
+    """A copy of that home."""
+    return shutil.copytree(life, tmp_path / "lived")
+
+
+@pytest.fixture(scope="module")
+def archive(life: Path) -> Path:
+    """Its group, exported."""
+    exported(life, life.parent / "a.tar.gz")
+    return life.parent / "a.tar.gz"
+
+
+def new_home(folder: Path) -> Path:
+    make_home(folder)
+    return folder
+
+
+def printed(home: Path, *arguments: object) -> str:
+    result = run_cli(*arguments, home=home)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def untimed(text: str) -> str:
+    """Return a context without when working memory expires: that is told from now on."""
+    return re.sub(r'expires in \w+|"hash": "\w+"', "expires", text)
+
+
+def exported(home: Path, target: Path, group: str = "main") -> bytes:
+    printed(home, "export", group, "--to", target)
+    return target.read_bytes()
+
+
+def test_what_is_imported_into_a_new_home_and_exported_again_is_the_same_bytes(lived: Path, tmp_path: Path) -> None:
+    first = exported(lived, tmp_path / "first.tar.gz")
+    other = new_home(tmp_path / "other")
+    printed(other, "import", "main", tmp_path / "first.tar.gz")
+    assert exported(other, tmp_path / "second.tar.gz") == first
+    printed(new_home(tmp_path / "third"), "import", "main", tmp_path / "first.tar.gz")
+    printed(tmp_path / "third", "export", "main", "--to", tmp_path / "folder")
+    printed(new_home(tmp_path / "fourth"), "import", "main", tmp_path / "folder")
+    assert exported(tmp_path / "fourth", tmp_path / "fourth.tar.gz") == first
+
+
+def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(lived: Path, tmp_path: Path) -> None:
+    exported(lived, tmp_path / "a.tar.gz")
+    other = new_home(tmp_path / "other")
+    printed(other, "import", "main", tmp_path / "a.tar.gz")
+    for words in (
+        ("log", "main", "--json", "--limit", 1000),
+        ("blame", "main", "MEMORY.md", "--json"),
+        ("blame", "main", "CLAUDE.md"),
+        ("show", "main/MEMORY.md", "--as-of", 2),
+        ("context", "main"),
+        ("context", "main", "--message", "what does the user like?", "--json"),
+        ("search", "main", "likes", "--json"),
+        ("search", "main", "turn", "--scope", "turns", "--json"),
+    ):
+        assert untimed(printed(other, *words)) == untimed(printed(lived, *words)), words
+    told = json.loads(printed(other, "log", "main", "--json", "--limit", 1000))
+    assert {"human", "operator", "stranger"} <= {one["sender"] for one in told}
+
+
+def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
+    lived: Path, tmp_path: Path, make_host: HostFactory
+) -> None:
+    exported(lived, tmp_path / "a.tar.gz")
+    other = new_home(tmp_path / "other")
+    with HostProcess(other, QUICK) as host:
+        host.start()
+        wait_until_looked_at(host)
+        host.stop()
+    printed(other, "import", "kitchen", tmp_path / "a.tar.gz")
+    before = printed(other, "log", "kitchen", "--json", "--limit", 1000)
+    with HostProcess(other, QUICK) as host:
+        host.start()
+        bee = RawSender(other, "kitchen", "stranger").make()
+        seq = bee.ask("n9", request("n9", content="likes jam"))["seq"]
+        assert bee.ask("n1", request("n1", content="likes tea ☕"))["seq"] < seq  # its receipt came along
+        bee.memory.write_text(bee.memory_text() + "And more.\n")
+        assert newest_edit(other, "MEMORY.md", 2).seq == seq + 1
+        host.stop()
+    after = json.loads(printed(other, "log", "kitchen", "--json", "--limit", 1000))
+    assert after[2:] == json.loads(before)
+    assert bee.memory_text().count("likes tea") == 1
+
+
+def test_what_a_person_changed_while_no_host_ran_is_noticed_in_the_new_home(lived: Path, tmp_path: Path) -> None:
+    memory, claude = lived / "groups/main/MEMORY.md", lived / "groups/main/CLAUDE.md"
+    memory.write_text(memory.read_text().replace("likes tea", "likes coffee"))
+    claude.unlink()
+    first = exported(lived, tmp_path / "a.tar.gz")
+    other = new_home(tmp_path / "other")
+    printed(other, "import", "main", tmp_path / "a.tar.gz")
+    assert not (other / "groups/main/CLAUDE.md").exists()
+    assert exported(other, tmp_path / "b.tar.gz") == first
+    with HostProcess(other, QUICK) as host:
+        host.start()
+        assert newest_edit(other, "MEMORY.md", 2).kind == "edit"
+        assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
+
+
+def test_into_a_home_with_such_numbers_all_are_shifted_and_into_a_group_with_anything_nothing_comes(
+    lived: Path, tmp_path: Path
+) -> None:
+    exported(lived, tmp_path / "a.tar.gz")
+    result = run_cli("import", "main", tmp_path / "a.tar.gz", home=lived)
+    assert result.returncode == 1
+    assert "name one that is not there yet" in result.stderr
+    dry = json.loads(printed(lived, "import", "twin", tmp_path / "a.tar.gz", "--dry-run", "--json"))
+    assert not (lived / "groups/twin").exists()
+    told = json.loads(printed(lived, "import", "twin", tmp_path / "a.tar.gz", "--json"))
+    assert told == {**dry, "dry_run": False}
+    ours, twins = (json.loads(printed(lived, "log", name, "--json", "--limit", 1000)) for name in ("main", "twin"))
+    assert [one["seq"] + told["shift"] for one in ours] == [one["seq"] for one in twins]
+    assert [one["at"] for one in ours] == [one["at"] for one in twins]
+    ours_, twins_ = (untimed(printed(lived, "context", name)) for name in ("main", "twin"))
+    assert twins_ == ours_.replace("main", "twin")
+
+
+def test_an_export_beside_agents_that_write_has_all_that_was_acknowledged_before_it(
+    home: Path, make_host: HostFactory, stranger: RawSender, tmp_path: Path
+) -> None:
+    host = make_host().start()
+    for number in range(20):
+        stranger.ask(f"n{number}", request(f"n{number}", content=f"note {number}"))
+    stranger.note("n20", "note 20")  # perhaps during it
+    exported(home, tmp_path / "a.tar.gz")
+    host.stop()
+    other = new_home(tmp_path / "other")
+    printed(other, "import", "main", tmp_path / "a.tar.gz")
+    with HostProcess(other, QUICK) as there:
+        there.start()
+        wait_until_looked_at(there)
+        text = (other / "groups/main/MEMORY.md").read_text()
+        assert all(text.count(f"- note {number}\n") == 1 for number in range(20))
+        there.stop()
+    told = json.loads(printed(other, "log", "main", "--json", "--limit", 100))
+    assert {one["kind"] for one in told} == {"note"}
+
+
+def test_while_a_host_serves_the_home_an_export_is_not_loaded(lived: Path, tmp_path: Path) -> None:
+    exported(lived, tmp_path / "a.tar.gz")
+    with HostProcess(lived, QUICK) as host:
+        host.start()
+        result = run_cli("import", "twin", tmp_path / "a.tar.gz", home=lived)
+    assert result.returncode == 5
+    assert "a home that nobody serves" in result.stderr
+
+
+def test_a_kill_at_any_moment_of_a_load_leaves_the_whole_group_or_none_of_it(lived: Path, tmp_path: Path) -> None:
+    first = exported(lived, tmp_path / "a.tar.gz")
+    command = [sys.executable, "-m", "honeybadger_host", "import", "main", str(tmp_path / "a.tar.gz"), "--home"]
+    began = time.monotonic()
+    subprocess.run([*command, str(new_home(tmp_path / "whole"))], check=True, capture_output=True)
+    whole = time.monotonic() - began
+    states = set()
+    for number in range(12):
+        other = new_home(tmp_path / f"other{number}")
+        process = subprocess.Popen([*command, str(other)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(whole * (0.5 + number / 24))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        printed(other, "context", "main")  # opens the home as a host does
+        changes = json.loads(printed(other, "log", "main", "--json", "--limit", 1000)) if has_journal(other) else []
+        states.add(bool(changes))
+        if not changes:
+            assert not (other / "data/sessions/main").exists()
+            printed(other, "import", "main", tmp_path / "a.tar.gz")
+        assert exported(other, tmp_path / f"b{number}.tar.gz") == first
+        assert not [*other.glob("*/.loading"), *other.glob("data/.import-*")]
+    assert states, "no kill came to anything"
+
+
+def has_journal(home: Path) -> bool:
+    return (home / "data/journal.db").exists()
+
+
+# ------------------------------------------------------------------------------------------------- damaged and hostile
+
+
+def repacked(source: Path, target: Path, change: Callable[[dict[str, bytes]], object], more: Any = ()) -> Path:
+    """Pack an export again, after a change of its files, with further members."""
+    with tarfile.open(source) as tar:
+        files = {one.name: tar.extractfile(one).read() for one in tar if one.isfile()}  # type: ignore[union-attr]
+    change(files)
+    with tarfile.open(target, "w:gz") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+        for info, data in more:
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return target
+
+
+def relisted(files: dict[str, bytes], name: str, old: bytes, new: bytes) -> None:
+    """Change a list, and let the manifest say that it is so."""
+    assert old in files[name]
+    files[name] = files[name].replace(old, new)
+    manifest = json.loads(files["export.json"])
+    manifest["lists"][name] = {"size": len(files[name]), "sha256": hashlib.sha256(files[name]).hexdigest()}
+    files["export.json"] = json.dumps(manifest).encode()
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, to: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, to
+    return info
+
+
+HOSTILE = {
+    "a way out": [(member("../../out"), b"x")],
+    "a way out below files": [(member("files/../../out"), b"x")],
+    "an absolute name": [(member("/tmp/out"), b"x")],
+    "a link": [(member("files/group/link", tarfile.SYMTYPE, "/etc/passwd"), b"")],
+    "a hard link": [(member("files/group/link", tarfile.LNKTYPE, "export.json"), b"")],
+    "a device": [(member("files/group/zero", tarfile.CHRTYPE), b"")],
+    "a fifo": [(member("files/group/pipe", tarfile.FIFOTYPE), b"")],
+    "a hidden file": [(member("files/group/.git/hooks/post-commit"), b"x")],
+    "a member twice": [(member("export.json"), b"{}")],
+    "a bomb": [(member("files/group/big"), b"\0" * (80 << 20))],
+}
+DAMAGED: dict[str, Callable[[dict[str, bytes]], object]] = {
+    "a list cut": lambda files: files.update({"journal.jsonl": files["journal.jsonl"][:-20]}),
+    "a file changed": lambda files: files.update({"files/group/MEMORY.md": b"other"}),
+    "a file missing": lambda files: files.pop("files/sessions/main.jsonl"),
+    "no manifest": lambda files: files.pop("export.json"),
+    "a change of another place": lambda files: relisted(
+        files, "journal.jsonl", b'"group/MEMORY.md"', b'"../config/honeybadger.toml"'
+    ),
+    "a file of another place": lambda files: relisted(files, "files.jsonl", b'"sessions/main', b'"../../main'),
+    "a change of no kind": lambda files: relisted(files, "journal.jsonl", b'"kind":"note"', b'"kind":"spell"'),
+    "changes out of order": lambda files: relisted(files, "journal.jsonl", b'"seq":2,', b'"seq":1,'),
+    "a receipt without a digest": lambda files: relisted(files, "receipts.jsonl", b'"digest":"', b'"digest":"zz'),
+    "a later format": lambda files: files.update(
+        {"export.json": files["export.json"].replace(b'"format": 1', b'"format": 2')}
+    ),
+}
+
+
+@pytest.mark.parametrize("what", [*HOSTILE, *DAMAGED])
+def test_a_damaged_or_hostile_export_is_refused_and_changes_nothing(what: str, archive: Path, tmp_path: Path) -> None:
+    other = new_home(tmp_path / "other")
+    printed(other, "context", "main")
+    before = tree(other)
+    bad = repacked(archive, tmp_path / "bad.tar.gz", DAMAGED.get(what, lambda files: None), HOSTILE.get(what, ()))
+    result = run_cli("import", "main", bad, home=other)
+    assert result.returncode == 1, result.stdout
+    assert "nothing was changed" in result.stderr or "format 2" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert tree(other) == before
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_links_in_it_is_no_export(lived: Path, tmp_path: Path) -> None:
+    printed(lived, "export", "main", "--to", tmp_path / "folder")
+    memory = tmp_path / "folder/files/group/MEMORY.md"
+    shutil.move(memory, tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", memory)
+    result = run_cli("import", "main", tmp_path / "folder", home=new_home(tmp_path / "other"))
+    assert result.returncode == 1
+    assert "a link" in result.stderr
+
+
+def tree(home: Path) -> dict[str, bytes]:
+    """Return what people and the host keep, by name; not SQLite's own."""
+    skipped = ("journal.db", "index.db", "recalled.db", "host.lock")
+    return {
+        str(path.relative_to(home)): path.read_bytes()
+        for path in home.rglob("*")
+        if path.is_file() and not path.name.startswith(skipped)
+    }
