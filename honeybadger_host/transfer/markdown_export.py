@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from honeybadger_host.errors import HostError, NotFound
-from honeybadger_host.memory.entry import MAX_ENTRY_FILE_BYTES, Entry, parse_entry, show_time
+from honeybadger_host.memory.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.memory.turn_log import parse_turn
@@ -37,13 +37,12 @@ def export_markdown(
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
             made = Path(scratch) / "export"
             make_folders(made)
-            for name, data in _files(home, group, done, tell):
+            for name, parts in _files(home, group, done, tell):
                 path = _free(made / name)
                 make_folders(path.parent)
-                path.write_bytes(data)
-                path.chmod(0o600)
+                with open(path, "xb", opener=_private) as file:
+                    done.bytes += sum(map(file.write, parts))
                 done.files += 1
-                done.bytes += len(data)
             os.rename(made, target)
         sync_folder(target.parent)
     except OSError as error:
@@ -51,10 +50,12 @@ def export_markdown(
     return done
 
 
-def _files(home: Path, group: str, done: Exported, tell: Callable[[str], object]) -> Iterator[tuple[str, bytes]]:
+def _files(
+    home: Path, group: str, done: Exported, tell: Callable[[str], object]
+) -> Iterator[tuple[str, Iterable[bytes]]]:
     for name in TEXTS:
         if (data := _read(home / "groups" / group / name, done)) is not None:
-            yield name, data
+            yield name, [data]
     for folder in EntryFiles(home).folders(group):
         tell(f"writing {folder}")
         for path in sorted((home / folder).glob("*.json")):
@@ -65,7 +66,7 @@ def _files(home: Path, group: str, done: Exported, tell: Callable[[str], object]
             except ValueError as error:
                 done.left_out.append(f"{path.relative_to(home)}: {error}")
                 continue
-            yield f"memory/{entry.category}/{_name(entry)}", _entry_text(entry)
+            yield f"memory/{entry.category}/{_name(entry)}", [_entry_text(entry)]
     for path in sorted((home / "data" / "sessions" / group).glob("*.jsonl")):
         tell(f"writing {path.name}")
         yield f"conversations/{path.stem}.md", _conversation(path, done)
@@ -82,16 +83,25 @@ def _entry_text(entry: Entry) -> bytes:
     return "\n".join(["---", *lines, "---", "", entry.content.rstrip("\n"), ""]).encode()
 
 
-def _conversation(path: Path, done: Exported) -> bytes:
-    parts = [f"# {path.stem}\n"]
-    for number, line in enumerate((_read(path, done, most=1 << 40) or b"").splitlines(), 1):
-        try:
-            turn = parse_turn(line)
-        except ValueError as error:
-            done.left_out.append(f"{path.name}, line {number}: {error}")
-            continue
-        parts.append(f"\n## {turn.sender}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n")
-    return "".join(parts).encode()
+def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
+    yield f"# {path.stem}\n".encode()
+    try:
+        fd = open_plain(path)[0]
+    except (NotRegular, OSError) as error:
+        done.left_out.append(f"{path.name}: {error}")
+        return
+    with open(fd, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                turn = parse_turn(line)
+            except ValueError as error:
+                done.left_out.append(f"{path.name}, line {number}: {error}")
+                continue
+            yield f"\n## {turn.sender}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _name(entry: Entry) -> str:
@@ -109,10 +119,10 @@ def _free(path: Path) -> Path:
     return free
 
 
-def _read(path: Path, done: Exported, most: int = MAX_ENTRY_FILE_BYTES * 64) -> bytes | None:
+def _read(path: Path, done: Exported) -> bytes | None:
     try:
         with open(open_plain(path)[0], "rb") as file:
-            return file.read(most)
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (NotRegular, OSError) as error:

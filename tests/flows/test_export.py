@@ -238,6 +238,21 @@ def has_journal(home: Path) -> bool:
     return (home / "data/journal.db").exists()
 
 
+def test_the_markdown_export_can_be_read_by_people(lived: Path, tmp_path: Path) -> None:
+    save = {"content": "Ada is a cat.\nShe is black.", "title": "The cat: Ada", "tags": ["pets"], "name": "ada.txt"}
+    (lived / "groups/main/memory/pets").mkdir(parents=True)
+    (lived / "groups/main/memory/pets/ada.json").write_text(json.dumps(save))
+    printed(lived, "export", "main", "--markdown", "--to", tmp_path / "notes")
+    assert (tmp_path / "notes/memory/pets/ada.txt.md").read_text() == (
+        '---\ntitle: "The cat: Ada"\ntags: ["pets"]\nid: "ada"\ncategory: "pets"\nname: "ada.txt"\n'
+        "pinned: false\nreinforced: 0\n---\n\nAda is a cat.\nShe is black.\n"
+    )
+    assert (tmp_path / "notes/MEMORY.md").read_bytes() == (lived / "groups/main/MEMORY.md").read_bytes()
+    conversation = (tmp_path / "notes/conversations/main.md").read_text()
+    assert [line for line in conversation.splitlines() if line.startswith("turn")] == [f"turn {n}" for n in range(5)]
+    assert run_cli("export", "main", "--markdown", "--to", tmp_path / "notes", home=lived).returncode == 1
+
+
 # ------------------------------------------------------------------------------------------------- damaged and hostile
 
 
