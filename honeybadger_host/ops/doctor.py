@@ -480,8 +480,16 @@ def agents(home: Path) -> Iterator[Finding]:
             yield Finding(
                 "agents", "warning", f"{AGENTS_FOLDER}/{agent_id}.json: {agent}", "mend it; it counts at once"
             )
-        elif agent.model is not None:
+            continue
+        if agent.model is not None:
             models.setdefault(agent.model, f"agent {agent_id}")
+        if missing := [name for name in agent.delegates_to if name not in (*files, loaded.turns.agent)]:
+            yield Finding(
+                "agents",
+                "warning",
+                f"{AGENTS_FOLDER}/{agent_id}.json: delegates_to names {', '.join(missing)}, and there is no such agent",
+                f"write {AGENTS_FOLDER}/{missing[0]}.json, or mend the name",
+            )
     yield Finding("agents", "ok", f"{loaded.turns.agent} answers; {count_of(len(files), 'file')} in {AGENTS_FOLDER}/")
     for name, wanted_by in models.items():
         yield _model(home, name, wanted_by, loaded)

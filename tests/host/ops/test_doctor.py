@@ -50,6 +50,15 @@ def test_a_damaged_journal_is_a_problem(home: Path) -> None:
     assert (found.level, found.now_what) == ("problem", "restore it from a backup")
 
 
+def test_an_agent_that_is_to_delegate_to_nobody_is_named(home: Path) -> None:
+    (home / "config" / "agents").mkdir(parents=True, exist_ok=True)
+    (home / "config" / "agents" / "chief.json").write_text('{"delegates_to": ["cook", "chief2"]}')
+    (home / "config" / "agents" / "cook.json").write_text("{}")
+    found = _found(home, "agents")
+    assert found.level == "warning"
+    assert found.message.endswith("chief.json: delegates_to names chief2, and there is no such agent")
+
+
 def test_a_task_that_cannot_run_is_named_with_what_is_wrong(home: Path) -> None:
     folder = home / "groups" / "main" / "tasks"
     folder.mkdir(parents=True)
