@@ -29,6 +29,7 @@ from honeybadger_host.handlers import Dependencies, build_table, turn_dependenci
 from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.messages import Arrivals
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.tasks import TaskDesk
 from honeybadger_host.handlers.turns import AgentRuntime
 from honeybadger_host.memory import group_files
@@ -255,6 +256,7 @@ def _put_together(
         index=index,
         ledger=ledger,
         edits=EditRecorder(home, journal.path, projections, entry_files),
+        edited_entries=EditedEntries(Superseding(entry_files, whole_files), pipeline.change),
         spool=spool,
         replies=replies,
         pipeline=pipeline,

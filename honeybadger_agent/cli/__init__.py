@@ -139,6 +139,8 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     save.add_argument("--alias", metavar="NAME", action="append", help="another one; may be repeated")
     save.add_argument("--origin", metavar="KIND", help="human, agent, tool, web, imported, inferred or recalled")
     save.add_argument("--from", dest="origin_from", metavar="WHERE", help="with --origin: the file, address or tool")
+    save.add_argument("--supersedes", metavar="ENTRY", action="append", help="id of one that is no longer so; repeated")
+    save.add_argument("--valid-until", metavar="TIME", help="when it ceases to be so, as 2026-12-24T18:00:00+01:00")
     _add_id(save)
 
     forget = command("forget", "Remove an entry of long-term memory; the journal keeps it.")

@@ -79,6 +79,8 @@ def _save(options: Mapping[str, Any]) -> None:
         aliases=options["alias"],
         origin=options["origin"],
         origin_from=options["origin_from"],
+        supersedes=options["supersedes"],
+        valid_until=options["valid_until"],
     )
     entry = _asked(options, asked, request_id=options["id"])
     if options["json"]:

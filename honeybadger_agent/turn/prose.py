@@ -57,6 +57,9 @@ def _entry(result: wire.EntryResult) -> str:
         result.tags and f"tags: {', '.join(result.tags)}",
         result.aliases and f"aliases: {', '.join(result.aliases)}",
         result.metadata and f"metadata: {_json(result.metadata)}",
+        result.valid_until and f"valid until {result.valid_until}",
+        result.supersedes and f"supersedes {', '.join(result.supersedes)}",
+        result.archived and f"archived{f', superseded by {result.superseded_by}' if result.superseded_by else ''}",
         result.version and f"version {result.version}",
     ]
     title = f" {_line(result.title)}" if result.title else ""

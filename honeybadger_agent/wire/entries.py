@@ -15,6 +15,8 @@ from honeybadger_agent.wire.numbers import is_finite
 MAX_METADATA_BYTES: Final = 8192
 MAX_LISTED: Final = 1000
 MAX_ORIGIN_CHARACTERS: Final = 500
+MAX_SUPERSEDED: Final = 32
+MAX_TIME_CHARACTERS: Final = 40
 OriginKind = Literal["human", "agent", "tool", "web", "imported", "inferred", "recalled"]
 OriginFrom = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ORIGIN_CHARACTERS)]
 
@@ -51,6 +53,10 @@ class EntryResult(Result):
     origin: OriginKind | None = Field(default=None, description="Where it comes from; null: nobody said.")
     origin_claimed: bool = Field(default=False, description="Whether the host has only the sender's word for it.")
     origin_from: str | None = Field(default=None, description="Which file, page or tool it was.")
+    supersedes: list[str] = Field(default_factory=list, description="Ids of those whose place it took.")
+    superseded_by: str | None = Field(default=None, description="Id of the one that took its place.")
+    valid_until: str | None = Field(default=None, description="UTC, RFC 3339; from then on nothing recalls it.")
+    archived: bool = Field(default=False, description="Whether it is in the archive: nothing recalls it.")
     file: str = Field(
         description="Below the group's folder; of `global`, and of what is not an entry, below the home folder."
     )
@@ -100,6 +106,16 @@ class SaveMemory(Request[SavedEntry], changes=True, audience="default"):
         "inferred (you concluded it), recalled (memory told you).",
     )
     origin_from: OriginFrom | None = Field(default=None, description="With `origin`: the file, address or tool.")
+    supersedes: list[EntryId] | None = Field(
+        default=None,
+        max_length=MAX_SUPERSEDED,
+        description="Ids of entries that are no longer so: they go to the archive, and are not recalled any more.",
+    )
+    valid_until: str | None = Field(
+        default=None,
+        max_length=MAX_TIME_CHARACTERS,
+        description="When it ceases to be so, with time zone, as 2026-12-24T18:00:00+01:00: then it is not recalled.",
+    )
 
 
 class GetMemory(Request[EntryResult], audience="default"):
@@ -132,6 +148,12 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
     pinned: bool | None = Field(default=None, description="Whether it is never merged or retired by itself.")
     origin: OriginKind | None = Field(default=None, description="Where you have the text from, as in save_memory.")
     origin_from: OriginFrom | None = Field(default=None, description="With `origin`: the file, address or tool.")
+    supersedes: list[EntryId] | None = Field(
+        default=None, max_length=MAX_SUPERSEDED, description="Further ids, as in save_memory."
+    )
+    valid_until: str | None = Field(
+        default=None, max_length=MAX_TIME_CHARACTERS, description="As in save_memory; `never` takes it away."
+    )
     expected_version: str | None = Field(
         default=None, description="The `version` that was read; when the file holds something else by now: conflict."
     )
@@ -169,6 +191,7 @@ class EntryRow(Result):
     begins: str = Field(description="Its first words, one line of at most 80 characters.")
     bytes: int = Field(description="Of its text, as UTF-8.")
     pinned: bool = False
+    valid_until: str | None = Field(default=None, description="UTC, RFC 3339")
     updated: str | None = Field(description="UTC, RFC 3339")
 
 

@@ -45,6 +45,9 @@ class Hit(Result):
     origin_claimed: bool = Field(default=False, description="Whether the host has only the sender's word for it.")
     origin_from: str | None = Field(default=None, description="Which file, page or tool it was.")
     pinned: bool = Field(default=False, description="Whether it is never merged or retired by itself.")
+    supersedes: list[str] = Field(default_factory=list, description="Ids of those whose place it took.")
+    superseded_by: str | None = Field(default=None, description="Id of the one that took its place.")
+    valid_until: str | None = Field(default=None, description="UTC, RFC 3339")
     session: str | None = Field(default=None, description="Of a turn.")
     source: str = Field(description="The file it stands in, below the home folder.")
     archived: bool = Field(default=False, description="Whether it is not remembered any more.")
@@ -90,5 +93,6 @@ class SearchMemory(Request[SearchResult], audience="default"):
     )
     archived: bool | None = Field(
         default=None,
-        description="true: look instead through what was merged, replaced or retired, and is not remembered any more.",
+        description="true: look instead through what was merged, replaced or retired, or has expired, and is not "
+        "remembered any more.",
     )

@@ -34,17 +34,17 @@ from honeybadger_host.domain import (
     Asked,
     Change,
     ChangeHandler,
-    FileRemoved,
     FileWritten,
     HistoryAdded,
     NoteAdded,
     Outcome,
 )
-from honeybadger_host.memory.archive import Retired, archive_notes
-from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, parse_entry
+from honeybadger_host.memory.archive import Retired, archive_entry, archive_notes, archived_file
+from honeybadger_host.memory.entry import Entry, dump_entry, entry_file, entry_id, name_in, parse_entry
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import each_once, folded
 from honeybadger_host.memory.origin import Origin
+from honeybadger_host.memory.standing import Standing
 from honeybadger_host.memory.summary_parts import digest_of, part_of, with_part
 from honeybadger_host.memory.watermarks import (
     Watermark,
@@ -67,12 +67,6 @@ _PLACES: Final = 4
 
 Applies = Callable[[Operation], bool]
 """Whether an operation is to be applied now."""
-
-
-def archived_file(file: str) -> str:
-    """Return where an entry's file goes when the entry is taken up by another, or retired."""
-    group, rest = file.removeprefix("groups/").split("/", 1)
-    return f"groups/{group}/archive/{rest}"
 
 
 @dataclass(slots=True)
@@ -246,6 +240,7 @@ class Applying:
             if found is None:
                 return "stale"
             sources.append(found)
+        replaced_by: str | None = None
         if operation.result is not None:
             section = made.standing[notes[0]].section if notes else operation.title or SECTION
             if _makes_entry(operation):
@@ -253,17 +248,16 @@ class Applying:
                 if written is None:
                     return "stale"
                 made.changes.append(written)
+                replaced_by = name_in(written.file) if operation.op == "supersede" else None
             else:
                 made.notes.append(NoteAdded(group, render_note(operation.result, section, CONSOLIDATOR, now).data))
         if operation.op in RETIRED:
             why = f"{operation.op} by proposal {self.proposal.id}"
             made.retired += [Retired(made.standing[note].span, why) for note in notes]
-            for file, _, data in sources:
-                archived = archived_file(file)
-                made.changes += [
-                    FileWritten(group, "archived", archived, data, self.files.view(archived)),
-                    FileRemoved(group, "entry", file, data),
-                ]
+            for file, entry, data in sources:
+                made.changes += archive_entry(
+                    group, file, entry, data, self.files.view(archived_file(file)), by=replaced_by
+                )
         if operation.op in TAKEN:
             made.used |= {*operation.sources}
         return "applied"
@@ -304,7 +298,7 @@ class Applying:
         if operation.op == "merge" and {entry.content for entry in heirs} != {operation.result}:
             metadata[MERGED] = 1 + max((merges_of(entry) for entry in heirs), default=0)
         entry = Entry(
-            id=file.rpartition("/")[2].removesuffix(".json"),
+            id=name_in(file),
             category=file.split("/", 3)[3].rpartition("/")[0],
             content=operation.result or "",
             tags=each_once((*operation.tags, *(tag for entry in heirs for tag in entry.tags))),
@@ -316,6 +310,7 @@ class Applying:
             aliases=each_once((*(alias for entry in heirs for alias in entry.aliases), *aliases)),
             reinforced=sum(entry.reinforced for entry in heirs) if is_merge else 0,
             more={name: value for entry in heirs[::-1] for name, value in entry.more.items()},
+            standing=Standing(tuple(entry.id for entry in heirs) if operation.op == "supersede" else ()),
             origin=_shared_origin(heirs) if is_merge else Origin("inferred"),
         )
         return FileWritten(group, "entry", file, dump_entry(entry), None)

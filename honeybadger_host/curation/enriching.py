@@ -29,7 +29,7 @@ from honeybadger_host.curation.snapshot import standing
 from honeybadger_host.domain import Change, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Texts
-from honeybadger_host.memory.entry import Entry
+from honeybadger_host.memory.entry import Entry, name_in
 from honeybadger_host.storage.atomic_files import read_whole
 
 log = structlog.get_logger()
@@ -82,7 +82,7 @@ def saved_in(written: Iterable[Change]) -> Iterator[Saved]:
     """Yield the new entries of a batch that are long enough to hold several facts."""
     for change in written:
         if isinstance(change, FileWritten) and change.kind == "entry" and change.replaces is None:
-            name = change.file.rpartition("/")[2].removesuffix(".json")
+            name = name_in(change.file)
             if len(change.data) >= _LEAST_CHARACTERS and len(name) <= _LONGEST_ID:
                 yield Saved(change.group, name)
 

@@ -21,7 +21,7 @@ from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.proposal import TAKEN, Operation, Proposal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.entry import Entry, entry_file, entry_id
+from honeybadger_host.memory.entry import Entry, entry_file, entry_id, name_in, show_time
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.turn_log import turns_file
 from honeybadger_host.search.sources import sources
@@ -104,7 +104,7 @@ def take(uses: PassDependencies, group: str, decided: Sequence[Proposal]) -> Sna
             continue
         entries[entry.id] = entry
         digests[entry.id] = hashlib.sha256(data).hexdigest()
-    ids = Counter(file.rpartition("/")[2].removesuffix(".json") for _, file in found)
+    ids = Counter(name_in(file) for _, file in found)
     entries = {entry_id: entry for entry_id, entry in entries.items() if ids[entry_id] == 1}
     memory = uses.files.memory(group)
     data = b"" if memory is None or memory.unread else memory.text.encode()
@@ -135,6 +135,8 @@ def _protected_entries(entries: Iterable[Entry]) -> Iterator[tuple[str, str]]:
             yield entry.id, A_PERSON
         elif entry.pinned:
             yield entry.id, PINNED
+        elif entry.standing.valid_until is not None:
+            yield entry.id, f"it is valid until {show_time(entry.standing.valid_until)}"
         elif entry.name is not None:
             yield entry.id, f"it is the document {entry.name}"
         elif entry.reinforced >= _REINFORCED:

@@ -2,7 +2,8 @@
 
 May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
 
-Reading order: `notes`, `conversation`, `entries` with `entry_texts`, `editing`, `listing`, `undo` with `undo_edits`;
+Reading order: `notes`, `conversation`, `superseding`, `entries` with `entry_texts`, `editing`, `listing`, `undo` with
+`undo_edits`;
 `context` with `context_parts` and `context_text`, `context_recall` and `recollection`; `search`; `sessions`,
 `working_memory`; `feedback`; `messages`; `turns`, `turn_output` and `delegation`; `tasks` and `task_runs`; `proposals`;
 `redaction` (screens them all); `host`.

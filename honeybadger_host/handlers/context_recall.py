@@ -128,10 +128,11 @@ class ContextRecall:
         limit = self.settings.results + len(earlier) + _NEAR_MISSES
         vector = self.index.vector_of(message)
 
-        def ask(corpus: Corpus) -> tuple[list[Hit], list[int]]:
+        def ask(corpus: Corpus) -> tuple[list[Hit], list[int], list[int]]:
             from honeybadger_host.search.ranking import Filters, newest, search
 
-            entries = Filters(kinds=_ENTRIES)
+            expired = self.index.lookups.expired(group, now.timestamp())
+            entries = Filters(kinds=_ENTRIES, hidden=expired)
             hits = search(
                 corpus,
                 message,
@@ -141,14 +142,14 @@ class ContextRecall:
                 vector=vector,
                 needs_word=True,  # others would fail `objection` and only take up room
             )
-            return hits, newest(corpus, limit=self.settings.newest, filters=entries) if is_first else []
+            return hits, newest(corpus, limit=self.settings.newest, filters=entries) if is_first else [], expired
 
-        (hits, fallback), _ = self.index.search(group, ask)
+        (hits, fallback, expired), _ = self.index.search(group, ask)
         from honeybadger_host.search.ranking import objection
 
         good = {hit.key: hit for hit in hits if objection(hit) is None}
         new = [hit for hit in good.values() if hit.key not in earlier][: self.settings.results]
-        numbers = self.index.lookups.entries(group, earlier)
+        numbers = {key: one for key, one in self.index.lookups.entries(group, earlier).items() if one not in expired}
         found = self.index.lookups.show([*(hit.number for hit in new), *numbers.values(), *fallback])
         recollections = [_recollection(found[hit.number], "new", current, hit) for hit in new if hit.number in found]
         for key, turn in sorted(earlier.items(), key=lambda item: -item[1]):

@@ -6,28 +6,42 @@ removed here, in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from honeybadger_agent.wire import EditMemory, Refusal
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
-from honeybadger_host.handlers.entries import Named, free_place, named_places, parsed, shown, the_one
+from honeybadger_host.handlers.entries import (
+    Named,
+    check_future,
+    free_place,
+    named_places,
+    parsed,
+    read_time,
+    shown,
+    the_one,
+)
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.superseding import Superseding
 from honeybadger_host.memory.entry import (
     MAX_ENTRY_FILE_BYTES,
     Entry,
     dump_entry,
     entry_file,
     memory_folder,
+    name_in,
     version_of,
 )
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.origin import Origin, origin_of
+from honeybadger_host.memory.standing import Standing
 from honeybadger_host.storage.atomic_files import WholeFiles
 
+NEVER: Final = "never"
+"""Instead of a time: it stays valid."""
 _CHANGED: Final = "it changed meanwhile: nothing was changed; read it again, then decide"
 
 
@@ -45,6 +59,8 @@ class _Edit:
     bound_for: tuple[str, str | None] | None
     places: tuple[str, ...]
     origin: Origin | None
+    valid_until: datetime | None
+    gone: Mapping[str, Refusal | str]
 
 
 def edit_memory(
@@ -55,6 +71,8 @@ def edit_memory(
     is_agent: Callable[[str], bool] = lambda sender: False,
 ) -> ChangeHandler[_Edit]:
     """Return the handler of `edit_memory`; its arguments are those of `save_memory`."""
+
+    superseding = Superseding(entries, files)
 
     def prepare(asked: Asked) -> _Edit:
         payload = _payload_of(asked)
@@ -70,7 +88,9 @@ def edit_memory(
             if bound_for != (before.category, before.name):
                 places += _places(asked.group, before.id, *bound_for)
         origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
-        return _Edit(texts, category, bound_for, tuple(places), origin)
+        valid_until = None if payload.valid_until == NEVER else read_time(payload.valid_until, "valid_until")
+        gone = superseding.prepare(asked.group, payload.supersedes or ())
+        return _Edit(texts, category, bound_for, tuple(places), origin, valid_until, gone)
 
     def _now_in(group: str, id_: str) -> Entry | None:
         """Return the entry as it is on disk, its files loaded; None when there is not just one."""
@@ -110,12 +130,18 @@ def edit_memory(
         if payload.origin is not None or after.content != before.content:
             nobody = None if before.by is not None else Origin("agent", is_claimed=True)  # not the person's any more
             after = replace(after, origin=edit.origin or nobody)
+        check_future(edit.valid_until, now)
+        ids = payload.supersedes or ()
+        if payload.valid_until is not None or ids:
+            until = after.standing.valid_until if payload.valid_until is None else edit.valid_until
+            supersedes = tuple(dict.fromkeys((*after.standing.supersedes, *ids)))
+            after = replace(after, standing=Standing(supersedes, None, until))
         place = file
         if (after.category, after.name) != (before.category, before.name):
             if edit.bound_for != (after.category, after.name):
                 raise Refusal("conflict", _CHANGED)
             place = _free(edit.places, after, file)
-            after = replace(after, id=place.rpartition("/")[2].removesuffix(".json"))
+            after = replace(after, id=name_in(place))
         written = dump_entry(after)
         if len(written) > MAX_ENTRY_FILE_BYTES:
             raise Refusal("too_large", f"the entry would have {len(written)} bytes: send less; nothing was changed")
@@ -125,6 +151,7 @@ def edit_memory(
                 FileRemoved(asked.group, "entry", file, data),
                 FileWritten(asked.group, "entry", place, written, None),
             )
+        changes += superseding.changes(asked.group, after, ids, edit.gone, stood=True)
         result = shown(after, place, written)
         if edit.texts.neutralised:
             result["neutralised"] = edit.texts.neutralised

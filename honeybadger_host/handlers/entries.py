@@ -28,6 +28,7 @@ from honeybadger_agent.wire import (
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.superseding import Superseding
 from honeybadger_host.memory.entry import (
     Entry,
     dump_entry,
@@ -35,6 +36,7 @@ from honeybadger_host.memory.entry import (
     entry_id,
     marks_of,
     memory_folder,
+    name_in,
     named_id,
     reinforce,
     show_time,
@@ -43,7 +45,9 @@ from honeybadger_host.memory.entry import (
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.origin import Origin, origin_of
+from honeybadger_host.memory.standing import Standing
 from honeybadger_host.search.index import Index
+from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -65,6 +69,8 @@ class _Said:
     files: tuple[str, ...]
     is_pinned: bool
     origin: Origin | None
+    valid_until: datetime | None
+    gone: Mapping[str, Refusal | str]
 
 
 def save_memory(
@@ -82,9 +88,10 @@ def save_memory(
         is_agent: whether a sender is an agent of this home.
     """
 
+    superseding = Superseding(entries, files)
+
     def prepare(asked: Asked) -> _Said:
-        payload = asked.payload
-        assert isinstance(payload, SaveMemory)  # noqa: S101  the table pairs type and payload
+        payload = _payload_of(asked)
         texts = cleaned(asked, payload, screen)
         category = entries.place(asked.group, GENERAL if payload.category is None else payload.category)
         content = texts.content or ""  # a save has one
@@ -94,7 +101,9 @@ def save_memory(
             else named_places(entries, files, named, asked.group, category, texts.name)
         )
         origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
-        return _Said(content, texts, category, tuple(found), bool(payload.pinned), origin)
+        valid_until = read_time(payload.valid_until, "valid_until")
+        gone = superseding.prepare(asked.group, payload.supersedes or ())
+        return _Said(content, texts, category, tuple(found), bool(payload.pinned), origin, valid_until, gone)
 
     def _places(group: str, category: str, content: str) -> list[str]:
         """Return where the text may stand, loaded: where it is known to, then by its salts until places are free."""
@@ -114,16 +123,18 @@ def save_memory(
 
     def decide(asked: Asked, said: _Said, now: datetime) -> Outcome:
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        check_future(said.valid_until, now)
         if (name := said.texts.name) is not None:
             file = free_place(entries, files, said.files, said.category, name)
-            return _saved(asked, said, _entry_of(asked, said, file, now), file, None)
+            return _saved(superseding, asked, said, _entry_of(asked, said, file, now), file, None)
         normalised = folded(said.content)
         free, standing = _look_at(entries, files, said.files)
         for file, data, entry in standing:
             if folded(entry.content) == normalised:
-                return _saved(asked, said, reinforce(entry, _entry_of(asked, said, file, now)), file, data)
+                entry = reinforce(entry, _entry_of(asked, said, file, now))
+                return _saved(superseding, asked, said, entry, file, data)
         place = _free(free)
-        return _saved(asked, said, _entry_of(asked, said, place, now), place, None)
+        return _saved(superseding, asked, said, _entry_of(asked, said, place, now), place, None)
 
     return ChangeHandler(decide, prepare)
 
@@ -154,7 +165,8 @@ def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
         assert isinstance(payload, GetMemory)  # noqa: S101  the table pairs type and payload
         if "#" in payload.id:
             return _found(asked.group, payload.id)
-        found = entries.find(asked.group, payload.id) or entries.find(GLOBAL_GROUP, payload.id)
+        groups = (asked.group, archive_of(asked.group), GLOBAL_GROUP)
+        found = next(filter(None, (entries.find(group, payload.id) for group in groups)), [])
         file = the_one(payload.id, found)
         data = read_whole(entries.home / file)
         if data is None:
@@ -194,7 +206,7 @@ def list_memory_categories(entries: EntryFiles) -> QueryHandler:
 
 def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
     return Entry(
-        id=file.rpartition("/")[2].removesuffix(".json"),
+        id=name_in(file),
         category=said.category,
         content=said.content,
         tags=said.texts.tags or (),
@@ -207,11 +219,16 @@ def _entry_of(asked: Asked, said: _Said, file: str, now: datetime) -> Entry:
         aliases=said.texts.aliases or (),
         pinned=said.is_pinned,
         origin=said.origin,
+        standing=Standing(tuple(dict.fromkeys(_payload_of(asked).supersedes or ())), None, said.valid_until),
     )
 
 
-def _saved(asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None) -> Outcome:
+def _saved(
+    superseding: Superseding, asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes | None
+) -> Outcome:
     """Return the outcome of a save. Raises Refusal: what was added to an entry is too much for it."""
+    ids = _payload_of(asked).supersedes or ()
+    archived = superseding.changes(asked.group, entry, ids, said.gone, stood=replaces is not None)
     data = dump_entry(entry)
     for member, size in (("tags", len(entry.tags)), ("aliases", len(entry.aliases))):
         if size > MAX_TAGS:
@@ -222,7 +239,7 @@ def _saved(asked: Asked, said: _Said, entry: Entry, file: str, replaces: bytes |
     result = shown(entry, file, data)
     if said.texts.neutralised:
         result["neutralised"] = said.texts.neutralised
-    return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces),))
+    return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces), *archived))
 
 
 def named_places(
@@ -316,6 +333,7 @@ def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
         **marks_of(entry),
         "file": _shown_file(file),
         "version": version_of(data),
+        "archived": "/archive/memory/" in file,
     }
 
 
@@ -323,6 +341,34 @@ def _shown_file(file: str) -> str:
     """Return a file of an entry below its group's folder, one of `global` below the home folder."""
     _, group, rest = file.split("/", 2)
     return file if group == GLOBAL_GROUP else rest
+
+
+def read_time(text: str | None, member: str) -> datetime | None:
+    """Return the time that a member says, in UTC. Raises Refusal: it is not one, or has no zone."""
+    if text is None:
+        return None
+    why, field = "is not a time", f"payload.{member}"
+    try:
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is not None:
+            return at.astimezone(UTC)
+        why = "has no time zone"
+    except (ValueError, OverflowError):
+        pass
+    raise Refusal("invalid", f"{field} {text!a} {why}: write 2026-12-24T18:00:00Z, or with +01:00", field=field)
+
+
+def check_future(valid_until: datetime | None, now: datetime) -> None:
+    """Raise Refusal: the time is over."""
+    if valid_until is not None and valid_until <= now:
+        why = f"payload.valid_until {show_time(valid_until)} is over, it is {show_time(now)} now: say when it will be"
+        raise Refusal("invalid", why, field="payload.valid_until")
+
+
+def _payload_of(asked: Asked) -> SaveMemory:
+    payload = asked.payload
+    assert isinstance(payload, SaveMemory)  # noqa: S101  the table pairs type and payload
+    return payload
 
 
 def _id_of(asked: Asked) -> str:

@@ -132,6 +132,7 @@ def _row(listed: Listed) -> dict[str, Any]:
         "begins": one_line(listed.begins).text[:_MOST_BEGINNING],
         "bytes": listed.bytes,
         "pinned": listed.marks.get("pinned", False),
+        "valid_until": listed.marks.get("valid_until"),
         "updated": None if listed.at is None else show_time(datetime.fromtimestamp(listed.at, UTC)),
     }
 

@@ -13,7 +13,7 @@ from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
-from honeybadger_host.search.sources import archive_of, is_archive
+from honeybadger_host.search.sources import archive_of
 from honeybadger_host.text.time_stamps import time_stamp
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def search_memory(index: Index) -> QueryHandler:
             raise Refusal("invalid", why, field="payload.until")
         limit = payload.limit or DEFAULT_LIMIT
         vector = None if payload.query is None else index.vector_of(payload.query)
-        group = archive_of(asked.group) if payload.archived else asked.group
+        looks = [asked.group, archive_of(asked.group)] if payload.archived else [asked.group]
 
-        def ask(corpus: Corpus, most: int) -> tuple[list[int], list[Hit]]:
+        def ask(corpus: Corpus, most: int, group: str) -> tuple[list[int], list[Hit]]:
             from honeybadger_host.search.ranking import Filters, newest, search
 
             filters = Filters(
@@ -62,6 +62,8 @@ def search_memory(index: Index) -> QueryHandler:
                 tags=payload.tags or (),
                 since=since,
                 until=until,
+                hidden=index.lookups.expired(asked.group, now.timestamp()),
+                only_hidden=payload.archived is True and group == asked.group,
             )
             if payload.query is None:
                 return newest(corpus, limit=most, filters=filters), []
@@ -77,21 +79,36 @@ def search_memory(index: Index) -> QueryHandler:
 
         most = limit
         while True:
-            (numbers, hits), is_complete = index.search(group, partial(ask, most=most))
+            numbers: list[int] = []
+            hits: list[Hit] = []
+            is_complete = True
+            for group in looks:
+                (its_numbers, its_hits), is_whole = index.search(group, partial(ask, most=most, group=group))
+                numbers, hits, is_complete = numbers + its_numbers, hits + its_hits, is_complete and is_whole
             found = index.lookups.show(numbers)
             if payload.archived:  # and nothing of the global group
-                found = {number: one for number, one in found.items() if one.group == group}
+                found = {number: one for number, one in found.items() if one.group in looks}
+                numbers = _in_order(found, hits)
             folded = _folded(found, numbers)
             if len(folded) >= limit or len(numbers) < most or most >= _MOST_RANKED:
                 break
             most *= _MORE_RANKED  # some say the same
         by_number = {hit.number: hit for hit in hits}
         return {
-            "hits": [_shown(same, by_number.get(same[0].number)) for same in folded[:limit]],
+            "hits": [
+                _shown(same, by_number.get(same[0].number)) | ({"archived": True} if payload.archived else {})
+                for same in folded[:limit]
+            ],
             "is_complete": is_complete,
         }
 
     return QueryHandler(answer)
+
+
+def _in_order(found: Mapping[int, Found], hits: Sequence[Hit]) -> list[int]:
+    """Return the numbers of documents of several groups, best first, or newest first when nothing was asked."""
+    scores = {hit.number: hit.score for hit in hits}
+    return sorted(found, key=lambda number: (scores.get(number, 0.0), found[number].at or 0.0), reverse=True)
 
 
 def _folded(found: Mapping[int, Found], numbers: Sequence[int]) -> list[list[Found]]:
@@ -166,8 +183,6 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
         shown |= earned(hit)
         if (why := _weakness(hit)) is not None:
             shown["why_weak"] = why
-    if is_archive(found.group):
-        shown["archived"] = True
     shown |= _signature(found)
     if found.kind == "entry":
         shown |= {"category": found.category, "tags": list(found.tags), **found.marks}

@@ -22,6 +22,7 @@ from honeybadger_host.domain import (
     FileWritten,
     NoteAdded,
     Outcome,
+    WholeKind,
 )
 from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
 from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
@@ -35,6 +36,7 @@ from honeybadger_host.storage.revised import count_notes, revision_of
 
 NOTE: Final = "note"
 ENTRY: Final = "entry"
+ARCHIVED: Final = "archived"
 _NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 _Undone: TypeAlias = tuple[Row, bytes | None]
 """A change that is to be undone, and what its file held before it; None: there was none."""
@@ -50,7 +52,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
         row = _row_of(asked, journal)
         if isinstance(row, Edit) or row.kind in _OF_EDITS:
             return undone_edit(journal, row, files.load(row.file))
-        # an entry that was moved is written and removed
+        # an entry that was moved is written and removed; one that gave way to another is written to the archive, too
         rows = [row] if row.kind in _NOTES else read_request(journal, row)
         for row in rows:
             files.load(row.file)
@@ -59,7 +61,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
             young = read_young_notes(journal, row.file)
             if any(note in young for note in _notes_of(row)):
                 raise _conflict(f"change {row.seq} is too new: it settles within seconds")
-        befores = [_before(row, journal) if row.kind == ENTRY else None for row in rows]
+        befores = [_before(row, journal) if row.kind in (ENTRY, ARCHIVED) else None for row in rows]
         return list(zip(rows, befores, strict=True))
 
     def decide(asked: Asked, found: list[_Undone] | UndoneEdit, now: datetime) -> Outcome:
@@ -98,11 +100,12 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
             if held is not None:
                 raise _conflict(f"{row.file} is there again, and nothing is written over it: move it away first")
             return FileWritten(asked.group, ENTRY, row.file, row.data, None), "restored"
+        kind: WholeKind = "archived" if row.kind == ARCHIVED else ENTRY
         if held != row.data:
             raise _conflict(f"{row.file} {'is gone' if held is None else 'was changed'} since change {row.seq}")
         if before is None:
-            return FileRemoved(asked.group, ENTRY, row.file, row.data), "removed"
-        return FileWritten(asked.group, ENTRY, row.file, before, row.data), "put_back"
+            return FileRemoved(asked.group, kind, row.file, row.data), "removed"
+        return FileWritten(asked.group, kind, row.file, before, row.data), "put_back"
 
     return ChangeHandler(decide, prepare)
 

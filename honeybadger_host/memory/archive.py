@@ -1,12 +1,23 @@
-"""Notes that leave MEMORY.md go to the group's archive, signed as they were, and may come back from there. Pure."""
+"""What leaves memory goes to the group's archive: notes signed as they were, entries in files of their own. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from honeybadger_host.domain import ARCHIVE, MEMORY, Change, NoteAdded, NoteArchived, NotesRevised
+from honeybadger_host.domain import (
+    ARCHIVE,
+    MEMORY,
+    Change,
+    FileRemoved,
+    FileWritten,
+    NoteAdded,
+    NoteArchived,
+    NotesRevised,
+)
+from honeybadger_host.memory.entry import Entry, dump_entry
 from honeybadger_host.memory.notes import span_of
 from honeybadger_host.storage.revised import NotePlace, remove_notes, restore_notes
 from honeybadger_host.text.neutralise import one_line
@@ -25,6 +36,29 @@ class Retired(NamedTuple):
 
     span: tuple[int, int]
     why: str
+
+
+def archived_file(file: str) -> str:
+    """Return where an entry's file goes when another takes its place, or it is retired."""
+    group, rest = file.removeprefix("groups/").split("/", 1)
+    return f"groups/{group}/archive/{rest}"
+
+
+def archive_entry(
+    group: str, file: str, entry: Entry, data: bytes, archived: bytes | None, *, by: str | None
+) -> tuple[FileWritten, FileRemoved]:
+    """Return the changes that move an entry to the archive.
+
+    Args:
+        data: what its file holds.
+        archived: what its place in the archive holds.
+        by: id of the entry that takes its place; None: none does, and its bytes stay as they are.
+    """
+    kept = data if by is None else dump_entry(replace(entry, standing=replace(entry.standing, superseded_by=by)))
+    return (
+        FileWritten(group, "archived", archived_file(file), kept, archived),
+        FileRemoved(group, "entry", file, data),
+    )
 
 
 def archive_notes(

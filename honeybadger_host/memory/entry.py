@@ -10,7 +10,7 @@ import hashlib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias
 
 import orjson
@@ -22,6 +22,7 @@ from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
 from honeybadger_host.memory.labels import each_once
 from honeybadger_host.memory.origin import Origin, origin_by, origin_members, take_origin
+from honeybadger_host.memory.standing import STANDS, Standing, standing_members, take_standing
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -66,6 +67,7 @@ class Entry:
     name: str | None = None
     pinned: bool = False
     origin: Origin | None = None
+    standing: Standing = STANDS
 
     @property
     def known_origin(self) -> Origin | None:
@@ -87,13 +89,13 @@ def entry_file(group: str, category: str, entry_id: str) -> str:
 
 
 def place_of(file: str) -> tuple[str, str, str]:
-    """Return group, category and id of an entry's file; directly in `memory/` is `general`.
+    """Return group, category and id of an entry's file, in the archive, too; directly in `memory/` is `general`.
 
     Args:
         file: below the home folder.
     Raises ValueError: no entry lies there; the message says which name is wrong.
     """
-    parts = file.split("/")
+    parts = file.replace("/archive/memory/", "/memory/", 1).split("/")
     if len(parts) < 4 or parts[0] != "groups" or parts[2] != "memory":
         raise ValueError(f"{file} is not in groups/<group>/memory/")
     category, name = "/".join(parts[3:-1]) or GENERAL, parts[-1]
@@ -166,6 +168,7 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
         name=name,
         pinned=pinned,
         origin=take_origin(more),
+        standing=take_standing(more),
         more=more,
     )
 
@@ -188,6 +191,8 @@ def dump_entry(entry: Entry) -> bytes:
         del value["by"]
     if entry.pinned:
         value["pinned"] = True
+    for member, what in standing_members(entry.standing).items():
+        value.setdefault(member, what)
     if "origin" not in entry.more:  # a person's own member of this name stays
         value |= origin_members(entry.origin)
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -195,7 +200,13 @@ def dump_entry(entry: Entry) -> bytes:
 
 def marks_of(entry: Entry) -> dict[str, Any]:
     """Return what an entry knows of itself that is shown beside it, without what says nothing."""
-    return origin_members(entry.known_origin) | ({"pinned": True} if entry.pinned else {})
+    pinned = {"pinned": True} if entry.pinned else {}
+    return {**origin_members(entry.known_origin), **pinned, **standing_members(entry.standing)}
+
+
+def name_in(file: str) -> str:
+    """Return the id of the entry in a file."""
+    return file.rpartition("/")[2].removesuffix(".json")
 
 
 def version_of(data: bytes) -> str:
@@ -244,4 +255,5 @@ def reinforce(known: Entry, said: Entry) -> Entry:
         reinforced=known.reinforced + 1,
         pinned=known.pinned or said.pinned,
         origin=known.known_origin or said.origin,
+        standing=known.standing.again(said.standing, said.updated or datetime.max.replace(tzinfo=UTC)),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
+from honeybadger_host.handlers.superseding import EditedEntries
 from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -51,6 +52,7 @@ class Host:
     index: Index
     ledger: InjectionLedger
     edits: EditRecorder
+    edited_entries: EditedEntries
     spool: Spool
     replies: ReplyRetention
     pipeline: Pipeline

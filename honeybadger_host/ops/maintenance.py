@@ -112,6 +112,7 @@ async def _record_edits(host: Host) -> None:
                 changed_at = time.monotonic() + _SWEEP_CHANGED_SECONDS
             looked = await anyio.to_thread.run_sync(edits.look, limiter=limiter) if edits.is_waiting else None
             if looked is not None:
+                await host.edited_entries.follow(looked.edits)
                 first = journal.next_seq if looked.edits else 0
                 journal.next_seq += len(looked.edits)
                 await anyio.to_thread.run_sync(journal.keep_looked, looked, first, limiter=host.pipeline.writer_slot)

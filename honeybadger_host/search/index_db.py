@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 6
+_SCHEMA_VERSION: Final = 7
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
@@ -59,12 +59,14 @@ CREATE TABLE docs (
     names TEXT NOT NULL,          -- words it is found by beside its text, one on each line
     bytes INTEGER NOT NULL,       -- size of an entry's text
     marks TEXT NOT NULL DEFAULT '',  -- what else an entry knows of itself: JSON
+    until REAL,                   -- when an entry ceases to be valid, seconds since the epoch
     text TEXT NOT NULL
 );
 CREATE INDEX docs_source ON docs (source);
 CREATE INDEX docs_entry ON docs (key, kind) WHERE kind = 0;  -- `kind`: entries are counted without reading them
 CREATE INDEX docs_listed ON docs (number >> 40, category, name, key, bytes, kind) WHERE kind = 0;  -- as above
 CREATE INDEX docs_known ON docs (known_by) WHERE known_by IS NOT NULL;
+CREATE INDEX docs_until ON docs (until) WHERE until IS NOT NULL;
 CREATE TABLE vectors (
     doc INTEGER PRIMARY KEY, model TEXT NOT NULL,
     data BLOB NOT NULL            -- 16-bit floats, little end first

@@ -153,6 +153,12 @@ class Lookups:
         there = [(key, number) for key, number in rows if self._db.group_of(number) in (group, GLOBAL_GROUP)]
         return dict(sorted(there, key=lambda row: row[1]))  # the group's own after the global ones
 
+    def expired(self, group: str, now: float) -> list[int]:
+        """Return the numbers of entries that a group may read and that are not valid any more."""
+        groups = [self._db.group(name) for name in (group, GLOBAL_GROUP)]
+        query = "SELECT number FROM docs WHERE until <= ? AND number >> 40 IN (?, ?)"
+        return [number for (number,) in self._db.rows(query, (now, *groups))]
+
     def problems(self) -> list[tuple[str, str]]:
         """Return (file, problem) of files that cannot be searched, sorted."""
         query = "SELECT file, problem FROM sources WHERE problem <> '' ORDER BY file"

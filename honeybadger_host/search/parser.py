@@ -13,7 +13,8 @@ from honeybadger_host.search.language.analyzer import document_terms, entry_term
 from honeybadger_host.search.sources import Piece
 
 SAID: Final = (
-    "kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, bytes, marks, text"
+    "kind, key, author, role, at, category, tags, length, known_by, digest, name, title, names, bytes, marks, until, "
+    "text"
 )
 """Columns of the table of documents that `Said` has, in its order."""
 
@@ -29,7 +30,7 @@ class Said(NamedTuple):
         digest: of all that the file says of it; empty for a turn, which never changes.
         names: other words it is found by, one on each line: title, name, aliases.
         size: bytes of an entry's text.
-        marks: see `Piece`.
+        marks, until: see `Piece`.
     """
 
     kind: int
@@ -47,6 +48,7 @@ class Said(NamedTuple):
     names: str
     size: int
     marks: str
+    until: float | None
     text: str
 
     def document(self, number: int, session: str, terms: Sequence[str]) -> Document:
@@ -88,6 +90,7 @@ def analysed(kind: Kind, piece: Piece, digest: bytes) -> tuple[Said, list[str]]:
         "\n".join(" ".join(name.split()) for name in piece.names),
         len(piece.text.encode("utf-8", "surrogatepass")) if kind == "entry" else 0,
         piece.marks,
+        piece.until,
         piece.text,
     )
     return said, terms

@@ -31,6 +31,7 @@ class Filters:
         tags: a document must have all of them, whatever their case.
         sessions: empty means all; only turns have one.
         since, until: seconds since the epoch, both inclusive; a document without a time passes neither.
+        hidden: numbers of documents that are not found; with `only_hidden` they alone are.
     Source: AM2.
     """
 
@@ -40,6 +41,8 @@ class Filters:
     sessions: Collection[str] = ()
     since: float | None = None
     until: float | None = None
+    hidden: Collection[int] = ()
+    only_hidden: bool = False
 
 
 _MOST_PARTS: Final = 8
@@ -129,6 +132,10 @@ def _allowed(corpus: Corpus, filters: Filters) -> npt.NDArray[np.bool_] | None:
         if tag in corpus.tagged:
             tagged[view(corpus.tagged[tag], np.int32)] = True
         masks.append(tagged)
+    if filters.hidden or filters.only_hidden:
+        stands = np.ones(corpus.size, np.bool_)
+        stands[[row for row in map(corpus.row_of, filters.hidden) if row is not None]] = False
+        masks.append(~stands if filters.only_hidden else stands)
     at = view(corpus.at, np.float64)
     if filters.since is not None:
         masks.append(at >= filters.since)

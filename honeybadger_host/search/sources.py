@@ -63,6 +63,7 @@ class Piece(NamedTuple):
         known_by: an entry's text after `labels.folded`.
         name, title: of an entry.
         marks: what else an entry knows of itself, as members to show; JSON, or empty.
+        until: until when an entry is valid, seconds since the epoch.
     """
 
     key: str
@@ -77,6 +78,7 @@ class Piece(NamedTuple):
     name: str = ""
     title: str = ""
     marks: str = ""
+    until: float | None = None
 
 
 class Unsearchable(Exception):
@@ -289,7 +291,7 @@ def turns_of(data: bytes) -> tuple[list[Piece], int, int]:
 
 def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
     try:
-        entry = parse_entry(data, source.file.replace("/archive/", "/", 1) if is_archive(source.group) else source.file)
+        entry = parse_entry(data, source.file)
     except ValueError as error:
         raise Unsearchable(str(error)) from None
     at = entry.updated or entry.created
@@ -305,6 +307,7 @@ def _entry(source: Source, data: bytes, signature: Signature) -> Piece:
         name=entry.name or "",
         title=entry.title or "",
         marks=orjson.dumps(marks).decode() if (marks := marks_of(entry)) else "",
+        until=None if entry.standing.valid_until is None else entry.standing.valid_until.timestamp(),
     )
 
 

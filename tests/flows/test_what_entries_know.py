@@ -1,4 +1,4 @@
-"""What an entry knows about itself over the whole path: where it comes from."""
+"""What an entry knows about itself over the whole path: where it comes from, whether it still stands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, request, run_agent, run_cli
+from tests.flows.test_edits import wait_until_looked_at
+from tests.flows.test_entries import log_of
+from tests.hosting import RawSender, request, run_agent, run_cli, wait_for
 
 MakeClient = Callable[..., SyncClient]
 
@@ -74,4 +76,73 @@ def test_an_origin_that_there_is_not_is_refused_and_a_place_needs_one(
     shown = run_agent("call", "get_memory", orjson.dumps({"id": saved.stdout.split()[1]}).decode(), home=host.home)
     assert orjson.loads(shown.stdout)["result"]["origin_from"] == "git log"
     assert run_cli("doctor", home=host.home).returncode == 0
+    host.stop()
+
+
+def test_what_gave_way_is_in_the_archive_through_a_kill_and_one_undo_brings_it_back(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    host = make_host().start()
+    old = client().save_memory("Ann drinks green tea", "drinks")
+    new = client("cook").save_memory("Ann drinks coffee, no green tea", "drinks", supersedes=[old.id])
+    host.kill()
+    host.start()
+    memory = host.home / "groups/main"
+    assert not (memory / old.file).exists()
+    assert orjson.loads((memory / "archive" / old.file).read_bytes())["superseded_by"] == new.id
+    got = client().get_memory(old.id)
+    assert (got.archived, got.superseded_by, got.content) == (True, new.id, "Ann drinks green tea")
+    assert [hit.id for hit in client().search_memory("green tea", scope="entries").hits] == [new.id]
+    assert [hit.id for hit in client().search_memory("green tea", archived=True).hits] == [old.id]
+    assert f"[{old.id}]" not in client().get_context("Who drinks green tea?").system
+    seq = [row[0] for row in log_of(host.home) if row[2] == "entry_removed"]
+    undone = run_cli("undo", *seq, home=host.home)
+    assert (undone.returncode, undone.stderr) == (0, "")
+    assert client().get_memory(old.id).model_dump() == old.model_dump(exclude={"neutralised"})
+    assert not (memory / new.file).exists()
+    assert not (memory / "archive" / old.file).exists()
+    host.stop()
+
+
+def test_a_person_who_writes_supersedes_into_a_file_is_followed_also_after_a_stop(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    host = make_host().start()
+    wait_until_looked_at(host)
+    first, second, new = (client().save_memory(f"Ann drinks tea number {number}").id for number in (1, 2, 3))
+    folder = host.home / "groups/main/memory/general"
+
+    def edit(ids: list[str]) -> None:
+        file = folder / f"{new}.json"
+        file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | {"supersedes": ids}))
+
+    edit([first, "nobody", new])
+    wait_for(lambda: not (folder / f"{first}.json").exists(), what="the entry gives way")
+    wait_for(lambda: len(host.events("entry.not_superseded")) == 2)
+    told = {line["id"]: line["why"] for line in host.events("entry.not_superseded")}
+    assert told[new] == f"{new} is this entry itself: it cannot supersede itself"
+    assert told["nobody"] == "no entry of this group has the id nobody: search again"
+    assert client().get_memory(first).superseded_by == new
+    assert ("human", "entry_removed") in {row[1:] for row in log_of(host.home)}
+    host.stop()
+    edit([first, second])
+    host.start()
+    wait_for(lambda: client().get_memory(second).superseded_by == new, what="the second gives way")
+    assert len(host.events("entry.not_superseded")) == 2  # what was done before is not done again
+    assert [hit.id for hit in client().search_memory("Ann drinks tea", scope="entries").hits] == [new]
+    host.stop()
+
+
+def test_a_shell_says_what_an_entry_takes_the_place_of_and_until_when_it_is_so(make_host: HostFactory) -> None:
+    host = make_host().start()
+    old = run_agent("save", "The office is closed", home=host.home).stdout.split()[1]
+    late = "2999-01-01T00:00:00+01:00"
+    saved = run_agent("save", "The office is open", "--supersedes", old, "--valid-until", late, home=host.home)
+    got = run_agent("call", "get_memory", orjson.dumps({"id": saved.stdout.split()[1]}).decode(), home=host.home)
+    shown = orjson.loads(got.stdout)["result"]
+    assert (shown["supersedes"], shown["valid_until"]) == ([old], "2998-12-31T23:00:00Z")
+    refused = run_agent("save", "y", "--valid-until", "tomorrow", home=host.home)
+    assert (refused.returncode, "payload.valid_until 'tomorrow' is not a time" in refused.stderr) == (1, True)
+    refused = run_agent("save", "y", "--supersedes", "nobody", home=host.home)
+    assert (refused.returncode, "no entry of this group has the id nobody" in refused.stderr) == (1, True)
     host.stop()

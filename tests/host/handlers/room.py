@@ -173,6 +173,7 @@ class Room:
                 case _:
                     with path.open("ab") as file:
                         file.write(change.data)
+            self.index.touch(change.file)
         if rows:
             self.journal.commit(rows, [])
         self.unit.end_batch(changes)

@@ -1,0 +1,161 @@
+"""Entries that give way to another: they go to the archive, and say which one took their place."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import anyio.to_thread
+import orjson
+import structlog
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP, HUMAN, new_id
+from honeybadger_agent.wire import Refusal, Wire
+from honeybadger_host.domain import Asked, Change, ChangeHandler, Outcome
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.memory.archive import archive_entry, archived_file
+from honeybadger_host.memory.entry import Entry, memory_folder
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.search.sources import archive_of
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.edits import Edit
+
+log = structlog.get_logger()
+
+_FIELD: Final = "payload.supersedes"
+
+
+@dataclass(frozen=True, slots=True)
+class Superseding:
+    """Moves entries to the archive when another takes their place."""
+
+    entries: EntryFiles
+    files: WholeFiles
+
+    def prepare(self, group: str, ids: Iterable[str]) -> Mapping[str, Refusal | str]:
+        """Load entries and their places in the archive; return for those that do not stand why, or what took over.
+
+        Raises WorldFailed.
+        """
+        gone: dict[str, Refusal | str] = {}
+        for id_ in ids:
+            found = self.entries.find(group, id_)
+            for file in found:
+                self.files.load(file)
+                self.files.load(archived_file(file))
+            if not found:
+                gone[id_] = self._gone(group, id_)
+        return gone
+
+    def _gone(self, group: str, id_: str) -> Refusal | str:
+        for file in self.entries.find(archive_of(group), id_):
+            with contextlib.suppress(ValueError):  # it was logged
+                entry = self.entries.parse(file, read_whole(self.entries.home / file) or b"")
+                if entry.standing.superseded_by is not None:
+                    return entry.standing.superseded_by
+            return Refusal("conflict", f"entry {id_} is in the archive already: leave it out", field=_FIELD)
+        if self.entries.find(GLOBAL_GROUP, id_):
+            why = f"entry {id_} is of the group {GLOBAL_GROUP}, which only people change"
+            return Refusal("forbidden", why, field=_FIELD)
+        return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
+
+    def changes(
+        self, group: str, entry: Entry, ids: Sequence[str], gone: Mapping[str, Refusal | str], *, stood: bool
+    ) -> tuple[Change, ...]:
+        """Return what moves entries to the archive. Raises Refusal: which of them cannot be superseded, and why.
+
+        Args:
+            entry: takes their place.
+            gone: see `prepare`.
+            stood: whether `entry` was there before.
+        """
+        changes: list[Change] = []
+        for id_ in ids:
+            if id_ == entry.id:
+                raise Refusal("invalid", f"{id_} is this entry itself: it cannot supersede itself", field=_FIELD)
+            found = self.files.named(memory_folder(group), f"{id_}.json")
+            if not found and gone.get(id_) == entry.id:
+                continue  # it was done before
+            if len(found) != 1:
+                raise self._refusal(id_, found, gone.get(id_))
+            (file,) = found
+            data = self.files.view(file)
+            assert data is not None  # noqa: S101  `named` returns what is there
+            try:
+                old = self.entries.parse(file, data)
+                held = self.files.view(archived_file(file))
+            except ValueError as error:
+                raise Refusal("conflict", f"{id_} is not an entry: {error}; mend or remove it", field=_FIELD) from None
+            except KeyError:  # it came with this batch
+                raise Refusal("conflict", "it changed meanwhile: nothing was saved, send it again") from None
+            if stood and entry.id in old.standing.supersedes:
+                why = f"a circle: {id_} supersedes {entry.id} already; delete or edit the one that is wrong"
+                raise Refusal("conflict", why, field=_FIELD)
+            changes += archive_entry(group, file, old, data, held, by=entry.id)
+        return tuple(changes)
+
+    @staticmethod
+    def _refusal(id_: str, found: Sequence[str], gone: Refusal | str | None) -> Refusal:
+        if isinstance(gone, Refusal):
+            return gone
+        if gone is not None:
+            return Refusal("conflict", f"entry {id_} was superseded by {gone}: name that one", field=_FIELD)
+        if not found:  # it went away with this batch
+            return Refusal("not_found", f"no entry of this group has the id {id_}: search again", field=_FIELD)
+        return Refusal("conflict", f"{id_} is the id of {len(found)} files: rename or remove one", field=_FIELD)
+
+
+@dataclass(frozen=True, slots=True)
+class EditedEntries:
+    """Follows people who write `supersedes` into the file of an entry.
+
+    Args:
+        change: see `Pipeline.change`.
+    """
+
+    superseding: Superseding
+    change: Callable[[Asked, str, ChangeHandler[Any], bytes], Awaitable[bytes]]
+
+    async def follow(self, edits: Iterable[Edit]) -> None:
+        """Do what edits say, before they are kept: after a kill they are found again. What cannot be done is logged."""
+        for edit in edits:
+            try:
+                named = await anyio.to_thread.run_sync(self._named_in, edit)
+                if named is not None:
+                    await self._supersede(edit, *named)
+            except WorldFailed as error:
+                log.warning("entry.not_superseded", file=edit.file, why=str(error))
+
+    def _named_in(self, edit: Edit) -> tuple[Entry, Sequence[str]] | None:
+        """Return an entry and the ids that an edit has written into its `supersedes`; None: there are none."""
+        if edit.after is None or not edit.file.startswith(f"{memory_folder(edit.group)}/"):
+            return None
+        data = read_whole(self.superseding.entries.home / edit.file)
+        if data is None or b'"supersedes"' not in data:
+            return None
+        try:
+            entry = self.superseding.entries.parse(edit.file, data)
+        except ValueError:
+            return None
+        came = None if edit.hunks is None else b"\n".join(line for hunk in edit.hunks for line in hunk.added)
+        ids = [id_ for id_ in entry.standing.supersedes if came is None or f'"{id_}"'.encode() in came]
+        return (entry, ids) if ids else None
+
+    async def _supersede(self, edit: Edit, entry: Entry, ids: Sequence[str]) -> None:
+        for id_ in ids:  # one at a time: a wrong one does not keep the others
+
+            def decide(asked: Asked, gone: Mapping[str, Refusal | str], now: datetime, id_: str = id_) -> Outcome:
+                return Outcome({}, self.superseding.changes(asked.group, entry, [id_], gone, stood=True))
+
+            def prepare(asked: Asked, id_: str = id_) -> Mapping[str, Refusal | str]:
+                return self.superseding.prepare(asked.group, [id_])
+
+            asked = Asked(edit.group, HUMAN, f"edit-{new_id()}", "main", Wire())
+            digest = hashlib.sha256(f"{edit.file} {id_}".encode()).digest()
+            reply = orjson.loads(await self.change(asked, "edit_memory", ChangeHandler(decide, prepare), digest))
+            if not reply["ok"]:
+                log.warning("entry.not_superseded", file=edit.file, id=id_, why=reply["error"]["message"])

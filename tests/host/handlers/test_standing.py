@@ -1,0 +1,169 @@
+"""Entries that give way to others, and those that expire: what is recalled, what stays to be read, what is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_host.memory.entry import parse_entry
+from honeybadger_host.memory.standing import STANDS, Standing, standing_members
+from tests.host.handlers.room import NOW, Room
+
+LATER = "2026-11-21T08:05:59Z"
+"""Two hours behind NOW."""
+
+
+def found(room: Room, **more: Any) -> set[str]:
+    hits = room.ask("search_memory", query="green tea", scope="entries", **more)["hits"]
+    assert all(hit.get("archived", False) is bool(more.get("archived")) for hit in hits)
+    return {hit["id"] for hit in hits}
+
+
+def recalled(room: Room) -> set[str]:
+    rows = room.ask("get_context", message="Who drinks green tea?")["recalled"]
+    return {row["id"] for row in rows if row["state"] != "near_miss"}
+
+
+def save(room: Room, content: str, **more: Any) -> str:
+    return str(room.change("save_memory", content=content, **more)["id"])
+
+
+def test_what_took_the_place_of_another_is_recalled_and_the_other_stays_to_be_read(room: Room) -> None:
+    old = save(room, "Ann drinks green tea", category="drinks")
+    new = save(room, "Ann drinks no green tea any more", category="drinks", supersedes=[old])
+    assert recalled(room) == found(room) == {new}
+    assert found(room, archived=True) == {old}
+    got = room.ask("get_memory", id=old)
+    assert (got["archived"], got["superseded_by"], got["content"]) == (True, new, "Ann drinks green tea")
+    assert room.ask("get_memory", id=new)["supersedes"] == [old]
+    assert not (room.home / f"groups/main/memory/drinks/{old}.json").exists()
+    again = room.change("save_memory", content="Ann drinks no green tea any more", category="drinks", supersedes=[old])
+    assert (again["id"], again["reinforced"], again["supersedes"]) == (new, 1, [old])  # it was done before
+    back = save(room, "Ann drinks green tea", category="drinks", supersedes=[new])  # she changed her mind
+    assert back == old
+    assert recalled(room) == {old}
+    assert room.ask("get_memory", id=old)["archived"] is False
+
+
+def test_an_edit_supersedes_too_and_adds_to_what_it_superseded(room: Room) -> None:
+    first, second, new = save(room, "green tea one"), save(room, "green tea two"), save(room, "green tea now")
+    room.change("edit_memory", id=new, supersedes=[first])
+    edited = room.change("edit_memory", id=new, supersedes=[second], category="drinks")
+    assert edited["supersedes"] == [first, second]
+    assert found(room) == {new}
+    assert found(room, archived=True) == {first, second}
+
+
+def test_what_cannot_be_superseded_is_named_and_nothing_is_changed(room: Room) -> None:
+    everybody = room.home / "groups/global/memory/general"
+    everybody.mkdir(parents=True)
+    (everybody / "rule.json").write_text('{"content": "for all"}')
+    old, new = save(room, "old"), save(room, "new")
+    save(room, "newest", supersedes=[old])
+    newest = room.ask("get_memory", id=old)["superseded_by"]
+    twice = room.home / f"groups/main/memory/copies/{new}.json"
+    twice.parent.mkdir()
+    twice.write_bytes((room.home / f"groups/main/memory/general/{new}.json").read_bytes())
+    itself = save(room, "itself")
+    before = sorted(str(path) for path in room.home.rglob("*.json"))
+    for id_, code, says in (
+        ("nothing", "not_found", "no entry of this group has the id nothing"),
+        ("rule", "forbidden", "of the group global"),
+        (old, "conflict", f"was superseded by {newest}: name that one"),
+        (new, "conflict", "the id of 2 files"),
+        (itself, "invalid", "cannot supersede itself"),
+    ):
+        refusal = room.refused("save_memory", content="itself", supersedes=[id_])
+        assert (refusal.code, refusal.field) == (code, "payload.supersedes")
+        assert says in refusal.message
+    assert sorted(str(path) for path in room.home.rglob("*.json")) == before
+
+
+def test_a_circle_is_refused(room: Room) -> None:
+    folder = room.home / "groups/main/memory/general"
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_text('{"content": "a", "supersedes": ["b"]}')
+    (folder / "b.json").write_text('{"content": "b"}')
+    refusal = room.refused("edit_memory", id="b", supersedes=["a"])
+    assert (refusal.code, "a circle: a supersedes b already" in refusal.message) == ("conflict", True)
+
+
+def test_two_that_supersede_the_same_in_one_batch_do_not_both_take_its_place(room: Room) -> None:
+    old = save(room, "old")
+    handler = room.handler("save_memory")
+    asked = [room.asking("save_memory", {"content": text, "supersedes": [old]}) for text in ("one", "two")]
+    prepared = [handler.prepare(each) for each in asked]
+    room.unit.apply(handler.decide(asked[0], prepared[0], NOW).changes)
+    with pytest.raises(Exception, match=f"no entry of this group has the id {old}"):
+        handler.decide(asked[1], prepared[1], NOW)
+
+
+def test_what_has_expired_is_not_recalled_and_what_is_said_again_stands_again(room: Room) -> None:
+    tea = save(room, "Ann drinks green tea", valid_until=LATER)
+    other = save(room, "Bob drinks green tea")
+    assert recalled(room) == found(room) == {tea, other}
+    assert found(room, archived=True) == set()
+    room.change("append_turn", role="user", content="Who drinks green tea?")
+    assert recalled(room) == {tea, other}
+    room.change("append_turn", role="assistant", content="Ann and Bob")
+    room.now = NOW + timedelta(hours=2)
+    assert recalled(room) == found(room) == {other}  # also what an earlier message had recalled
+    assert found(room, archived=True) == {tea}
+    assert {hit["id"] for hit in room.ask("search_memory", archived=True)["hits"]} == {tea}
+    assert room.ask("get_memory", id=tea)["valid_until"] == LATER
+    (row, _) = sorted(room.ask("list_memory_entries")["entries"], key=lambda row: row["valid_until"] is None)
+    assert (row["id"], row["valid_until"]) == (tea, LATER)
+    again = room.change("save_memory", content="Ann drinks green tea")
+    assert (again["reinforced"], again.get("valid_until")) == (1, None)
+    assert found(room) == {tea, other}
+
+
+def test_an_edit_prolongs_and_never_takes_the_end_away(room: Room) -> None:
+    tea = save(room, "green tea", valid_until=LATER)
+    prolonged = room.change("edit_memory", id=tea, valid_until="2026-11-22T00:00:00+02:00")
+    assert prolonged["valid_until"] == "2026-11-21T22:00:00Z"
+    assert room.change("edit_memory", id=tea, tags=["t"])["valid_until"] == "2026-11-21T22:00:00Z"
+    assert "valid_until" not in room.change("edit_memory", id=tea, valid_until="never")
+
+
+@pytest.mark.parametrize("type_", ["save_memory", "edit_memory"])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("2026-11-21T06:05:59Z", "is over"),
+        ("2026-12-24", "has no time zone"),
+        ("2026-12-24T18:00:00", "has no time zone"),
+        ("soon", "is not a time"),
+        ("0001-01-01T00:00:00+10:00", "is not a time"),
+    ],
+)
+def test_a_time_that_is_over_or_has_no_zone_is_refused(room: Room, type_: str, text: str, says: str) -> None:
+    id_ = save(room, "x")
+    more = {"content": "y"} if type_ == "save_memory" else {"id": id_}
+    refusal = room.refused(type_, valid_until=text, **more)
+    assert (refusal.code, refusal.field) == ("invalid", "payload.valid_until")
+    assert says in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, STANDS),
+        ({"supersedes": ["a", "b", "a"]}, Standing(("a", "b"))),
+        ({"superseded_by": "c"}, Standing(superseded_by="c")),
+        ({"valid_until": "2026-11-21"}, Standing(valid_until=NOW.replace(hour=0, minute=0, second=0, microsecond=0))),
+        ({"valid_until": "my birthday", "supersedes": "a", "superseded_by": 5}, STANDS),
+        ({"supersedes": [5]}, STANDS),
+        ({"supersedes": ["no id!"]}, STANDS),
+    ],
+)
+def test_a_file_says_how_an_entry_stands_and_members_of_a_persons_own_stay(
+    members: dict[str, Any], expected: Standing, tmp_path: Path
+) -> None:
+    entry = parse_entry(orjson.dumps({"content": "x", **members}), "groups/main/memory/general/x.json")
+    assert entry.standing == expected
+    assert entry.more == {name: value for name, value in members.items() if name not in standing_members(expected)}
