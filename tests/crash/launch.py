@@ -16,6 +16,7 @@ Faults: `--constant NAME=V`         another value for a constant of a module, as
 from __future__ import annotations
 
 import argparse
+import atexit
 import ctypes
 import functools
 import gc
@@ -25,9 +26,11 @@ import os
 import signal
 import sqlite3
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 
 def main(argv: Sequence[str]) -> int:
@@ -137,7 +140,7 @@ def nurse(modules: Sequence[str]) -> None:
         {"start": [arguments of this script], "env": {…}, "cwd": …, "uid": …, "files": […], "on_terminal": …}
                          -> {"pid": …}; the files are stdin, stdout and stderr
         {"poll": pid}    -> {"code": exit code, null while it runs}
-    What still runs at the end of stdin is killed. In the child it returns what `main` returns.
+    What still runs at the end of stdin is killed. A child ends with what `main` returns.
     """
     import anyio
     import typer.main
@@ -164,7 +167,7 @@ def nurse(modules: Sequence[str]) -> None:
             pid = os.fork()
             if pid == 0:
                 _begin(command)
-                sys.exit(main(command["start"]))
+                _end(command["start"])
             running.add(pid)
             answer: dict[str, int | None] = {"pid": pid}
         else:
@@ -174,6 +177,20 @@ def nurse(modules: Sequence[str]) -> None:
         print(json.dumps(answer), flush=True)
     for pid in running:
         os.kill(pid, signal.SIGKILL)
+
+
+def _end(arguments: Sequence[str]) -> NoReturn:
+    """Run `main` and end as a process does, but do not take apart what is imported: that copies 6,000 pages, 40 ms."""
+    try:
+        code = main(arguments)
+    except BaseException:  # noqa: BLE001  # whatever it is, the process ends with it
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 def _begin(command: dict[str, Any]) -> None:
