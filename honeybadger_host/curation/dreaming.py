@@ -24,7 +24,7 @@ from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.passes import Made, PassDependencies, origin
 from honeybadger_host.curation.preferences import Preferences
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of, numbered
-from honeybadger_host.curation.snapshot import Snapshot, Turns, decided_before, newest_turns, standing, take, turns_of
+from honeybadger_host.curation.snapshot import Snapshot, Turns, newest_turns, standing, take, turns_of
 from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.feedback import Feedback, read_feedback
 from honeybadger_host.memory.labels import folded
@@ -85,62 +85,50 @@ class Dreams:
 
     async def make(self, group: str, is_trial: bool = False) -> Dreamt:
         """Make a pass over a group as the job that it is. Args and errors as `dream`."""
-        tidied, snapshot = await self._tidy(group, is_trial)
+        snapshot = await anyio.to_thread.run_sync(take, self._uses, group, self._clock())
+        tidied = await self._tidy(snapshot, is_trial)
         inferred, told = None, ""
         if self._infers:
             try:
-                inferred, told = await self._preferences.infer(group, is_trial)
+                inferred, told = await self._preferences.infer(snapshot, is_trial)
             except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:
                 told = f"no preferences are inferred: {error}"  # what the first pass did stays
                 log.warning("preferences.failed", group=group, why=str(error), now_what="the next dream asks again")
         made = [each for each in (tidied, inferred) if each is not None]
         return Dreamt(made, len(snapshot.items), snapshot.left_out, _told_of(made, told, is_trial))
 
-    async def _tidy(self, group: str, is_trial: bool) -> tuple[Made | None, Snapshot]:
+    async def _tidy(self, snapshot: Snapshot, is_trial: bool) -> Made | None:
         """Make the first pass; a question of before a kill is taken up."""
-        uses = self._uses
+        uses, group = self._uses, snapshot.group
         kept = None if uses.asker is None else await uses.asker.unfinished(group, "dream-")
         name = kept or f"dream-{self._clock():%Y%m%d-%H%M%S-%f}"[:-3]
-        text = await anyio.to_thread.run_sync(self._request, group)
-        question = Question(group, name, "dream", uses.directives.read("dream").text, text or "")
-        is_asked = text is not None or kept is not None
-        looked_at: list[Snapshot] = []
-        propose = partial(self._propose, question, looked_at)
-        made = await uses.make(question, propose, is_trial=is_trial, is_asked=is_asked)
-        return made, looked_at[0]
+        feedback = await anyio.to_thread.run_sync(self._feedback, group)
+        text = "" if uses.asker is None else await anyio.to_thread.run_sync(self._request, snapshot, feedback)
+        question = Question(group, name, "dream", uses.directives.read("dream").text, text)
+        propose = partial(self._propose, question, snapshot, feedback)
+        return await uses.make(question, propose, is_trial=is_trial, is_asked=bool(text or kept))
 
-    def _request(self, group: str) -> str | None:
-        """Return what a model is asked; None: there is no model, or nothing to ask it."""
-        if self._uses.asker is None:
-            return None
-        now = self._clock()
-        snapshot = take(self._uses, group, decided_before(self._uses.home, group, now)[0])
-        found = self._found(snapshot, self._feedback(group, now), now)
-        if not found:
-            return None
-        turns = turns_of(self._uses, group, _around(found.feedback)) | self._spoken_of(group, subjects(snapshot, found))
-        said = {key: turn for key, turn in turns.items() if self._uses.is_person(turn)}
-        return request_text(snapshot, found, said)
+    def _feedback(self, group: str) -> list[Feedback]:
+        try:
+            return read_feedback(self._uses.home, group, self._clock() - _FEEDBACK_OF)
+        except OSError as error:
+            raise WorldFailed(f"the feedback of {group} cannot be read: {error.strerror}") from error
 
-    # ------------------------------------------------------------------------------------------------------- reading
-
-    def _found(self, snapshot: Snapshot, feedback: Sequence[Feedback], now: datetime) -> Found:
-        uses = self._uses
-        tokens = [(note, estimate_tokens(place.text) + _HEADING) for note, place in snapshot.notes.items()]
+    def _request(self, snapshot: Snapshot, feedback: Sequence[Feedback]) -> str:
+        """Return what a model is asked; empty: there is nothing to ask it."""
+        uses, group = self._uses, snapshot.group
+        tokens = [(name, estimate_tokens(note.text) + _HEADING) for name, note in snapshot.notes.items()]
         entries = [item for item in snapshot.items if item.id in snapshot.entries]
-        noted, since = uses.ledger.last_recalled(snapshot.group)
-        return Found(
+        found = Found(
             alike(snapshot.items),
-            unused(entries, noted, since, now),
+            unused(entries, *uses.ledger.last_recalled(group), self._clock()),
             over_share(tokens, uses.notes_budget_tokens) if uses.notes_budget_tokens else [],
             feedback,
         )
-
-    def _feedback(self, group: str, now: datetime) -> list[Feedback]:
-        try:
-            return read_feedback(self._uses.home, group, now - _FEEDBACK_OF)
-        except OSError as error:
-            raise WorldFailed(f"the feedback of {group} cannot be read: {error.strerror}") from error
+        if not found:
+            return ""
+        turns = turns_of(uses, group, _around(feedback)) | self._spoken_of(group, subjects(snapshot, found))
+        return request_text(snapshot, found, {key: turn for key, turn in turns.items() if uses.is_person(turn)})
 
     def _spoken_of(self, group: str, subjects: Sequence[frozenset[str]]) -> Turns:
         """Return the newest turns that are about what seems to contradict."""
@@ -152,33 +140,27 @@ class Dreams:
             if any(len(words[key] & subject) >= _LEAST_SHARED * len(subject) for subject in subjects)
         }
 
-    # ----------------------------------------------------------------------------------------------------- proposing
+    def _propose(
+        self, question: Question, snapshot: Snapshot, feedback: Sequence[Feedback], answer: Answer | None
+    ) -> Proposal:
+        """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed.
 
-    def _propose(self, question: Question, looked_at: list[Snapshot], answer: Answer | None) -> Proposal:
-        """Return what a pass proposes, with its gates checked. Raises WrongAnswer, WorldFailed, FileProblem.
-
-        Args:
-            looked_at: filled with what the pass is about.
+        What changes while the model thinks is found when the proposal is applied.
         """
-        uses, group, now = self._uses, question.group, self._clock()
-        earlier, touched = decided_before(uses.home, group, now)
-        snapshot = take(uses, group, earlier)
-        looked_at.append(snapshot)
-        feedback = self._feedback(group, now)
+        uses, group = self._uses, snapshot.group
         turns = turns_of(uses, group, _around(feedback)) | feedback_turns(feedback)
         by_rules = [*folds(snapshot), *anti_patterns(feedback, turns)]
         by_model = [] if answer is None else parse_operations(answer.text, snapshot)
         turns |= turns_of(uses, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
-        known = snapshot.known(turns, uses.is_person, touched)
+        known = snapshot.known(turns, uses.is_person)
         known = replace(known, texts={**known.texts, **standing(uses.home, group, [*by_rules, *by_model])})
         base = {source: snapshot.digests[source] for one in by_rules for source in one.sources}
         read = {} if answer is None else read_in(snapshot, answer.asked)
         base |= {source: read[source] for one in by_model for source in one.sources if source in read}
-        proposal = check(
-            Proposal(**origin(question, answer), made_at=now, base=base, operations=numbered([*by_rules, *by_model])),
-            known,
-        )
-        told = {_told(each) for one in earlier for each in one.operations if _is_settled(each)}
+        operations = numbered([*by_rules, *by_model])
+        proposal = Proposal(**origin(question, answer), made_at=self._clock(), base=base, operations=operations)
+        proposal = check(proposal, known)
+        told = {_told(each) for one in snapshot.earlier for each in one.operations if _is_settled(each)}
         kept = tuple(
             each
             for each in proposal.operations

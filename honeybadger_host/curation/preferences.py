@@ -24,7 +24,7 @@ from honeybadger_host.curation.dream import sections_text, turn_text
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.passes import Made, PassDependencies, origin
 from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal, numbered
-from honeybadger_host.curation.snapshot import decided_before, newest_turns, take, turns_of
+from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.labels import folded, is_below
 from honeybadger_host.memory.watermarks import inferred_file, parse_watermark
@@ -68,9 +68,9 @@ class Preferences:
         self._uses = uses
         self._clock = clock
 
-    async def infer(self, group: str, is_trial: bool) -> tuple[Made | None, str]:
+    async def infer(self, snapshot: Snapshot, is_trial: bool) -> tuple[Made | None, str]:
         """Return what was proposed, and what there is to say. Raises as `Dreams.dream`."""
-        uses = self._uses
+        uses, group = self._uses, snapshot.group
         if uses.asker is None:
             return None, NO_MODEL
         turns = await anyio.to_thread.run_sync(self._new_turns, group)
@@ -78,9 +78,11 @@ class Preferences:
             return None, ""
         kept = await uses.asker.unfinished(group, _NAMED)
         name = kept or f"{_NAMED}{_milliseconds(turns[-1][1].at)}-{_milliseconds(self._clock())}"
-        text = await anyio.to_thread.run_sync(self._request, group, turns)
+        entries = snapshot.entries.values()
+        known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
+        text = request_text(turns, known, [each.result or "" for each in seen_before(snapshot.earlier).values()])
         question = Question(group, name, "preferences", uses.directives.read("pref-dream").text, text)
-        propose = partial(self._propose, question)
+        propose = partial(self._propose, question, snapshot)
         return await uses.make(question, propose, until=_read_up_to(name), is_trial=is_trial), ""
 
     def _new_turns(self, group: str) -> list[tuple[str, Turn]]:
@@ -97,25 +99,16 @@ class Preferences:
             if self._uses.is_person(turn) and (since is None or turn.at > since)
         )
 
-    def _request(self, group: str, turns: list[tuple[str, Turn]]) -> str:
-        earlier, _ = decided_before(self._uses.home, group, self._clock())
-        entries = take(self._uses, group, earlier).entries.values()
-        known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
-        return request_text(turns, known, [each.result or "" for each in seen_before(earlier).values()])
-
-    def _propose(self, question: Question, answer: Answer | None) -> Proposal | None:
+    def _propose(self, question: Question, snapshot: Snapshot, answer: Answer | None) -> Proposal | None:
         """Return what an answer proposes, with its gates checked; None: rules cannot do it. Raises WrongAnswer."""
         if answer is None:
             return None
-        uses, group, now = self._uses, question.group, self._clock()
-        earlier, _ = decided_before(uses.home, group, now)
-        snapshot = take(uses, group, earlier)
+        uses, earlier = self._uses, snapshot.earlier
         operations = parse_preferences(answer.text, seen_before(earlier))
         quoted = [(each.session, each.turn) for one in operations for each in one.evidence]
-        known = snapshot.known(turns_of(uses, group, quoted), uses.is_person)
-        proposal = check(
-            Proposal(**origin(question, answer), made_at=now, operations=tuple(map(bare, operations))), known
-        )
+        known = snapshot.known(turns_of(uses, snapshot.group, quoted), uses.is_person)
+        asked = tuple(map(bare, operations))
+        proposal = check(Proposal(**origin(question, answer), made_at=self._clock(), operations=asked), known)
         settled = {folded(text) for text in snapshot.texts.values()} | {
             folded(each.result or "")
             for one in earlier

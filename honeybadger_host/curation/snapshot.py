@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -40,35 +42,64 @@ FOLDED: Final = "the same text, byte for byte"
 """Why rules merge; only they may say it. Such a merge changes nothing that could be recalled."""
 
 
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 Turns: TypeAlias = dict[tuple[str, int], Turn]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """What a pass looks at. An id that several entries have is not in it.
 
     Args:
-        items: entries, oldest first, then notes in the order of MEMORY.md.
-        entries: id -> entry.
+        entries: id -> entry, oldest first; `left_out` of the group are not in it.
+        notes: id -> note, in the order of MEMORY.md.
         digests: id -> SHA-256 of the version that was read: of an entry's file, of a note's text.
-        size: entries and notes of the group; `left_out` of them are not in it.
+        earlier: the dreams of the group; `changed_lately`: how many ids passes touched in the last 30 days.
     """
 
     group: str
-    items: Sequence[Item]
     entries: Mapping[str, Entry]
     notes: Mapping[str, NotePlace]
     digests: Mapping[str, str]
-    protected: Mapping[str, str]
-    merge_depth: Mapping[str, int]
-    size: int
+    earlier: Sequence[Proposal]
+    changed_lately: int
     left_out: int
 
     @property
-    def texts(self) -> dict[str, str]:
+    def size(self) -> int:
+        return len(self.entries) + len(self.notes) + self.left_out
+
+    @cached_property
+    def items(self) -> Sequence[Item]:
+        """The entries, then the notes."""
+        entries = (Item(name, entry.content, entry.updated or entry.created) for name, entry in self.entries.items())
+        return [*entries, *(Item(name, note.text) for name, note in self.notes.items())]
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
         return {item.id: item.text for item in self.items}
 
-    def known(self, turns: Turns, is_person: Callable[[Turn], bool], changed_lately: int = 0) -> Known:
+    @cached_property
+    def protected(self) -> Mapping[str, str]:
+        """Id -> why nothing but a person may touch it."""
+        whys = {name: _why_protected(entry) for name, entry in self.entries.items()}
+        return {name: why for name, why in whys.items() if why} | protected_notes(self.notes)
+
+    @property
+    def merge_depth(self) -> Mapping[str, int]:
+        """Id -> how many merges it is made of, one upon the other; a note does not say, so it is not merged again."""
+        written = {
+            folded(operation.result or "")
+            for proposal in self.earlier
+            for operation in proposal.operations
+            if operation.op == "merge" and operation.state == "applied"
+        }
+        merged = (name for name, note in self.notes.items() if note.author == CONSOLIDATOR)
+        return {name: merges_of(entry) for name, entry in self.entries.items()} | {
+            name: MAX_MERGE_DEPTH for name in merged if folded(self.notes[name].text) in written
+        }
+
+    def known(self, turns: Turns, is_person: Callable[[Turn], bool]) -> Known:
         """Return what the gates look at."""
         return Known(
             texts=self.texts,
@@ -77,83 +108,50 @@ class Snapshot:
             is_person=is_person,
             protected=self.protected,
             group_size=self.size,
-            changed_lately=changed_lately,
+            changed_lately=self.changed_lately,
             merge_depth=self.merge_depth,
         )
 
 
-def take(uses: PassDependencies, group: str, decided: Sequence[Proposal]) -> Snapshot:
-    """Read what a group remembers. Raises WorldFailed, FileProblem.
-
-    Args:
-        decided: earlier proposals: they know which notes a merge has written.
-    """
-    found: list[tuple[int, str]] = []
-    for source, signature in sources(uses.home, group, set()):
-        if source.kind == "entry":
-            found.append((signature.mtime_ns, source.file))
-    entries: dict[str, Entry] = {}
+def take(uses: PassDependencies, group: str, now: datetime) -> Snapshot:
+    """Read what a group remembers. Raises WorldFailed, FileProblem."""
+    files = [
+        (signature.mtime_ns, source.file)
+        for source, signature in sources(uses.home, group, set())
+        if source.kind == "entry"
+    ]
+    ids = Counter(name_in(file) for _, file in files)
+    entries: list[Entry] = []
     digests: dict[str, str] = {}
-    for _, file in heapq.nlargest(MOST_ENTRIES, found):
-        data = read_whole(uses.home / file)
-        if data is None:
-            continue
-        try:
-            entry = uses.entry_files.parse(file, data)
-        except ValueError:  # it was logged
-            continue
-        entries[entry.id] = entry
-        digests[entry.id] = hashlib.sha256(data).hexdigest()
-    ids = Counter(name_in(file) for _, file in found)
-    entries = {entry_id: entry for entry_id, entry in entries.items() if ids[entry_id] == 1}
+    for _, file in heapq.nlargest(MOST_ENTRIES, files):
+        data = read_whole(uses.home / file) if ids[name_in(file)] == 1 else None
+        if data is not None:
+            with contextlib.suppress(ValueError):  # it was logged
+                entries.append(uses.entry_files.parse(file, data))
+                digests[entries[-1].id] = hashlib.sha256(data).hexdigest()
+    entries.sort(key=lambda entry: (entry.created or _BEGINNING, entry.id))
     memory = uses.files.memory(group)
-    data = b"" if memory is None or memory.unread else memory.text.encode()
-    notes = notes_of(group, data)
-    digests |= digests_of(notes)
+    notes = notes_of(group, b"" if memory is None or memory.unread else memory.text.encode())
     return Snapshot(
         group,
-        [*_entry_items(entries.values()), *(Item(note, place.text) for note, place in notes.items())],
-        entries,
+        {entry.id: entry for entry in entries},
         notes,
-        {name: digest for name, digest in digests.items() if name in entries or name in notes},
-        dict(_protected_entries(entries.values())) | protected_notes(notes),
-        {each.id: merges_of(each) for each in entries.values()} | dict(_merged_notes(notes, decided)),
-        len(found) + len(notes),
-        len(found) - len(entries),
+        digests | digests_of(notes),
+        *decided_before(uses.home, group, now),
+        len(files) - len(entries),
     )
 
 
-def _entry_items(entries: Iterable[Entry]) -> list[Item]:
-    begun = datetime.min.replace(tzinfo=UTC)
-    ordered = sorted(entries, key=lambda entry: (entry.created or begun, entry.id))
-    return [Item(entry.id, entry.content, entry.updated or entry.created) for entry in ordered]
-
-
-def _protected_entries(entries: Iterable[Entry]) -> Iterator[tuple[str, str]]:
-    for entry in entries:
-        if entry.by is None or entry.by == HUMAN:
-            yield entry.id, A_PERSON
-        elif entry.pinned:
-            yield entry.id, PINNED
-        elif entry.standing.valid_until is not None:
-            yield entry.id, f"it is valid until {show_time(entry.standing.valid_until)}"
-        elif entry.name is not None:
-            yield entry.id, f"it is the document {entry.name}"
-        elif entry.reinforced >= _REINFORCED:
-            yield entry.id, f"it was said again {entry.reinforced} times"
-
-
-def _merged_notes(notes: Mapping[str, NotePlace], decided: Iterable[Proposal]) -> Iterator[tuple[str, int]]:
-    """Yield the notes that a merge has written: a note does not say how often, so it is not merged again."""
-    written = {
-        folded(operation.result or "")
-        for proposal in decided
-        for operation in proposal.operations
-        if operation.op == "merge" and operation.state == "applied"
-    }
-    for note, place in notes.items():
-        if place.author == CONSOLIDATOR and folded(place.text) in written:
-            yield note, MAX_MERGE_DEPTH
+def _why_protected(entry: Entry) -> str | None:
+    if entry.by is None or entry.by == HUMAN:
+        return A_PERSON
+    if entry.pinned:
+        return PINNED
+    if entry.standing.valid_until is not None:
+        return f"it is valid until {show_time(entry.standing.valid_until)}"
+    if entry.name is not None:
+        return f"it is the document {entry.name}"
+    return f"it was said again {entry.reinforced} times" if entry.reinforced >= _REINFORCED else None
 
 
 def standing(home: Path, group: str, operations: Iterable[Operation]) -> dict[str, str]:
@@ -185,12 +183,10 @@ def decided_before(home: Path, group: str, now: datetime) -> tuple[list[Proposal
         if proposal.kind in ("dream", "preferences"):
             dreams.append(proposal)
         if changed_at >= since:
-            touched |= {source for each in proposal.operations if _counts(each) for source in each.sources}
+            for each in proposal.operations:
+                if each.state == "applied" and each.op in TAKEN and each.why != FOLDED:
+                    touched |= {*each.sources}
     return dreams, len(touched)
-
-
-def _counts(operation: Operation) -> bool:
-    return operation.state == "applied" and operation.op in TAKEN and operation.why != FOLDED
 
 
 # --------------------------------------------------------------------------------------------------------------- turns

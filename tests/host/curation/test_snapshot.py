@@ -38,7 +38,7 @@ def test_what_a_person_wrote_pinned_or_said_again_is_protected(uses: PassDepende
     memory = "Ours.\n\n## Own\n- Mine.\n\n## Notes (bee, 2026-11-01 09:00)\n- Free.\n"
     memory += "\n## Notes (bee, 2026-11-01 09:01)\n- Kept. (pinned)\n\n## Notes (human, 2026-11-01 09:02)\n- Said.\n"
     (uses.home / "groups/main/MEMORY.md").write_text(memory)
-    snapshot = take(uses, "main", [])
+    snapshot = take(uses, "main", NOW)
     free = [item.text for item in snapshot.items if item.id not in snapshot.protected]
     assert free == ["x", "Free."]
     assert {each.partition(" ")[0] for each in snapshot.protected.values()} == {"a", "it"}
@@ -49,18 +49,20 @@ def test_an_id_that_two_entries_have_is_left_out(uses: PassDependencies) -> None
     for category in ("a", "b"):
         write(uses.home, "twice", "The same.", category=category)
     write(uses.home, "once", "Another.")
-    assert [item.id for item in take(uses, "main", []).items] == ["once"]
+    assert [item.id for item in take(uses, "main", NOW).items] == ["once"]
 
 
 def test_a_note_that_a_merge_wrote_is_not_merged_again(uses: PassDependencies) -> None:
     (uses.home / "groups/main").mkdir(parents=True, exist_ok=True)
     (uses.home / "groups/main/MEMORY.md").write_text("\n## Notes (consolidator, 2026-11-01 09:00)\n- One\n  of two.\n")
     merge = Operation(n=1, op="merge", sources=("a", "b"), result="One\nof two.", state="applied")
-    earlier = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=(merge,))
-    (note,) = take(uses, "main", [earlier]).items
+    (note,) = take(uses, "main", NOW).items
     assert note.text == "One\nof two."
-    assert take(uses, "main", [earlier]).merge_depth == {note.id: 2}
-    assert take(uses, "main", []).merge_depth == {}
+    assert take(uses, "main", NOW).merge_depth == {}
+    earlier = Proposal(id="dream-1", group="main", kind="dream", made_at=NOW, operations=(merge,))
+    (uses.home / "groups/main/proposals").mkdir()
+    (uses.home / "groups/main/proposals/dream-1.json").write_bytes(dump_proposal(earlier))
+    assert take(uses, "main", NOW).merge_depth == {note.id: 2}
 
 
 def test_what_was_touched_in_30_days_counts_once_and_folds_do_not(home: Path) -> None:
@@ -94,7 +96,7 @@ def test_a_pass_over_a_thousand_of_many_entries_takes_less_than_a_second(uses: P
     anyio.run(trial)
     begun = time.process_time()
     dreamt = anyio.run(trial)
-    found = alike(take(uses, "main", []).items)  # what a model would be asked about
+    found = alike(take(uses, "main", NOW).items)  # what a model would be asked about
     seconds = time.process_time() - begun
     assert (dreamt.looked_at, dreamt.left_out) == (1000, 100)
     ((proposal, _),) = dreamt.proposals
