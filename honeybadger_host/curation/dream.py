@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import accumulate
 from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
 from honeybadger_agent.wire import GENERAL
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
-from honeybadger_host.curation.candidates import Alike, identical
+from honeybadger_host.curation.candidates import Alike, Pair, identical
 from honeybadger_host.curation.meaning import content_words
 from honeybadger_host.curation.notes import NOTE_ID
 from honeybadger_host.curation.proposal import MAX_OPERATIONS, Operation, Part
@@ -36,24 +36,6 @@ class _Answer(Part):
     operations: Annotated[tuple[dict[str, Any], ...], Field(strict=False, max_length=MAX_OPERATIONS)]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a model is to look at: candidates, feedback, and turns in which people spoke of it.
-
-    Args:
-        unused: ids that no context had in 90 days.
-        over: notes that no context has room for.
-    """
-
-    alike: Alike
-    unused: Sequence[str]
-    over: Sequence[str]
-    feedback: Sequence[Feedback]
-
-    def __bool__(self) -> bool:
-        return bool(self.alike.duplicates or self.alike.contradictions or self.unused or self.over or self.feedback)
-
-
 def folds(snapshot: Snapshot) -> list[Operation]:
     """Return merges of entries that say the same byte for byte, whatever their category: the oldest one's counts.
 
@@ -72,28 +54,34 @@ def folds(snapshot: Snapshot) -> list[Operation]:
 # ------------------------------------------------------------------------------------------------------- the question
 
 
-def request_text(snapshot: Snapshot, found: Found, turns: Mapping[tuple[str, int], Turn]) -> str:
+def request_text(
+    snapshot: Snapshot,
+    picked: Iterable[tuple[Sequence[str], str]],
+    feedback: Iterable[Feedback],
+    turns: Mapping[tuple[str, int], Turn],
+) -> str:
     """Return what a model is asked: why each was picked, the texts, feedback, and what people said.
 
     Args:
+        picked: see `reasons`.
         turns: (session, number) -> turn of a person that may be about it.
     """
     shown: dict[str, str] = {}
-    reasons: list[str] = []
+    whys: list[str] = []
     room = _MOST_TOKENS
-    for ids, reason in _reasons(snapshot, found):
+    for ids, reason in picked:
         new = {each: block(snapshot, each) for each in ids if each not in shown}
         needed = sum(map(estimate_tokens, new.values())) + estimate_tokens(reason)
         if needed > room:
             continue
         room -= needed
         shown |= new
-        reasons.append(reason)
-    heard = [f"- {each.kind} by {each.by}{_place(each)}: {_short(each.content)}\n" for each in found.feedback]
+        whys.append(reason)
+    heard = [f"- {each.kind} by {each.by}{_place(each)}: {_short(each.content)}\n" for each in feedback]
     said = [turn_text(key, turn) for key, turn in sorted(turns.items(), key=lambda item: item[1].at)]
     return sections_text(
         {
-            "Candidates": reasons,
+            "Candidates": whys,
             "Entries and Notes": shown.values(),
             "Feedback": heard,
             "What People Said": _newest(said),
@@ -133,27 +121,32 @@ def read_in(snapshot: Snapshot, request: str) -> dict[str, str]:
     }
 
 
-def subjects(snapshot: Snapshot, found: Found) -> list[frozenset[str]]:
+def subjects(snapshot: Snapshot, contradictions: Iterable[Pair]) -> list[frozenset[str]]:
     """Return the words that both texts of each suspected contradiction have: what somebody may have spoken of."""
-    texts = snapshot.texts
-    pairs = [pair.ids for pair in found.alike.contradictions]
-    shared = (content_words(texts[one]) & content_words(texts[other]) for one, other in pairs)
+    shared = (
+        frozenset.intersection(*(content_words(snapshot.texts[name]) for name in pair.ids)) for pair in contradictions
+    )
     return [words for words in shared if words]
 
 
-def _reasons(snapshot: Snapshot, found: Found) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield ids and why they are shown, what matters most first; never what nothing could be done with."""
+def reasons(
+    snapshot: Snapshot, found: Alike, unused: Iterable[str], over: Iterable[str]
+) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield ids and why a model is to look at them, what matters most first; never what nothing could be done with.
+
+    Args:
+        unused: ids that no context had in 90 days.
+        over: notes that no context has room for.
+    """
     free = snapshot.digests.keys() - snapshot.protected.keys()
-    for pair in found.alike.duplicates:
+    for pair in found.duplicates:
         if free.issuperset(pair.ids):
             yield pair.ids, f"- near duplicates: {' and '.join(pair.ids)}\n"
-    for pair in found.alike.contradictions:
+    for pair in found.contradictions:
         if not free.isdisjoint(pair.ids):
             yield pair.ids, f"- may contradict each other: {' and '.join(pair.ids)}: {pair.differs}\n"
-    for names, reason in ((found.unused, "no context had it in 90 days"), (found.over, "no context has room for it")):
-        for name in names:
-            if name in free:
-                yield [name], f"- {reason}: {name}\n"
+    for names, reason in ((unused, "no context had it in 90 days"), (over, "no context has room for it")):
+        yield from (([name], f"- {reason}: {name}\n") for name in names if name in free)
 
 
 def _place(feedback: Feedback) -> str:
@@ -169,15 +162,9 @@ def _short(text: str) -> str:
     return text.strip()[:_LONGEST_TURN].replace("\n", "\n  ")
 
 
-def _newest(lines: Sequence[str]) -> list[str]:
-    taken: list[str] = []
-    room = _MOST_SAID
-    for line in reversed(lines):
-        room -= estimate_tokens(line)
-        if room < 0:
-            break
-        taken.append(line)
-    return taken[::-1]
+def _newest(lines: Sequence[str]) -> Sequence[str]:
+    sizes = accumulate(estimate_tokens(line) for line in reversed(lines))
+    return lines[len(lines) - sum(size <= _MOST_SAID for size in sizes) :]
 
 
 # --------------------------------------------------------------------------------------------------------- the answer

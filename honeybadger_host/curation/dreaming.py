@@ -17,7 +17,7 @@ from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.anti_patterns import anti_patterns, feedback_turns
 from honeybadger_host.curation.asking import Answer, OverBudget, Question
 from honeybadger_host.curation.candidates import alike, over_share, unused
-from honeybadger_host.curation.dream import Found, folds, parse_operations, read_in, request_text, subjects
+from honeybadger_host.curation.dream import folds, parse_operations, read_in, reasons, request_text, subjects
 from honeybadger_host.curation.gates import check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
@@ -119,16 +119,16 @@ class Dreams:
         uses, group = self._uses, snapshot.group
         tokens = [(name, estimate_tokens(note.text) + _HEADING) for name, note in snapshot.notes.items()]
         entries = [item for item in snapshot.items if item.id in snapshot.entries]
-        found = Found(
-            alike(snapshot.items),
-            unused(entries, *uses.ledger.last_recalled(group), self._clock()),
-            over_share(tokens, uses.notes_budget_tokens) if uses.notes_budget_tokens else [],
-            feedback,
-        )
-        if not found:
+        found = alike(snapshot.items)
+        forgotten = unused(entries, *uses.ledger.last_recalled(group), self._clock())
+        over = over_share(tokens, uses.notes_budget_tokens) if uses.notes_budget_tokens else []
+        picked = [*reasons(snapshot, found, forgotten, over)]
+        if not picked and not feedback:
             return ""
-        turns = turns_of(uses, group, _around(feedback)) | self._spoken_of(group, subjects(snapshot, found))
-        return request_text(snapshot, found, {key: turn for key, turn in turns.items() if uses.is_person(turn)})
+        about = subjects(snapshot, found.contradictions)
+        turns = turns_of(uses, group, _around(feedback)) | self._spoken_of(group, about)
+        said = {key: turn for key, turn in turns.items() if uses.is_person(turn)}
+        return request_text(snapshot, picked, feedback, said)
 
     def _spoken_of(self, group: str, subjects: Sequence[frozenset[str]]) -> Turns:
         """Return the newest turns that are about what seems to contradict."""
