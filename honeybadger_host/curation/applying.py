@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
-from honeybadger_agent.wire import GENERAL, Refusal
+from honeybadger_agent.wire import Refusal
 from honeybadger_host.curation.consolidation import history_entry
 from honeybadger_host.curation.notes import NOTE_ID, NotePlace, notes_of
 from honeybadger_host.curation.proposal import (
@@ -64,9 +64,6 @@ _READ_FILES: Final[Mapping[Kind, Callable[[str], str]]] = {"preferences": inferr
 """Kind -> the file that says up to when a group was looked at for it."""
 _PLACES: Final = 4
 """Files looked at for a new entry: the first of them that is free is its own."""
-
-Applies = Callable[[Operation], bool]
-"""Whether an operation is to be applied now."""
 
 
 @dataclass(slots=True)
@@ -119,7 +116,7 @@ class Applying:
     files: WholeFiles
     entries: EntryFiles
     proposal: Proposal
-    applies: Applies
+    applies: Callable[[Operation], bool]
     until: datetime
     kept: bytes | None = None
 
@@ -149,8 +146,8 @@ class Applying:
                     load(archived_file(file))
                 if len(found) == 1:
                     entries[source] = found[0]
-            if operation.result is not None and _makes_entry(operation):
-                category = self.entries.place(group, operation.category or GENERAL)
+            if operation.result is not None and operation.category is not None:
+                category = self.entries.place(group, operation.category)
                 text = folded(operation.result)
                 places = [entry_file(group, category, entry_id(category, text, salt)) for salt in range(_PLACES)]
                 for file in places:
@@ -165,29 +162,29 @@ class Applying:
         if self.files.view(file) != self.kept:
             raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
         mark = self._mark() if proposal.session is not None else None
-        made = _Made(self._standing(prepared))
+        memory = self.files.view(f"groups/{group}/{MEMORY}") if prepared.memory is not None else None
+        made = _Made(prepared.notes if memory == prepared.memory else notes_of(group, memory or b""))
         for operation in proposal.operations:
             if operation.state == "waiting" and self.applies(operation):
                 made.states[operation.n] = self._apply(operation, prepared, mark, now, made)
         changes: list[Change] = []
         if made.retired:
-            held = self.files.view(f"groups/{group}/{MEMORY}")
-            assert held is not None  # noqa: S101  the notes were found in it
-            changes += archive_notes(group, held, made.retired, CONSOLIDATOR, now)
+            assert memory is not None  # noqa: S101  the notes were found in it
+            changes += archive_notes(group, memory, made.retired, CONSOLIDATOR, now)
         changes += [*made.notes, *made.changes]
         operations = tuple(
             each.model_copy(update={"state": made.states.get(each.n, each.state)}) for each in proposal.operations
         )
         if proposal.session is not None and any(state == "applied" for state in made.states.values()):
-            changes += self._moved_mark(mark, made.part, now)
+            moved = self._moved_mark(mark, made.part, now)
+            if moved != mark:
+                changes.append(self._marked(watermark_file(group, proposal.session), moved))
         if (read := _READ_FILES.get(proposal.kind)) is not None and self.kept is None:
-            changes.append(self._read_up_to(read(group)))
+            changes.append(self._marked(read(group), Watermark(turn=0, at=self.until, proposal=proposal.id)))
         if operations:
             data = dump_proposal(proposal.model_copy(update={"operations": operations}))
             changes.append(FileWritten(group, "proposal", file, data, self.kept))
         return Outcome({"proposal": proposal.id, **counts_of(operations)}, tuple(changes))
-
-    # ----------------------------------------------------------------------------------------------------- operations
 
     def _apply(
         self, operation: Operation, prepared: Prepared, mark: Watermark | None, now: datetime, made: _Made
@@ -196,22 +193,18 @@ class Applying:
         group = self.proposal.group
         if made.used & {*operation.sources}:
             return "stale"
-        match operation.op:
-            case "write_history":
-                assert operation.result is not None  # noqa: S101  the model has checked it
-                text = neutralise(history_entry(operation.result, self.until)).text
-                made.changes.append(HistoryAdded(group, f"{text}\n\n".encode()))
-                return "applied"
-            case "write_summary":
-                return self._write_summary(operation, mark, made)
-            case _:
-                return self._apply_to_entries(operation, prepared, now, made)
+        if operation.op == "write_summary":
+            return self._write_summary(operation, mark, made)
+        if operation.op == "write_history":
+            text = neutralise(history_entry(operation.result or "", self.until)).text
+            made.changes.append(HistoryAdded(group, f"{text}\n\n".encode()))
+            return "applied"
+        return self._apply_to_entries(operation, prepared, now, made)
 
     def _write_summary(self, operation: Operation, mark: Watermark | None, made: _Made) -> OperationState:
         """Give the session another part of summary.md, unless a person edited it; then that waits for a person."""
         group, session = self.proposal.group, self.proposal.session
         assert session is not None  # noqa: S101  the model has checked it
-        assert operation.result is not None  # noqa: S101
         file = f"groups/{group}/{SUMMARY}"
         held = self.files.view(file)
         try:
@@ -221,7 +214,7 @@ class Applying:
         standing = part_of(text, session)
         if standing is not None and (mark is None or digest_of(standing) != mark.part) and self.kept is None:
             return "waiting"
-        body = neutralise(operation.result).text
+        body = neutralise(operation.result or "").text
         made.part = digest_of(body)
         made.changes.append(FileWritten(group, "summary", file, with_part(text, session, body).encode(), held))
         return "applied"
@@ -243,7 +236,7 @@ class Applying:
         replaced_by: str | None = None
         if operation.result is not None:
             section = made.standing[notes[0]].section if notes else operation.title or SECTION
-            if _makes_entry(operation):
+            if operation.category is not None:
                 written = self._new_entry(operation, prepared, [entry for _, entry, _ in sources], now, made)
                 if written is None:
                     return "stale"
@@ -261,13 +254,6 @@ class Applying:
         if operation.op in TAKEN:
             made.used |= {*operation.sources}
         return "applied"
-
-    def _standing(self, prepared: Prepared) -> Mapping[str, NotePlace]:
-        """Return the notes as they are now: rarely others than those that were prepared."""
-        if prepared.memory is None:
-            return {}
-        held = self.files.view(f"groups/{self.proposal.group}/{MEMORY}")
-        return prepared.notes if held == prepared.memory else notes_of(self.proposal.group, held or b"")
 
     def _entry(self, source: str, prepared: Prepared) -> tuple[str, Entry, bytes] | None:
         """Return an entry that is as it was read: its file, what it says, its bytes; None: it is not."""
@@ -315,8 +301,6 @@ class Applying:
         )
         return FileWritten(group, "entry", file, dump_entry(entry), None)
 
-    # ------------------------------------------------------------------------------------------------------ watermark
-
     def _mark(self) -> Watermark | None:
         """Return the watermark as it is. Raises Refusal."""
         proposal = self.proposal
@@ -331,28 +315,21 @@ class Applying:
             )
         return mark
 
-    def _moved_mark(self, mark: Watermark | None, part: str | None, now: datetime) -> Sequence[FileWritten]:
-        """Return the change of the watermark; none when a part of the proposal was applied before and moved it."""
-        proposal = self.proposal
-        if mark is not None and mark.proposal == proposal.id and part is None:
-            return ()
-        assert proposal.session is not None  # noqa: S101
-        file = watermark_file(proposal.group, proposal.session)
-        moved = Watermark(
-            turn=max(proposal.last_turn or 0, mark.turn if mark is not None else 0),
+    def _moved_mark(self, mark: Watermark | None, part: str | None, now: datetime) -> Watermark:
+        """Return the watermark behind the proposal; the same when a part of it was applied before and moved it."""
+        proposal, before = self.proposal, mark or Watermark(turn=0)
+        if before.proposal == proposal.id and part is None:
+            return before
+        return Watermark(
+            turn=max(proposal.last_turn or 0, before.turn),
             at=now,
             proposal=proposal.id,
-            part=part or (None if mark is None else mark.part),
-            passes=(0 if mark is None else mark.passes) + 1,
+            part=part or before.part,
+            passes=before.passes + 1,
         )
-        return (FileWritten(proposal.group, "watermark", file, dump_watermark(moved), self.files.view(file)),)
 
-    def _read_up_to(self, file: str) -> FileWritten:
-        """Return the change that says up to when turns were read for preferences, or when a group dreamt."""
-        group = self.proposal.group
-        held = self.files.view(file)
-        data = dump_watermark(Watermark(turn=0, at=self.until, proposal=self.proposal.id))
-        return FileWritten(group, "watermark", file, data, held)
+    def _marked(self, file: str, mark: Watermark) -> FileWritten:
+        return FileWritten(self.proposal.group, "watermark", file, dump_watermark(mark), self.files.view(file))
 
 
 def _shared_origin(heirs: Collection[Entry]) -> Origin | None:
@@ -365,8 +342,3 @@ def merges_of(entry: Entry) -> int:
     """Return how many merges an entry is made of, one upon the other."""
     count = entry.metadata.get(MERGED)
     return count if isinstance(count, int) and count > 0 else 0
-
-
-def _makes_entry(operation: Operation) -> bool:
-    """Return whether the result of an operation is an entry; else it is a note."""
-    return operation.category is not None
