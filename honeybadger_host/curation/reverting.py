@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, cast
@@ -32,10 +31,11 @@ from honeybadger_host.domain import (
     Outcome,
     WholeKind,
 )
-from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
+from honeybadger_host.memory.archive import archive_standing, bring_back_notes
+from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, WholeFiles, fingerprint
-from honeybadger_host.storage.journal_reader import read_earlier, read_requests_of
+from honeybadger_host.storage.journal_reader import read_requests_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import NotePlace, revision_of
 
@@ -83,7 +83,7 @@ class Reverting:
             if row.kind == NOTE_REMOVED:
                 self.files.load(f"groups/{self.proposal.group}/{ARCHIVE}")
             if row.kind in WHOLE_KINDS and not row.kind.endswith(REMOVED) and row.offset != ABSENT:
-                found = prepared.before[row.seq] = read_earlier(self.journal, row, partial(_is, row.offset))
+                found = prepared.before[row.seq] = held_before(self.journal, row)
                 if found is None and row.kind != "summary":
                     raise _changed(f"{row.file} held what a person had written, which the journal does not have")
         return prepared
@@ -95,7 +95,7 @@ class Reverting:
             raise _changed(f"proposal {self.proposal.id} was changed meanwhile")
         added = [row.data for row in prepared.rows if row.kind == "note"]
         removed = [note for row in prepared.rows if row.kind == NOTE_REMOVED for note in revision_of(row.data).notes]
-        changes: list[Change] = [*self._notes(added, removed, now)]
+        changes: list[Change] = [*self._notes(added, removed, now)] if added or removed else []
         by_file: defaultdict[str, list[Row]] = defaultdict(list)
         for row in prepared.rows:
             if row.kind in WHOLE_KINDS:
@@ -112,15 +112,11 @@ class Reverting:
 
     def _notes(self, added: Sequence[bytes], removed: Sequence[NotePlace], now: datetime) -> Sequence[Change]:
         """Return the changes that archive added notes and bring removed ones back."""
-        if not added and not removed:
-            return ()
         group = self.proposal.group
         held = self.files.view(f"groups/{group}/{MEMORY}")
-        spans = {standing_span(held or b"", note) for note in added} - {None}
-        retired = [Retired(span, f"proposal {self.proposal.id} was taken back") for span in spans if span is not None]
-        if retired:
-            notes = [NoteAdded(group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed]
-            return [*archive_notes(group, held or b"", retired, CONSOLIDATOR, now), *notes]
+        why = f"proposal {self.proposal.id} was taken back"
+        if retired := archive_standing(group, held, added, why, CONSOLIDATOR, now):
+            return [*retired, *(NoteAdded(group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)]
         return bring_back_notes(group, held, self.files.view(f"groups/{group}/{ARCHIVE}"), removed) if removed else ()
 
     def _whole(self, rows: Sequence[Row], prepared: Prepared) -> Change:
@@ -144,10 +140,6 @@ class Reverting:
         if oldest.offset != ABSENT or held is None:
             raise _changed(f"{file} held what a person had written, which the journal does not have")
         return FileRemoved(group, kind, file, held)
-
-
-def _is(wanted: int, data: bytes) -> bool:
-    return fingerprint(data) == wanted
 
 
 def _moved_back(held: bytes, before: bytes | None) -> bytes:

@@ -25,12 +25,12 @@ from honeybadger_host.domain import (
     WholeKind,
 )
 from honeybadger_host.handlers.undo_edits import TEXT, UndoneEdit, put_back, undone_edit
-from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
-from honeybadger_host.memory.file_history import read_past, version_at
+from honeybadger_host.memory.archive import archive_standing, bring_back_notes
+from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.storage.appended import count_entries
-from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles, fingerprint
+from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles
 from honeybadger_host.storage.edits import Edit, EditReader
-from honeybadger_host.storage.journal_reader import read_change, read_earlier, read_request, read_young_notes
+from honeybadger_host.storage.journal_reader import read_change, read_request, read_young_notes
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import count_notes, revision_of
 
@@ -84,14 +84,12 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
                 raise _conflict(f"what change {row.seq} took out of {MEMORY} stands there")
             changes = bring_back_notes(asked.group, held, files.view(_archive_of(row)), gone)
             return [(change, "restored") for change in changes]
-        spans = {standing_span(held or b"", note) for note in _notes_of(row)} - {None}
-        if not spans:
-            if row.kind == NOTE and not _stands(row.data, held):
-                return [(NoteAdded(asked.group, row.data), "restored")]
-            raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
-        retired = [Retired(span, f"change {row.seq} was undone") for span in spans if span is not None]
-        changes = archive_notes(asked.group, held or b"", retired, asked.sender, now)
-        return [(change, "removed") for change in changes]
+        changes = archive_standing(asked.group, held, _notes_of(row), f"change {row.seq} was undone", asked.sender, now)
+        if changes:
+            return [(change, "removed") for change in changes]
+        if row.kind == NOTE and not _stands(row.data, held):
+            return [(NoteAdded(asked.group, row.data), "restored")]
+        raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
 
     def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str]:
         """Return the change that undoes a change, and what it does. Raises Refusal."""
@@ -148,9 +146,7 @@ def _before(row: Row, journal: Path) -> bytes | None:
     """Return what a written file held before; None: there was none. Raises Refusal: the journal never had that."""
     if row.offset == ABSENT:
         return None
-    before = read_earlier(journal, row, lambda data: fingerprint(data) == row.offset)
-    if before is None and (version := version_at(read_past(journal, row.file), row.seq - 1)).is_known:
-        before = version.text if fingerprint(version.text) == row.offset else None
+    before = held_before(journal, row)
     if before is None:
         raise _conflict(f"{row.file} held what a person had written, which the journal does not have")
     return before

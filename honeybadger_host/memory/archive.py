@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -80,6 +80,19 @@ def archive_notes(
         line = f"{time_stamp(now)} by {by}: {one_line(note.why).text}".encode()
         archived.append(NoteArchived(group, b"\n%b\n%b%b\n" % (text, _RETIRED, line)))
     return removed, *archived
+
+
+def archive_standing(
+    group: str, held: bytes | None, notes: Iterable[bytes], why: str, by: str, now: datetime
+) -> tuple[Change, ...]:
+    """Return the changes that move notes from MEMORY.md to the archive; none when none stands there as it was.
+
+    Args:
+        held: the bytes of MEMORY.md, None: there is none.
+        notes: as they were written.
+    """
+    spans = {span for note in notes if (span := standing_span(held or b"", note)) is not None}
+    return archive_notes(group, held or b"", [Retired(span, why) for span in spans], by, now) if spans else ()
 
 
 def bring_back_notes(

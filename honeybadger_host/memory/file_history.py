@@ -17,7 +17,7 @@ from honeybadger_host.domain import EDIT_UNDONE, NOTE_REMOVED, NOTE_RESTORED, RE
 from honeybadger_host.memory.edits_found import with_changes
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
 from honeybadger_host.storage.edits import Edit, EditReader, Seen, digest_of, fingerprint_of
-from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.storage.journal_reader import LogFilter, read_earlier
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, hunks_between, lines_of, reversed_hunks
 from honeybadger_host.storage.revised import REVISED_KINDS, new_text, revision_of
@@ -107,6 +107,14 @@ def versions(past: Past, until: int | None = None) -> Iterator[tuple[Event | Non
             _set_lines(now, lines_of(with_changes(past.seen.text, rows) or b""), NOT_KEPT, gone)
             now.is_known = True
         yield event, now
+
+
+def held_before(journal: Path, row: Row) -> bytes | None:
+    """Return what a file held before a change that replaced it; None: nobody knows. Raises JournalError."""
+    found = read_earlier(journal, row, lambda data: fingerprint(data) == row.offset)
+    if found is None and (version := version_at(read_past(journal, row.file), row.seq - 1)).is_known:
+        return version.text if fingerprint(version.text) == row.offset else None
+    return found
 
 
 def version_at(past: Past, seq: int) -> Version:
