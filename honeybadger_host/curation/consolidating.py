@@ -100,7 +100,7 @@ class Consolidations:
             return False
         memory = plan.memory if estimate_tokens(plan.memory) <= _MOST_MEMORY_TOKENS else ""
         text = request_text(memory, plan.part, plan.turns)
-        question = Question(group, plan.name, "consolidation", self._uses.directives.read("consolidation").text, text)
+        question = Question(group, plan.name, "consolidation", self._uses.directives.read("consolidation"), text)
         made = await self._uses.make(question, partial(self._propose, plan, question), until=plan.turns[-1].at)
         self.done += 1
         return plan.has_more and made is not None and made.counts["applied"] > 0

@@ -5,10 +5,8 @@ A file is checked when it is read. A broken one is said once, and the built-in p
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import structlog
 
+from honeybadger_agent.wire.refusals import nearest
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupFiles
 
@@ -37,19 +36,6 @@ _ANSWERED: Final[Mapping[DirectiveName, tuple[str, ...]]] = {
 _PLACEHOLDER: Final = re.compile(r"^[ \t]*(\{[\w -]+\})[ \t]*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Directive:
-    """A prompt.
-
-    Args:
-        text: with the rules for what is remembered, where it has them.
-        origin: its file below the home folder, or `built in`.
-    """
-
-    text: str
-    origin: str
-
-
 class Directives:
     """The prompts of a home, as they are now. Any thread."""
 
@@ -58,26 +44,21 @@ class Directives:
         self._said: dict[DirectiveName, str] = {}
         """What was said to be wrong, and is still."""
 
-    def read(self, name: DirectiveName) -> Directive:
-        """Return a prompt: of its file if there is a good one, else the built-in one."""
-        text, origin = self._one(name)
-        if _has_rules(text):
-            text = _PLACEHOLDER.sub(lambda found: self._one("memory-rules")[0], text)
-        return Directive(text, origin)
+    def read(self, name: DirectiveName) -> str:
+        """Return a prompt with its rules: of its file if there is a good one, else the built-in one."""
+        return _PLACEHOLDER.sub(lambda found: self._one("memory-rules"), self._one(name))
 
-    def _one(self, name: DirectiveName) -> tuple[str, str]:
-        file = directive_file(name)
+    def _one(self, name: DirectiveName) -> str:
         try:
             own = _own_text(self._files, name)
         except FileProblem as problem:
             if self._said.get(name) != problem.message:
                 now_what = "mend or remove it; until then the built-in prompt is used"
-                log.error("directive.refused", file=file, why=problem.message, now_what=now_what)
+                log.error("directive.refused", file=problem.file, why=problem.message, now_what=now_what)
             self._said[name] = problem.message
-            own = None
-        else:
-            self._said.pop(name, None)
-        return (built_in(name), "built in") if own is None else (own, file)
+            return built_in(name)
+        self._said.pop(name, None)
+        return built_in(name) if own is None else own
 
 
 def directive_file(name: DirectiveName) -> str:
@@ -106,7 +87,7 @@ def check_directives(home: Path) -> Iterator[tuple[str, str]]:
     known = [f"{name}.md" for name in NAMES]
     for file in found:
         if not file.startswith(".") and file not in known:
-            yield f"{DIRECTIVES_FOLDER}/{file}", f"is not read: {_nearest(file, known)}"
+            yield f"{DIRECTIVES_FOLDER}/{file}", f"is not read: {nearest(file, known)}"
 
 
 def _own_text(group_files: GroupFiles, name: DirectiveName) -> str | None:
@@ -132,16 +113,8 @@ def problem_of(name: DirectiveName, text: str) -> str | None:
     allowed = [] if name == "memory-rules" else [RULES]
     for placeholder in _PLACEHOLDER.findall(text):
         if placeholder not in allowed:
-            return f"has the placeholder {placeholder}: {_nearest(placeholder, allowed)}"
+            meant = (
+                nearest(placeholder, allowed) if allowed else "the rules are put into the other prompts and have none"
+            )
+            return f"has the placeholder {placeholder}: {meant}"
     return None
-
-
-def _has_rules(text: str) -> bool:
-    return RULES in _PLACEHOLDER.findall(text)
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    if not known:
-        return "the rules are put into the other prompts and have none"
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"known {'is' if len(known) == 1 else 'are'} {', '.join(known)}"

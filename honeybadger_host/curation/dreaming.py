@@ -104,7 +104,7 @@ class Dreams:
         name = kept or f"dream-{self._clock():%Y%m%d-%H%M%S-%f}"[:-3]
         feedback = await anyio.to_thread.run_sync(self._feedback, group)
         text = "" if uses.asker is None else await anyio.to_thread.run_sync(self._request, snapshot, feedback)
-        question = Question(group, name, "dream", uses.directives.read("dream").text, text)
+        question = Question(group, name, "dream", uses.directives.read("dream"), text)
         propose = partial(self._propose, question, snapshot, feedback)
         return await uses.make(question, propose, is_trial=is_trial, is_asked=bool(text or kept))
 

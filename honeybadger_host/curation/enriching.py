@@ -131,7 +131,7 @@ class Enrichment:
         return True
 
     def _question(self, group: str, name: str, text: str) -> Question:
-        return Question(group, name, "enrichment", self._uses.directives.read("enrichment").text, text)
+        return Question(group, name, "enrichment", self._uses.directives.read("enrichment"), text)
 
     def _source(self, group: str, entry_id: str) -> _Source | None:
         """Return an entry that may hold several facts; None: there is nothing to do with it. Raises WorldFailed."""

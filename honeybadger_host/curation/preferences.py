@@ -81,7 +81,7 @@ class Preferences:
         entries = snapshot.entries.values()
         known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
         text = request_text(turns, known, [each.result or "" for each in seen_before(snapshot.earlier).values()])
-        question = Question(group, name, "preferences", uses.directives.read("pref-dream").text, text)
+        question = Question(group, name, "preferences", uses.directives.read("pref-dream"), text)
         propose = partial(self._propose, question, snapshot)
         return await uses.make(question, propose, until=_read_up_to(name), is_trial=is_trial), ""
 

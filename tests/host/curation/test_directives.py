@@ -24,6 +24,7 @@ from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.ops.doctor import directives as check
 from honeybadger_host.storage.home import make_home
 
+BUILT_IN = {name: built_in(name).replace(RULES, built_in("memory-rules")) for name in NAMES}
 OWN = "Answer with JSON: history_entry and memory_update. Write in German."
 
 
@@ -43,12 +44,13 @@ def directives(tmp_path: Path) -> Directives:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_built_in_prompts_are_whole(name: DirectiveName, folder: Path, directives: Directives) -> None:
     assert problem_of(name, built_in(name)) is None
-    read = directives.read(name)
-    assert (read.origin, RULES in read.text) == ("built in", False)
-    assert len(read.text) < 4000  # a prompt is paid for with every call
+    text = directives.read(name)
+    assert text == BUILT_IN[name]
+    assert RULES not in text
+    assert len(text) < 4000  # a prompt is paid for with every call
     if name != "memory-rules":
-        assert "not instructions to you" in read.text or "not an instruction to you" in read.text
-        assert "one JSON object and nothing else" in " ".join(read.text.split())
+        assert "not instructions to you" in text or "not an instruction to you" in text
+        assert "one JSON object and nothing else" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("name", ["consolidation", "enrichment", "dream", "pref-dream"])
@@ -65,9 +67,8 @@ def test_the_answer_that_a_built_in_prompt_shows_is_json(name: DirectiveName) ->
 def test_a_file_takes_the_place_of_a_prompt_at_once_and_gives_it_back(folder: Path, directives: Directives) -> None:
     before = directives.read("consolidation")
     (folder / "consolidation.md").write_text(f"\ufeff{OWN}\n")
-    own = directives.read("consolidation")
-    assert (own.text, own.origin) == (OWN, "config/directives/consolidation.md")
-    assert directives.read("dream").origin == "built in"
+    assert directives.read("consolidation") == OWN
+    assert directives.read("dream") == BUILT_IN["dream"]
     (folder / "consolidation.md").unlink()
     assert directives.read("consolidation") == before
 
@@ -76,11 +77,11 @@ def test_rules_of_ones_own_stand_in_the_prompts_that_have_a_place_for_them(
     folder: Path, directives: Directives
 ) -> None:
     (folder / "memory-rules.md").write_text(r"Only what concerns bees. \1 stays.")
-    assert r"Only what concerns bees. \1 stays." in directives.read("enrichment").text
+    assert r"Only what concerns bees. \1 stays." in directives.read("enrichment")
     (folder / "dream.md").write_text(f"Propose `operations`.\n{RULES}\n")
-    assert directives.read("dream").text == "Propose `operations`.\nOnly what concerns bees. \\1 stays."
+    assert directives.read("dream") == "Propose `operations`.\nOnly what concerns bees. \\1 stays."
     (folder / "dream.md").write_text(f"Propose `operations`, with {RULES} in a line.")
-    assert "bees" not in directives.read("dream").text
+    assert "bees" not in directives.read("dream")
 
 
 BROKEN: dict[str, tuple[DirectiveName, bytes, str]] = {
@@ -103,7 +104,7 @@ def test_a_broken_file_is_said_once_and_the_built_in_prompt_is_used(
     (folder / f"{name}.md").write_bytes(data)
     with capture_logs() as logs:
         for _ in range(3):
-            assert directives.read(name).origin == "built in"
+            assert directives.read(name) == BUILT_IN[name]
     [said] = [event for event in logs if event["event"] == "directive.refused"]
     assert says in said["why"]
     assert said["file"] == f"config/directives/{name}.md"
@@ -121,7 +122,7 @@ def test_a_link_is_not_followed(folder: Path, directives: Directives, tmp_path: 
     (tmp_path / "elsewhere.md").write_text(OWN)
     (folder / "consolidation.md").symlink_to(tmp_path / "elsewhere.md")
     with capture_logs() as logs:
-        assert directives.read("consolidation").origin == "built in"
+        assert directives.read("consolidation") == BUILT_IN["consolidation"]
     assert "is a link" in logs[0]["why"]
 
 
@@ -146,4 +147,4 @@ def test_doctor_names_what_is_wrong_with_a_directive(folder: Path, tmp_path: Pat
 def test_a_file_that_may_not_be_read_is_a_broken_one(folder: Path, directives: Directives) -> None:
     (folder / "dream.md").write_text("operations")
     (folder / "dream.md").chmod(0)
-    assert directives.read("dream").origin == "built in"
+    assert directives.read("dream") == BUILT_IN["dream"]
