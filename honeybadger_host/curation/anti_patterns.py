@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from honeybadger_host.curation.meaning import content_words
+from honeybadger_host.curation.ordinary import word_forms
 from honeybadger_host.curation.proposal import Evidence, Operation
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.feedback import FEEDBACK_SESSION, Feedback, as_turn
@@ -77,19 +78,7 @@ _CONDITION: Final = re.compile(
 _BEGINS_WITH_VERB: Final = re.compile(rf"{_VERBS}\b", re.IGNORECASE)
 _BEGINS: Final = re.compile(r"(?:^|(?<=[.!?;\n])\s+|(?<=\n))(?=\S)")
 """Where a sentence begins."""
-_FIELDS: Final[Mapping[str, str]] = {
-    word: name
-    for name, words in {
-        "email": "email emails mail mails e-mail recipient recipients empfänger inbox newsletter",
-        "file-operations": "file files folder folders directory directories path paths grep rm datei dateien ordner",
-        "code": "code function functions test tests commit commits branch merge deploy build compiler lint repo",
-        "scheduling": "meeting meetings calendar appointment appointments schedule invite termin termine kalender",
-        "writing": "answer answers reply replies tone summary summaries bullet bullets emoji emojis language sentence "
-        "sentences heading headings greet greeting antwort antworten zusammenfassung ton stichpunkte deutsch englisch",
-        "search": "search searches find lookup query queries suche suchen",
-    }.items()
-    for word in words.split()
-}
+_FIELDS: Final = word_forms("fields")
 _WORD: Final = re.compile(r"[^\W_][\w-]*")
 
 

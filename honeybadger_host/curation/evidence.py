@@ -9,26 +9,17 @@ from functools import cache
 from typing import Final
 
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.ordinary import word_set
+from honeybadger_host.curation.ordinary import word_forms, word_set
 from honeybadger_host.curation.quantities import UNITS
 from honeybadger_host.curation.quantities import WORDS as QUANTITY_WORDS
 from honeybadger_host.curation.specifics import said, specifics, visible
 from honeybadger_host.domain import Turn
 
 _SENTENCE: Final = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？](?!\s|$)[^.!?。！？\n]*)*[.!?。！？]*")
-_DAYS_OFF: Final = {
-    **dict.fromkeys(("today", "tonight", "heute", "aujourd'hui", "hoy"), 0),
-    **dict.fromkeys(("tomorrow", "morgen", "demain", "mañana"), 1),
-    **dict.fromkeys(("yesterday", "gestern", "hier", "ayer"), -1),
-}
+_DAYS_OFF: Final = {word: int(days) for word, days in word_forms("days_off").items()}
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_SAYS_LITTLE: Final = word_set("""
-    user users nutzer nutzerin like likes liked love loves enjoy enjoys prefer prefers preferred want wants mag
-    möchte will
-    bevorzugt also too very really quite currently please note remember auch sehr bitte derzeit aktuell uhr
-    """)
-_SAYS_MUCH: Final = word_set("with without mit ohne before after vor only nur always never until bis must may all some")
-"""Words that sentences are made of, and that change what one says."""
+_SAYS_LITTLE: Final = word_set("says_little")
+_SAYS_MUCH: Final = word_set("says_much")
 _LETTERS: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 

@@ -15,20 +15,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from honeybadger_host.curation.ordinary import is_function_word, language_of, stem, word_set
+from honeybadger_host.curation.ordinary import is_function_word, language_of, stem, word_forms, word_groups, word_set
 from honeybadger_host.curation.quantities import number_of
 from honeybadger_host.curation.specifics import said, visible
 
-_NEGATIONS: Final = word_set("""
-    not no never none nobody nothing neither nor cannot cant without hardly barely rarely seldom unable except
-    dislike dislikes disliked hate hates hated avoid avoids avoided refuse refuses refused reject rejects rejected
-    forbid forbids forbidden lack lacks lacked stop stops stopped quit quits cancel cancels cancelled canceled deny
-    denies denied fail fails failed unless against
-    nicht kein keine keinen keinem keiner keines nie niemals niemand nichts weder ohne kaum außer hasst hasste vermeidet
-    vermied verweigert verboten abgesagt abgelehnt gegen aufgehört
-    pas jamais sans aucun aucune rien nunca jamás sin nada ningún ninguna non senza nessuno não sem nooit niet geen
-    zonder не нет никогда без
-    """)
+_NEGATIONS: Final = word_set("negations")
 _NEGATION_SIGNS: Final = re.compile("不|没|沒|未|非|ない|ません|なく|않|안 |못")
 _NOT_NEGATIONS: Final = re.compile(
     r"\b(?:not only|not just|no doubt|no\. ?\d|nicht nur|nicht zuletzt|allerg\w+ (?:against|gegen)"
@@ -40,59 +31,24 @@ _CLAUSE: Final = re.compile(
     r"[.!?;:…。！？；，、]+(?=\s|$|[^\x00-\x7f])|,(?=\s)|\n+|\s[–—-]\s|[()]|\b(?:but|aber|sondern|mais|pero)\b"
 )
 _JOINED: Final = re.compile(r"\s+(?:and|or|und|oder|et|ou|y|sowie)\s+")
-_BEGINS_ANEW: Final = word_set("""
-    i he she it they we you user now is are was were has have had does do did will would can could should must
-    ich er sie es wir ihr jetzt ist sind war waren hat haben hatte wird kann muss soll der die das
-    """)
+_BEGINS_ANEW: Final = word_set("sentence_begins")
 _WORD: Final = re.compile(r"[^\W_]+(?:[.:-](?=\d)[^\W_]+)*")
-_ROLES: Final = {
-    **dict.fromkeys(word_set("from off leaving von vom aus ab"), "from"),
-    **dict.fromkeys(word_set("to into onto towards toward nach zu zum zur ins"), "to"),
-    **dict.fromkeys(word_set("before until till by bis vor vorm"), "before"),
-    **dict.fromkeys(word_set("after since following seit nachdem"), "after"),
-    **dict.fromkeys(word_set("above over exceeding über"), "above"),
-    **dict.fromkeys(word_set("below under beneath unter"), "below"),
+_ROLES: Final = word_forms("roles")
+_OPPOSITES: Final = {
+    word: (f"{sides[0].partition(',')[0]}/{sides[1].partition(',')[0]}", side.partition(",")[0])
+    for sides in word_groups("opposites")
+    for side in sides
+    for word in side.split(",")
 }
-
-
-def _opposites(text: str) -> dict[str, tuple[str, str]]:
-    """Return word -> the pair it belongs to, and its side, from `one,word:another,word` items."""
-    found = {}
-    for pair in text.split():
-        first, second = (side.split(",") for side in pair.split(":"))
-        for words in (first, second):
-            found.update(dict.fromkeys(words, (f"{first[0]}/{second[0]}", words[0])))
-    return found
-
-
-_OPPOSITES: Final = _opposites("""
-    like,love,enjoy,prefer,want,mag,liebt:dislike,hate,avoid,hasst start,begin,began,beginnt:stop,end,finish,endet
-    increase,raise,grow,more,mehr:decrease,lower,reduce,shrink,less,fewer,weniger
-    open,opened,offen:closed,shut,geschlossen with,mit:without,ohne enabled,on,active:disabled,off,inactive
-    always,immer:never,sometimes,rarely,nie,manchmal all,every,alle:some,none,few,einige
-    must,muss,required:may,might,optional,darf allow,allowed,erlaubt:forbid,forbidden,verboten
-    least,minimum,mindestens:most,maximum,höchstens early,earlier,früher:late,later,später left,links:right,rechts
-    first,erste:last,letzte single,ledig:married,verheiratet buy,bought,kauft:sell,sold,verkauft
-    lend,lent,leiht:borrow,borrowed accept,accepted:refuse,refused,reject,rejected win,won:lose,lost hot,heiß:cold,kalt
-    true,wahr:false,falsch safe,sicher:unsafe,unsicher able:unable agree,agreed:disagree,disagreed
-    vegetarian,vegan:carnivore inside,drinnen:outside,draußen arrive,arrived,ankunft:leave,depart,abfahrt
-    old,alt:new,neu,young,jung public:private healthy,gesund:ill,sick,krank
-    """)
-PEOPLE: Final = word_set("""
-    user users nutzer nutzerin i me wife husband mother father brother sister son daughter boss landlord tenant
-    client customer friend neighbour neighbor man woman child team dog cat hund katze kind frau mann mutter
-    vater bruder schwester sohn tochter chef vermieter mieter opa oma onkel tante papa mama dad mum mom grandma
-    grandpa uncle aunt cousin niece nephew colleague teacher doctor nachbar nachbars nachbarin kollege kollegin
-    freund freundin enkel arzt
-    """)
+"""Word -> the pair it belongs to, and its side."""
+PEOPLE: Final = word_set("people")
 _BEHIND: Final = "{word!r} stands behind {how}, it stood behind {was}"
 _COUNTED: Final = "there are {how} of {word!r}, there were {was}"
 _OPPOSED: Final = "it says {how}, it said {was}"
 _ALIKE: Final = 0.6
 """Share of words that two clauses have in common which say the same, or the opposite."""
-_PASSIVE: Final = word_set("by von vom durch")
-_PLACES: Final = word_set("in im at on near bei auf aus with mit for für of")
-"""Whoever stands behind one of these is not done anything to."""
+_PASSIVE: Final = word_set("passive")
+_PLACES: Final = word_set("places")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,30 +10,35 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Final
 
 import Stemmer
 
-from honeybadger_host.search.language.lexicon import AMBIGUOUS, COMMON, IRREGULAR, STOP
+from honeybadger_host.search.language.lexicon import AMBIGUOUS, COMMON, IRREGULAR, STOP, read_words
+
+_TABLES: Final = read_words(__package__, "word_tables.txt")
 
 
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a table that is written as text."""
-    return frozenset(text.split())
+def word_set(name: str) -> frozenset[str]:
+    """Return the words of a table."""
+    return frozenset(_TABLES[name])
 
 
-_NAMES_TOO: Final = word_set(
-    "amber april art august bill dawn dean drew faith frank gene grace grant hope hunter jack joy june mark mason max "
-    "may miles olive pat paris ray rob rose ruby sue summer taylor turkey violet"
-)
-"""English words that begin a sentence as often as names."""
+def word_forms(name: str) -> dict[str, str]:
+    """Return word -> form of a table of `form=word,word` items."""
+    items = (item.partition("=") for item in _TABLES[name])
+    return {word.replace("_", " "): form for form, _, words in items for word in words.split(",")}
+
+
+def word_groups(name: str) -> list[list[str]]:
+    """Return the items of a table, each as the parts that a colon, else a comma, separates."""
+    return [item.split(":" if ":" in item else ",") for item in _TABLES[name]]
+
+
+_NAMES_TOO: Final = word_set("names_too")
 _STEMMERS: Final = {language: Stemmer.Stemmer(language) for language in ("english", "german")}
 _ENGLISH_ENDS: Final = re.compile(r"\w{3,}(?:ing|tion|tions|ment|ments|ness|able|ible|ful|less|ous)|\w{5,}ly|\w{4,}ed")
-_NOT_THOSE: Final = word_set(
-    "beijing nanjing reading sterling stirling fleming keating browning manning harding kimberly beverly wilfred "
-    "winifred alfred mohamed mohammed muhammed clement"
-)
+_NOT_THOSE: Final = word_set("english_names")
 _GERMAN_ENDS: Final = re.compile(r"\w{4,}(?:(?:ung|heit|keit|schaft|tion|tät)(?:en)?|ismus|erin(?:nen)?)")
 _GERMAN_HEADS: Final = re.compile(
     r"\w{3,}(?:allergie|arbeit|adresse|ausweis|bett|buch|datei|dienst|ende|essen|feier|fest|frist|geld|gerät|jahr|karte"
@@ -42,19 +47,16 @@ _GERMAN_HEADS: Final = re.compile(
     r"|zimmer)(?:[ens]|er|es)?"
 )
 """What compounds end in; none that places or families are named after, as `see`, `berg`, `mann`."""
-_GERMAN_NOT_THOSE: Final = frozenset(("samsung", "hartung", "playstation", "katherin", "catherin"))
+_GERMAN_NOT_THOSE: Final = word_set("german_names")
 
 
 @cache
 def _ordinary() -> dict[str, frozenset[str]]:
     """Return language -> stems of its ordinary words; read when they are needed first: that takes 40 ms."""
-    text = (files(__package__) / "ordinary_words.txt").read_text(encoding="utf-8").replace("\n ", " ")
     found = {}
-    for line in text.splitlines():
-        language, _, words = line.partition(":")
-        if language in _STEMMERS:
-            stem = _STEMMERS[language].stemWord
-            found[language] = frozenset(stem(word) for word in (*words.split(), *COMMON[language]))
+    for language, words in read_words(__package__, "ordinary_words.txt").items():
+        stem = _STEMMERS[language].stemWord
+        found[language] = frozenset(stem(word) for word in (*words, *COMMON[language]))
     return found
 
 

@@ -10,87 +10,32 @@ import re
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from honeybadger_host.curation.ordinary import word_set
+from honeybadger_host.curation.ordinary import word_forms, word_set
 
 Read: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 """What is said for certain, and what somebody who says it also says: `2026-05-07` says `--05-07`."""
 
 
-def _table(text: str) -> dict[str, str]:
-    """Return word -> form, from `form=word,word` items."""
-    items = (item.partition("=") for item in text.split())
-    return {word.replace("_", " "): form for form, _, words in items for word in words.split(",")}
-
-
-_MONTHS: Final = _table("""
-    01=january,jan,januar,jänner,janvier,enero,gennaio,janeiro,januari
-    02=february,feb,februar,feber,février,febrero,febbraio,fevereiro,februari
-    03=march,mar,märz,mars,marzo,março,maart 04=april,apr,avril,abril,aprile
-    05=may,mai,mayo,maggio,maio,mei 06=june,jun,juni,juin,junio,giugno,junho
-    07=july,jul,juli,juillet,julio,luglio,julho 08=august,aug,août,agosto,augustus
-    09=september,sep,sept,septembre,septiembre,settembre,setembro 10=october,oct,oktober,okt,octobre,octubre,ottobre
-    10=outubro 11=november,nov,novembre,noviembre,novembro 12=december,dec,dezember,dez,décembre,diciembre,dicembre
-    12=dezembro
-    """)
-_OFTEN_OTHER: Final = word_set("may march mar jan jun dec mars mei sep nov")
-"""They mean something else as often: without a day or a year they need a preposition."""
-_WEEKDAYS: Final = _table("""
-    monday=monday,mondays,montag,montags,lundi,lunes,lunedì
-    tuesday=tuesday,tuesdays,dienstag,dienstags,mardi,martes,martedì
-    wednesday=wednesday,wednesdays,mittwoch,mittwochs,mercredi,miércoles,mercoledì
-    thursday=thursday,thursdays,donnerstag,donnerstags,jeudi,jueves,giovedì
-    friday=friday,fridays,freitag,freitags,vendredi,viernes,venerdì
-    saturday=saturday,saturdays,samstag,samstags,sonnabend,samedi,sábado,sabato
-    sunday=sunday,sundays,sonntag,sonntags,dimanche,domingo,domenica
-    daily=daily,täglich,quotidien,diario hourly=hourly,stündlich weekly=weekly,wöchentlich
-    monthly=monthly,monatlich yearly=yearly,annually,jährlich nightly=nightly
-    """)
-UNITS: Final = _table("""
-    kg=kg,kilo,kilos,kilogram,kilograms,kilogramm g=g,gram,grams,gramm mg=mg,milligram,milligrams,milligramm
-    µg=µg,μg,mcg,microgram,micrograms,mikrogramm t=tonne,tonnes,tonnen l=l,litre,litres,liter,liters
-    ml=ml,millilitre,millilitres,milliliter,milliliters cl=cl dl=dl km=km,kilometre,kilometres,kilometer,kilometers
-    m=m,metre,metres,meter,meters cm=cm,centimetre,centimetres,centimeter,centimeters,zentimeter
-    mm=mm,millimetre,millimetres,millimeter,millimeters mi=mile,miles,meile,meilen ft=ft,foot,feet,fuß
-    in=inch,inches,zoll lb=lb,lbs,pound,pounds,pfund oz=oz,ounce,ounces h=h,hr,hrs,hour,hours,stunde,stunden,std,heures
-    min=min,mins,minute,minutes,minuten s=s,sec,secs,second,seconds,sek,sekunde,sekunden
-    ms=ms,millisecond,milliseconds,millisekunden day=day,days,tag,tage,tagen,jours,días
-    week=week,weeks,woche,wochen,semaines,semanas month=month,months,monat,monate,monaten,mois,meses
-    year=year,years,yr,yrs,jahr,jahre,jahren,ans,años
-    B=byte,bytes kB=kb MB=mb,megabyte,megabytes GB=gb,gigabyte,gigabytes
-    TB=tb,terabyte,terabytes KiB=kib MiB=mib,mi,ki GiB=gib,gi °C=°c,celsius °F=°f,fahrenheit °=°,degrees,grad
-    W=w,watt,watts
-    kW=kw kWh=kwh V=v,volt,volts A=amp,amps,ampere Hz=hz kHz=khz MHz=mhz GHz=ghz px=px,pixel,pixels kcal=kcal
-    kcal=calories,kalorien mph=mph km/h=km/h,kmh,kph m²=m²,m2,sqm,qm m³=m³,m3 ft²=ft²,sqft %=%,percent,prozent,per_cent
-    $=$,usd,dollar,dollars €=€,eur,euro,euros £=£,gbp CHF=chf,franken ¥=¥,jpy,yen ₹=₹,inr,rupees ct=cents,cent
-    million=million,millions,millionen,mio billion=billion,billions,milliarden,mrd k=k ×=x,×,times,mal
-    """)
+_MONTHS: Final = word_forms("months")
+_OFTEN_OTHER: Final = word_set("months_or_words")
+_WEEKDAYS: Final = word_forms("weekdays")
+UNITS: Final = word_forms("units")
 _CURRENCIES: Final = frozenset("$€£¥₹") | {"CHF"}
-_TENS: Final = _table("""
-    20=twenty,zwanzig 30=thirty,dreißig 40=forty,vierzig 50=fifty,fünfzig 60=sixty,sechzig 70=seventy,siebzig
-    80=eighty,achtzig 90=ninety,neunzig
-    """)
-_ONES: Final = _table("""
-    2=two,zwei,deux,dos 3=three,drei,trois,tres 4=four,vier,quatre,cuatro 5=five,fünf,cinq,cinco 6=six,sechs,seis
-    7=seven,sieben,sept_,siete 8=eight,acht,huit,ocho 9=nine,neun,neuf,nueve
-    """)
+_TENS: Final = word_forms("tens")
+_ONES: Final = word_forms("ones")
 _WORDS: Final = {
     **_ONES,
     **_TENS,
-    **_table("""
-    10=ten,zehn 11=eleven,elf 12=twelve,zwölf,dozen,dutzend 13=thirteen,dreizehn 14=fourteen,vierzehn
-    15=fifteen,fünfzehn
-    16=sixteen,sechzehn 17=seventeen,siebzehn 18=eighteen,achtzehn 19=nineteen,neunzehn 100=hundred,hundert
-    1000=thousand,tausend 0.5=half,halb,halbe,halben
-    """),
+    **word_forms("numbers"),
     **{
-        f"{tens}{dash}{one}": str(int(t) + int(o))
-        for tens, t in _TENS.items()
+        f"{ten}{dash}{one}": str(int(t) + int(o))
+        for ten, t in _TENS.items()
         for one, o in _ONES.items()
         for dash in "- "
     },
-    **{f"{one}und{tens}": str(int(t) + int(o)) for tens, t in _TENS.items() for one, o in _ONES.items()},
+    **{f"{one}und{ten}": str(int(t) + int(o)) for ten, t in _TENS.items() for one, o in _ONES.items()},
 }
-_TIMES: Final = _table("2=twice,zweimal 3=thrice,dreimal 4=viermal")
+_TIMES: Final = word_forms("times")
 
 
 def _either(words: Iterable[str]) -> str:
@@ -143,7 +88,7 @@ WORDS: Final = frozenset(
     for table in (_MONTHS, _WEEKDAYS, _WORDS, _TIMES, dict.fromkeys(_PREPOSITIONS.split("|"), ""))
     for words in table
     for word in re.split("[ -]", words)
-) | word_set("am vom zum bis ab den dem seit der on usd eur gbp chf")
+) | frozenset(["am", "vom", "zum", "bis", "ab", "den", "dem", "seit", "der", "on", "usd", "eur", "gbp", "chf"])
 """What a quantity may begin with, beside digits and signs; casefolded."""
 
 

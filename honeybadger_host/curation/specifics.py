@@ -36,10 +36,8 @@ _AROUND: Final = re.compile("^(?:[jldcnmst]|qu)['’](?=[a-zà-ÿ])|['’]s?$", 
 """`Anna's`, `J'ai`; not `L'Oréal`."""
 _SENTENCE_ENDS: Final = ".!?:…;。！？•\n"
 _SKIPPED: Final = " \t\"'“„”‘’«»([*_-–—>`#"
-_TITLES: Final = word_set(
-    "mr mrs ms dr prof st sr jr herr herrn frau hr fr familie firma onkel tante opa oma aunt uncle"
-)
-_ABBREVIATED: Final = _TITLES | word_set("e.g i.e z.b vs no nr bzw ca str etc usw approx")
+_TITLES: Final = word_set("titles")
+_ABBREVIATED: Final = _TITLES | word_set("abbreviations")
 _HAS_INNER_CAPITAL: Final = re.compile(rf"{_LETTER}*[a-zß-ÿ]{_LETTER}*[A-Z]")
 _LETTERS: Final = re.compile(rf"{_LETTER}{{2,}}")
 _CHUNK: Final = re.compile(r"\S+")

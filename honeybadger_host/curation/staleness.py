@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from honeybadger_host.curation.meaning import PEOPLE, content_words
-from honeybadger_host.curation.ordinary import word_set
+from honeybadger_host.curation.ordinary import word_groups, word_set
 from honeybadger_host.curation.specifics import said
 
 _CHANGED: Final = re.compile(
@@ -63,34 +63,10 @@ _UNSURE: Final = re.compile(
     r"|peut-être|quizás)\b|[?？]",
     re.IGNORECASE,
 )
-_FIRST_PERSON: Final = word_set(
-    "i we my our me us mine ich wir mein meine meinen meinem unser unsere mich uns je nous mon"
-)
-_SOMEBODY: Final = word_set("he she they his their her er sie ihr ihre seine seinen sein")
-_USER: Final = word_set("user users nutzer nutzerin i me")
-_SAME_THING: Final = tuple(
-    word_set(words)
-    for words in (
-        (
-            "live lives living lived move moved address home apartment flat house rent wohnt wohnen "
-            "wohne umgezogen gezogen adresse"
-        ),
-        (
-            "work works worked working job employer company boss office arbeitet arbeite arbeiten "
-            "stelle chef firma gekündigt gewechselt"
-        ),
-        (
-            "use uses used using switch switched prefer prefers editor tool nutzt nutze verwendet "
-            "umgestiegen gewechselt bevorzugt"
-        ),
-        "married single divorced wife husband partner verheiratet geschieden getrennt ledig",
-        "vegan vegetarian meat eat eats diet fleisch isst esse vegetarier veganer",
-        "car drive drives drove auto fährt fahre wagen",
-        "smoke smokes smoking cigarettes raucht rauche",
-        "meeting meet meets meeting standup appointment call termin treffen sitzung besprechung",
-        "named name called renamed heißt name umbenannt",
-    )
-)
+_FIRST_PERSON: Final = word_set("first_person")
+_SOMEBODY: Final = word_set("somebody")
+_USER: Final = word_set("user")
+_SAME_THING: Final = tuple(map(frozenset, word_groups("same_thing")))
 _CLAUSES: Final = re.compile(r"[.!?;:,\n]+\s*|\b(?:and|und)\b\s*")
 _WORDS: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 

@@ -9,8 +9,9 @@ from importlib.resources import files
 from typing import Final
 
 
-def _read(name: str) -> dict[str, list[str]]:
-    text = (files(__package__) / name).read_text(encoding="utf-8").replace("\n ", " ")
+def read_words(package: str, name: str) -> dict[str, list[str]]:
+    """Return key -> words of a file of a package."""
+    text = (files(package) / name).read_text(encoding="utf-8").replace("\n ", " ")
     lines = (line.partition(":") for line in text.splitlines() if not line.startswith("#"))
     return {key: words.split() for key, _, words in lines}
 
@@ -19,16 +20,18 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-STOP: Final = {language: frozenset(words) for language, words in _read("function_words.txt").items()}
+STOP: Final = {language: frozenset(words) for language, words in read_words(__package__, "function_words.txt").items()}
 """Language, by Snowball's name where it has a stemmer -> its function words, casefolded, accents as written."""
 
 AMBIGUOUS: Final = STOP.pop("ambiguous")
 """Function words of other languages that also occur in English, as words or in names: one alone decides nothing."""
 
-COMMON: Final = {language: frozenset(words) for language, words in _read("common_words.txt").items()}
+COMMON: Final = {language: frozenset(words) for language, words in read_words(__package__, "common_words.txt").items()}
 """Language -> words that say little about a text's subject."""
 
-IRREGULAR: Final = {form: base for base, forms in _read("irregular_words.txt").items() for form in forms}
+IRREGULAR: Final = {
+    form: base for base, forms in read_words(__package__, "irregular_words.txt").items() for form in forms
+}
 """Irregular English form -> base form, applied before stemming."""
 
 CATEGORY_STOP: Final = _words("""
