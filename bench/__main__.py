@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.chat import bench_chat
+from bench.contexts import bench_contexts
 from bench.curation import bench_curation
 from bench.index import bench_index
 from bench.large import bench_large
@@ -34,6 +35,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "single": bench_single,
     "live": bench_live,
     "context": bench_context,
+    "contexts": bench_contexts,
     "session": bench_session,
     "turns": bench_turns,
     "chat": bench_chat,

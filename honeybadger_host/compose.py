@@ -205,6 +205,7 @@ def _put_together(
         ledger=ledger,
         watermarks=watermarks,
         journal=journal,
+        written_seq=lambda: projections.written_seq,
         arrivals=arrivals,
         consolidate_now=curator.consolidations.consolidate_now if curator.consolidates else None,
         dream_now=dreams.dream,

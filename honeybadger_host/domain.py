@@ -56,6 +56,14 @@ class Identity:
 NOBODY: Final = Identity("", "")
 
 
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """The context that an answer was given from: its hash, and the change up to which memory was in it."""
+
+    hash: str
+    seq: int
+
+
 @dataclass(frozen=True)
 class Turn:
     """One turn of a conversation.
@@ -65,6 +73,7 @@ class Turn:
         sender: who speaks, as shown in the history.
         by: the sender's folder the turn came from.
         at: UTC.
+        context: of an answer; the log has it, who reads a turn from there does not.
     """
 
     number: int
@@ -77,6 +86,7 @@ class Turn:
     tools_used: tuple[str, ...] = ()
     input_tokens: int | None = None
     output_tokens: int | None = None
+    context: ShownContext | None = None
 
     @cached_property
     def line(self) -> str:
@@ -356,11 +366,46 @@ class Injection:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """A context that was put before a model, and what it takes to make it again.
+
+    Args:
+        hash: of its text, 32 hex digits.
+        sender: whose it is.
+        seq: every change of the group up to it is in the context.
+        at: milliseconds since the epoch.
+        settings, identity: JSON: the host's settings, and who the sender was.
+        skips_newest: the newest turn is the message, and not in the text.
+        files: file -> `GroupText.digest`; empty: there was none; None: it could not be served.
+        recalled: (id, state, turn, checksum) of each entry, in order.
+        is_torn: the group was written to while the context was made.
+        injection: the entries that were put before the model.
+    """
+
+    hash: str
+    group: str
+    session: str
+    sender: str
+    seq: int
+    at: int
+    settings: str
+    identity: str
+    budget_tokens: int
+    message_tokens: int | None
+    most_turns: int | None
+    skips_newest: bool
+    files: Mapping[str, str | None]
+    recalled: Sequence[tuple[str, str, int, int]]
+    is_torn: bool = False
+    injection: Injection | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a query answers, and what is to be noted of it."""
 
     result: Mapping[str, Any]
-    injection: Injection | None = None
+    served: Served | None = None
 
 
 @dataclass(frozen=True, slots=True)

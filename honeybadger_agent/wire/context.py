@@ -40,6 +40,18 @@ class ContextSection(Result):
     )
 
 
+class PastContext(Result):
+    seq: int = Field(description="The moment: every change up to this one is in the context.")
+    at: str = Field(description="The moment, in UTC.")
+    served: str | None = Field(
+        default=None, description="Hash of the context that was served then; null: none is known."
+    )
+    is_identical: bool | None = Field(
+        default=None, description="Whether this is it, byte for byte; null: none is known."
+    )
+    why: list[str] = Field(default_factory=list, description="Why it is not, or what of it is not known.")
+
+
 class ContextResult(Result):
     system: str = Field(description="System text; `system` and `messages` together are the whole input of the model.")
     messages: list[Message]
@@ -50,6 +62,7 @@ class ContextResult(Result):
         "has changed: identity, persona, notes, summary.",
     )
     stable_characters: int = Field(default=0, description="How long that beginning is, for a provider's cache.")
+    seq: int = Field(default=0, description="Every change of the group up to this one is in it; `as_of` takes it, too.")
     sections: list[ContextSection] = Field(description="One row per part, in the order of the text.")
     tokens: int
     budget_tokens: int = Field(description="0 means no limit.")
@@ -57,6 +70,7 @@ class ContextResult(Result):
     recalled: list[Recalled] = Field(
         default_factory=list, description="Long-term entries that were considered for this message, best first (RB2)."
     )
+    as_of: PastContext | None = Field(default=None, description="Of a context as it was.")
 
 
 class GetContext(Request[ContextResult], audience="default"):
@@ -68,6 +82,11 @@ class GetContext(Request[ContextResult], audience="default"):
     budget_tokens: Count | None = Field(default=None, description="Default 32000; 0 means no limit.")
     most_turns: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         default=None, description="Newest turns of the conversation to replay, at most; default: what the host replays."
+    )
+    as_of: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = Field(
+        default=None,
+        description="The context as it was at an earlier moment: the number of a change, a date, a time, `yesterday`, "
+        "or the hash of a context, which is then made again as it was asked for.",
     )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json
+from honeybadger_host.cli.memory import AsOf, Explain, asked_of, print_context
+from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json
 from honeybadger_host.errors import NotFound
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ def file_of(home: Path, group: str, file: str) -> str:
 @app.command()
 def show(
     place: Annotated[str, typer.Argument(help="As main/MEMORY.md; or a group and the id of an entry.")],
-    as_of: Annotated[str, typer.Option("--as-of", help="Number of a change, a date, a time, or `yesterday`.")],
+    as_of: Annotated[str, AsOf],
     home: Home = None,
 ) -> None:
     """Print a file as it was at an earlier moment. What the journal cannot know is said, not guessed."""
@@ -114,7 +116,7 @@ def show(
     if not file:
         raise typer.BadParameter(f"{place!r} names no file: write it as main/MEMORY.md")
     path, journal = file_of(folder, group, file), journal_of(folder)
-    past, seq = read_past(journal, path), seq_of(journal, as_of, "--as-of")
+    past, seq = read_past(journal, path), seq_of(folder, group, as_of, "--as-of")
     version = version_at(past, seq)
     if not version.is_known:
         raise NotFound(f"how {path} was at {as_of} is not known: {unknown_because(past, seq)}")
@@ -125,6 +127,37 @@ def show(
     if not past.events or past.events[0].seq > seq:
         until = f"before change {past.events[0].seq}" if past.events else "when the host looked at it last"
         print(f"(so it stood {until}; since when is not known)", file=sys.stderr)
+
+
+@app.command()
+def why(
+    call: typer.Context,
+    group: str,
+    turn: Annotated[str, typer.Argument(help="Number of an answer in its session, or the id of the message.")],
+    home: Home = None,
+    session: Annotated[str, typer.Option(help="The conversation.")] = "main",
+    explain: Explain = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the context that an agent's answer was given from. Works with and without a running host."""
+    from honeybadger_host.memory.turn_log import turns_file
+    from honeybadger_host.storage.journal_reader import read_turn
+
+    folder = home_of(home)
+    said = read_turn(journal_of(folder), turns_file(group, session), turn)
+    if said is None:
+        raise NotFound(f"session {session} of {group} has no turn {turn}: `honeybadger-host log {group} --kind turn`")
+    shown = said.get("context")
+    if shown is None:
+        raise NotFound(f"turn {said['turn']} of {group} keeps no context: only answers that this host made do")
+    if not as_json:
+        print(f"turn {said['turn']} by {said['sender']} was answered from context {shown['hash']}", file=sys.stderr)
+    try:
+        result = asked_of(call, folder, group, "preview_context", {"as_of": shown["hash"]}, session=session)
+    except NotFound:  # the ledger of what was served is lost, or it was too long ago
+        wanted = {"as_of": str(shown["seq"]), "agent": said["sender"]}
+        result = asked_of(call, folder, group, "preview_context", wanted, session=session)
+    print_context(result, explain=explain, as_json=as_json)
 
 
 @app.command()
@@ -143,8 +176,8 @@ def diff(
 
     folder = home_of(home)
     journal = journal_of(folder)
-    first = seq_of(journal, earlier, "FROM")
-    last = seq_of(journal, later, "TO") if later is not None else LAST_SEQ
+    first = seq_of(folder, group, earlier, "FROM")
+    last = seq_of(folder, group, later, "TO") if later is not None else LAST_SEQ
     if first > last:
         raise typer.BadParameter(f"TO {later} is before FROM {earlier}: exchange them")
     only = None if file is None else file_of(folder, group, file)
@@ -165,14 +198,18 @@ def diff(
                 sys.stdout.write(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
 
 
-def seq_of(journal: Path, moment_: str, name: str) -> int:
-    """Return the last change up to a moment that somebody typed: a number, or a time."""
-    from honeybadger_host.storage.journal_reader import read_seq_at
-    from honeybadger_host.storage.journal_schema import LAST_SEQ
+def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
+    """Return the last change up to a moment that somebody typed: a number, a time, or a context's hash."""
+    from honeybadger_host.memory.injection_ledger import InjectionLedger
+    from honeybadger_host.memory.moments import moment_of
 
-    if moment_.isascii() and moment_.isdigit():
-        return min(int(moment_), LAST_SEQ)
-    return read_seq_at(journal, milliseconds_of(moment_, name))
+    ledger = InjectionLedger(home)
+    try:
+        return moment_of(moment_, journal_of(home), ledger, group, datetime.now(UTC)).seq
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=name) from None
+    finally:
+        ledger.close()
 
 
 def unknown_because(past: Past, seq: int) -> str:

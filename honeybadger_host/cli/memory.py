@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from honeybadger_host.storage.journal_schema import Row
 
 app = typer.Typer()
+AsOf = typer.Option("--as-of", help="Number of a change, a date, a time, `yesterday`, or a context's hash.")
+Explain = Annotated[bool, typer.Option("--explain", help="Print why each part is in or out, not the text.")]
 
 
 @app.command()
@@ -35,16 +37,27 @@ def context(
     message: Annotated[str | None, typer.Option(help="What the user says now.")] = None,
     agent: Annotated[str | None, typer.Option(help="The agent, by its id in config/agents/.")] = None,
     budget: Annotated[int | None, typer.Option(help="Estimated tokens; 0 means no limit.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Print why each part is in or out, not the text.")] = False,
+    as_of: Annotated[str | None, AsOf] = None,
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the context an agent of the group would get now, or explain it. Works with and without a running host."""
+    """Print the context an agent of the group would get now, or got once. Works with and without a running host."""
+    wanted = {"agent": agent, "message": message, "budget_tokens": budget, "as_of": as_of}
+    result = asked_of(call, home_of(home), group, "preview_context", wanted, session=session)
+    print_context(result, explain=explain, as_json=as_json)
+
+
+def print_context(result: Mapping[str, Any], *, explain: bool, as_json: bool) -> None:
+    """Print a context; of an earlier one say on standard error whether it is what was served."""
     from honeybadger_agent.cli.explaining import explanation_of
     from honeybadger_agent.cli.terminal import here
     from honeybadger_agent.wire import ContextResult
 
-    wanted = {"agent": agent, "message": message, "budget_tokens": budget}
-    result = asked_of(call, home_of(home), group, "preview_context", wanted, session=session)
+    if (past := result.get("as_of")) is not None and not as_json:
+        is_it = {True: "byte for byte what was served", False: "not what was served", None: "made from the journal"}
+        print(f"as of change {past['seq']}, {past['at']}: {is_it[past['is_identical']]}", file=sys.stderr)
+        for why in past["why"]:
+            print(f"- {why}", file=sys.stderr)
     if as_json:
         print_json(result)
     elif explain:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import takes_styles
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.time_stamps import read_moment, time_stamp
 
 Home = Annotated[
     Path | None,
@@ -72,15 +72,9 @@ def milliseconds_of(text: str, option: str) -> int:
         option: what it was typed for.
     """
     try:
-        if text in ("today", "yesterday"):
-            day = datetime.now(UTC).date() - timedelta(days=text == "yesterday")
-            at = datetime.combine(day, time(), UTC)
-        else:
-            at = datetime.fromisoformat(text)
-        return round((at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        why = f"{text!r} is not a time: write 2026-11-21, 2026-11-21T09:30Z, `today` or `yesterday`"
-        raise typer.BadParameter(why, param_hint=option) from None
+        return read_moment(text, datetime.now(UTC))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
 
 
 def journal_of(home: Path) -> Path:

@@ -3,15 +3,14 @@
 May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
 
 Reading order: `notes`, `conversation`, `superseding`, `entries` with `entry_texts`, `editing`, `listing`, `undo` with
-`undo_edits`;
-`context` with `context_parts` and `context_text`, `context_recall` and `recollection`; `search`; `sessions`,
-`working_memory`; `feedback`; `messages`; `turns`, `turn_output` and `delegation`; `tasks` and `task_runs`; `proposals`;
-`redaction` (screens them all); `host`.
+`undo_edits`; `context` with `context_maker`, `context_parts` and `context_text`, `context_recall` and `recollection`,
+`context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `turn_output` and `delegation`;
+`tasks` and `task_runs`; `proposals`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
@@ -34,6 +33,8 @@ from honeybadger_host.handlers import (
     undo,
 )
 from honeybadger_host.handlers.context import ContextHandler
+from honeybadger_host.handlers.context_maker import ContextMaker, ContextMemory, ContextSettings
+from honeybadger_host.handlers.context_past import PastContexts
 from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.working_memory import (
@@ -61,6 +62,7 @@ class Dependencies:
 
     Args:
         journal: not written here.
+        written_seq: every change up to it stands in the files.
         arrivals: told of each message.
         consolidate_now: see `Consolidations`; None: nothing is consolidated.
         dream_now: see `Dreams`.
@@ -76,6 +78,7 @@ class Dependencies:
     ledger: InjectionLedger
     watermarks: Watermarks
     journal: Journal
+    written_seq: Callable[[], int]
     arrivals: messages.Arrivals = field(default_factory=messages.Arrivals)
     consolidate_now: proposals.Consolidates | None = None
     dream_now: proposals.Dreams | None = None
@@ -99,18 +102,33 @@ def build_table(
     def is_agent(sender: str) -> bool:
         return runtime is not None and sender in runtime.agents.current
 
-    context = ContextHandler(
+    context_settings = ContextSettings(
+        budget_tokens=settings.context.budget_tokens,
+        history_budget_tokens=history_budget,
+        recall_budget_tokens=settings.recall.budget_tokens,
+        replayed_turns=settings.history.replayed_turns if settings.conversation.enabled else 0,
+        window_turns=max(settings.conversation.window_turns, settings.consolidation.memory_window),
+        memory_window=settings.consolidation.memory_window,
+        shows_document=settings.document.in_context,
+        has_working_memory=settings.working.enabled,
+        max_file_bytes=settings.memory.max_group_file_bytes,
+        counter=settings.tokens.counter,
+    )
+    home, journal = dependencies.entry_files.home, dependencies.journal
+    context_memory = ContextMemory(
         dependencies.files,
         dependencies.turn_logs,
         dependencies.sessions,
         inventory_of(dependencies.working_memory, settings.working),
         ContextRecall(dependencies.index, dependencies.ledger, settings.recall, history_budget),
-        (lambda sender: NOBODY) if runtime is None else runtime.agents.identity_of,
-        settings.context.budget_tokens,
-        settings.history.replayed_turns if settings.conversation.enabled else 0,
         dependencies.watermarks,
-        settings.consolidation.memory_window,
-        settings.document.in_context,
+    )
+    context = ContextHandler(
+        ContextMaker(context_memory, context_settings),
+        (lambda sender: NOBODY) if runtime is None else runtime.agents.identity_of,
+        dependencies.written_seq,
+        journal.has_changed,
+        PastContexts(home, journal.path, dependencies.ledger, context_settings),
     )
     turn_log: dict[str, Handler] = {
         "append_turn": conversation.append_turn(dependencies.turn_logs, dependencies.sessions, screen),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from zlib import crc32
 
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
@@ -46,6 +47,11 @@ class RecalledEntries:
     def origin(self) -> dict[str, Any]:
         """The members that say where it comes from."""
         return {name: value for name, value in self.marks.items() if name.startswith("origin")}
+
+    @property
+    def checksum(self) -> int:
+        """What tells it from another version of the entry."""
+        return crc32(f"{self.category}\0{self.content}".encode("utf-8", "surrogatepass"))
 
     @property
     def line(self) -> str:

@@ -37,6 +37,7 @@ from honeybadger_host.domain import (
     Change,
     ChangeHandler,
     Outcome,
+    ShownContext,
     StopAsked,
     Turn,
     TurnAdded,
@@ -200,6 +201,7 @@ class ChatTurn:
     kept: list[ModelSaid] = field(default_factory=list)
     model: str = ""
     consolidated: int = 0
+    context: ShownContext | None = None
     outcome: TurnOutcome | None = None
     parent: ChatTurn | None = None
     limits: TurnLimits | None = None
@@ -254,6 +256,7 @@ class ChatTurn:
         mark = await anyio.to_thread.run_sync(room.watermarks.read, asked.group, asked.session)
         self.consolidated = 0 if mark is None else mark.turn
         context = await client(made(GetContext, self.content, most_turns=self.most_turns))
+        self.context = ShownContext(context.hash, context.seq)
         allowed = self.agent.tools
         toolbox = MemoryTools(client, under_way.name, None if allowed is None else tool_names(allowed=allowed))
         request = AgentRequest(
@@ -344,6 +347,7 @@ class ChatTurn:
             tools_used=tuple(answer.call.name[:100] for answer in outcome.answers),
             input_tokens=outcome.input_tokens,
             output_tokens=outcome.output_tokens,
+            context=self.context,
         )
         tokens = estimate_tokens(self.content)
         said = Turn(number, self.asked_at, "user", self.speaker, asked.sender, self.content, tokens)

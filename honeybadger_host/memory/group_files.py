@@ -5,6 +5,7 @@ The watcher drops an entry early; what makes it right is that every read compare
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import threading
@@ -50,6 +51,11 @@ class GroupText:
     def clean(self) -> str:
         """The text as a model gets it: a person's Markdown, but for what only hides or reorders characters."""
         return neutralise(self.text).text
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells this text from others: 32 hex digits."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
     @cached_property
     def tokens(self) -> int:
@@ -224,11 +230,23 @@ class GroupFiles:
             raise FileProblem(file, f"cannot be read: {error.strerror}") from error
         finally:
             os.close(fd)
-        try:
-            return GroupText(file, data.removeprefix(BOM).decode(), len(data))
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            return f"is not UTF-8 (line {line}): save it as UTF-8"
+        return text_of(file, data)
+
+
+def text_of(file: str, data: bytes, max_bytes: int | None = None) -> GroupText | str:
+    """Return what a file holds, or what is wrong with that.
+
+    Args:
+        max_bytes: of a MEMORY.md that has more, the newest notes.
+    """
+    if max_bytes is not None and len(data) > max_bytes and file.endswith(f"/{MEMORY}"):
+        text, unread = newest_notes(lambda size, at: data[at : at + size], len(data), max_bytes)
+        return GroupText(file, text, len(data), unread)
+    try:
+        return GroupText(file, data.removeprefix(BOM).decode(), len(data))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return f"is not UTF-8 (line {line}): save it as UTF-8"
 
 
 class _Changed(Exception):

@@ -115,7 +115,7 @@ class _Working:
     entries: int
     tokens: int
     tombstone: bytes | None = None
-    deletion: _Deleted = field(default_factory=lambda: _Deleted())
+    deletion: Deletion = field(default_factory=lambda: Deletion())
     is_changed: bool = False
     whole: SessionDocument | None = None
     """Base and turns together, once somebody wanted them."""
@@ -189,12 +189,7 @@ class Sessions:
 
     def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
         """Return `begins_after`, and those of a session's turns that contexts show. Raises WorldFailed."""
-        deleted = self._deletion(group, session)
-        after, since = deleted.context_begins_after, deleted.context_begins_at
-        if since is None:
-            return after, turns
-        # a log that was removed by hand is numbered from 1 again
-        return after, [turn for turn in turns if turn.number > after or turn.at > since]
+        return self._deletion(group, session).left(turns)
 
     def begins_after(self, group: str, session: str) -> int:
         """Return the number of the turn behind which contexts begin afresh; 0: they never did. Raises WorldFailed."""
@@ -320,7 +315,7 @@ class Sessions:
         elif (decided := self._decided.pop(change.file, None)) is not None:
             working, data, document = decided
             if data is None:
-                working.tombstone, working.deletion = change.data, _deleted(change.data)
+                working.tombstone, working.deletion = change.data, parse_deletion(change.data)
             working.base, working.data, working.behind = document, data, []
             working.entries, working.tokens = len(document.recent_history), document.tokens
             working.is_changed, working.whole = True, document
@@ -418,7 +413,7 @@ class Sessions:
         if data is not None:
             return Generation(data, parse_document(data, session), NEVER_SEEN)
         tombstone = self._last_written(deleted_file(group, session))
-        return Generation(None, empty_document(session, _deleted(tombstone).turns), NEVER_SEEN)
+        return Generation(None, empty_document(session, parse_deletion(tombstone).turns), NEVER_SEEN)
 
     def _keep(self, key: tuple[str, str], generation: Generation) -> None:
         self._generations[key] = generation
@@ -462,16 +457,16 @@ class Sessions:
         """Return the document of a session that has no file; after a deletion it begins behind what was forgotten."""
         return empty_document(session, self._deletion(group, session).turns)
 
-    def _deletion(self, group: str, session: str) -> _Deleted:
+    def _deletion(self, group: str, session: str) -> Deletion:
         """Return what is forgotten of a session, from the journal when the file that says it is damaged."""
         file = deleted_file(group, session)
         with contextlib.suppress(ValueError):
-            return _deleted(read_whole(self._home / file))
+            return parse_deletion(read_whole(self._home / file))
         with contextlib.suppress(ValueError):
             if (last := self._last_written(file)) is not None:
-                return _deleted(last)
+                return parse_deletion(last)
         log.warning("session.mark_lost", file=file)
-        return _Deleted()
+        return Deletion()
 
     # ------------------------------------------------------------------------------------------------------------ turns
 
@@ -499,7 +494,7 @@ class Sessions:
         return document
 
 
-class _Deleted(Edited):
+class Deletion(Edited):
     """What a deletion leaves.
 
     Args:
@@ -511,10 +506,18 @@ class _Deleted(Edited):
     context_begins_after: Count = 0
     context_begins_at: Time | None = None
 
+    def left(self, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
+        """Return the number of the last turn that contexts leave out, and those that they show."""
+        after, since = self.context_begins_after, self.context_begins_at
+        if since is None:
+            return after, turns
+        # a log that was removed by hand is numbered from 1 again
+        return after, [turn for turn in turns if turn.number > after or turn.at > since]
 
-def _deleted(data: bytes | None) -> _Deleted:
+
+def parse_deletion(data: bytes | None) -> Deletion:
     """Return what a file of a deletion says. Raises ValueError."""
-    return _Deleted() if data is None else _Deleted.model_validate(read_json(data))
+    return Deletion() if data is None else Deletion.model_validate(read_json(data))
 
 
 def _covered(document: SessionDocument, window: Window) -> int:

@@ -71,6 +71,8 @@ def dump_turn(turn: Turn, request_id: str) -> bytes:
         line["input_tokens"] = turn.input_tokens
     if turn.output_tokens is not None:
         line["output_tokens"] = turn.output_tokens
+    if turn.context is not None:
+        line["context"] = turn.context
     line["request"] = request_id
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 

@@ -35,8 +35,8 @@ from honeybadger_host.domain import (
     Change,
     ChangeHandler,
     Handler,
-    Injection,
     QueryHandler,
+    Served,
     TurnHandler,
     WaitingHandler,
 )
@@ -119,7 +119,7 @@ class Pipeline:
         counters: Counters,
         *,
         forbids: Callable[[str, str], str | None],
-        note: Callable[[Injection], None],
+        note: Callable[[Served], None],
         passed: Callable[[str], None],
     ) -> None:
         self._spool = spool
@@ -517,8 +517,8 @@ class Pipeline:
         with self._answers.refusing(request):
             answer = handler.ask(asking.asked, datetime.now(UTC))
             request.state = Answered(wire.dump_reply(request.stem, answer.result))
-            if answer.injection is not None:
-                self._note(answer.injection)
+            if answer.served is not None:
+                self._note(answer.served)
         self._answers.reply_beside(request)
 
     async def _wait(

@@ -76,6 +76,8 @@ class Journal:
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
     _folder: sqlite3.Connection
+    _newest_of: dict[str, int] = field(default_factory=dict)
+    """Group -> its newest change since the start."""
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
     """(group, sender) -> the greatest request id it has a receipt for, or greater."""
 
@@ -190,11 +192,16 @@ class Journal:
                 connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
+        self._newest_of.update({row.group: row.seq for row in changes})
         self.committed_seq = changes[-1].seq
         for receipt in receipts:
             key = (receipt.group, receipt.sender)
             if receipt.request > self._newest.get(key, "~"):
                 self._newest[key] = receipt.request
+
+    def has_changed(self, groups: Collection[str], since: int) -> bool:
+        """Return whether a change of some groups behind `since` is durable. Any thread."""
+        return any(self._newest_of.get(group, 0) > since for group in groups)
 
     def mark_projected(self, seq: int, unsettled: Mapping[str, int] | None = None) -> None:
         """Keep what stands durably in its file: recovery begins behind it.

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -135,12 +135,37 @@ def _said_in(file: str, data: bytes) -> SaidIn:
     return SaidIn(file.rpartition("/")[2].removesuffix(".jsonl"), int(orjson.loads(data)["turn"]))
 
 
+def read_turn(path: Path, file: str, name: str) -> dict[str, Any] | None:
+    """Return the newest turn of a log with a number, or the answer to the request with an id. Raises JournalError."""
+    query = "SELECT data FROM changes WHERE file = ? AND kind = 'turn' ORDER BY seq DESC"
+    try:
+        with closing(connect_to_read(path)) as connection:
+            turns = (orjson.loads(data) for (data,) in connection.execute(query, (file,)))
+            return next((turn for turn in turns if name in (str(turn["turn"]), turn.get("request"))), None)
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
 def read_seq_at(path: Path, at: int) -> int:
     """Return the last change or edit up to a time, milliseconds since the epoch; 0: none. Raises JournalError."""
     query = "SELECT coalesce(max(seq), 0) FROM {} WHERE at <= ?"
     try:
         with closing(connect_to_read(path)) as connection:
             found = [connection.execute(query.format(table), (at,)).fetchone()[0] for table in ("changes", "edits")]
+            return max(map(int, found))
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_time_of(path: Path, seq: int) -> int:
+    """Return when the newest change or edit up to a seq was made, milliseconds since the epoch; 0: none.
+
+    Raises JournalError.
+    """
+    query = "SELECT coalesce(max(at), 0) FROM (SELECT at FROM {} WHERE seq <= ? ORDER BY seq DESC LIMIT 1)"
+    try:
+        with closing(connect_to_read(path)) as connection:
+            found = [connection.execute(query.format(table), (seq,)).fetchone()[0] for table in ("changes", "edits")]
             return max(map(int, found))
     except sqlite3.Error as error:
         raise JournalError(f"cannot read {path}: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import Literal, TypeAlias
 
 Precision: TypeAlias = Literal["auto", "seconds", "milliseconds"]
@@ -15,6 +15,22 @@ def time_stamp(at: datetime, precision: Precision = "seconds") -> str:
         precision: `auto` writes as many digits as the time has.
     """
     return at.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def read_moment(text: str, now: datetime) -> int:
+    """Return a time that somebody typed as milliseconds since the epoch; without a zone it is UTC, as times are shown.
+
+    Raises ValueError: what is wrong with it.
+    """
+    try:
+        if text in ("today", "yesterday"):
+            at = datetime.combine(now.astimezone(UTC).date() - timedelta(days=text == "yesterday"), time(), UTC)
+        else:
+            at = datetime.fromisoformat(text)
+        return round((at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        why = f"{text!r} is not a time: write 2026-11-21, 2026-11-21T09:30Z, `today` or `yesterday`"
+        raise ValueError(why) from None
 
 
 def to_milliseconds(at: datetime) -> datetime:

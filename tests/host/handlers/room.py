@@ -94,6 +94,7 @@ class Room:
             ledger=self.ledger,
             watermarks=Watermarks(home),
             journal=self.journal,
+            written_seq=lambda: self.journal.committed_seq,
         )
         desk = TaskDesk(
             home,
@@ -148,8 +149,8 @@ class Room:
         else:
             assert isinstance(handler, QueryHandler)
             answer = handler.ask(asked, self.now)
-        if answer.injection is not None:
-            self.ledger.note(answer.injection)
+        if answer.served is not None:
+            self.ledger.note(answer.served)
         result = orjson.dumps(answer.result)
         REQUEST_TYPES[type_].result_type.model_validate_json(result)
         return dict(orjson.loads(result))

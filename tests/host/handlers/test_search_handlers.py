@@ -130,7 +130,7 @@ def test_explaining_a_context_keeps_nothing(room: Room) -> None:
     assert isinstance(handler, QueryHandler)
     asked = Asked("main", "operator", "r", "main", PreviewContext(message="Where does the badger live?"))
     preview = handler.ask(asked, NOW)
-    assert ("[e1]" in preview.result["system"], preview.injection) == (True, None)
+    assert ("[e1]" in preview.result["system"], preview.served) == (True, None)
     room.ask("get_context", message="Where does the badger live?")
     assert room.ledger.recalled("main", "main") == {"e1": 1}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.domain import Injection
+from honeybadger_host.domain import Injection, Served
 from honeybadger_host.memory import injection_ledger
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from tests.host.indexes import ledger_of
@@ -18,8 +18,9 @@ def ledger(tmp_path: Path) -> InjectionLedger:
     return ledger_of(tmp_path)
 
 
-def injection(session: str, *entries: str, turn: int = 1, oldest: int = 1) -> Injection:
-    return Injection("main", session, entries, turn, oldest)
+def injection(session: str, *entries: str, turn: int = 1, oldest: int = 1) -> Served:
+    injected = Injection("main", session, entries, turn, oldest)
+    return Served("0" * 32, "main", session, "a", 1, 1, "{}", "{}", 0, None, None, False, {}, (), injection=injected)
 
 
 def test_the_ledger_survives_a_restart_and_forgets_what_has_scrolled_out(

@@ -1,0 +1,67 @@
+"""What the record of a context costs a request, and how long a context of earlier takes."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bench.hosting import drop, new_home, running
+from bench.pipeline import Figure, append_turns, write_files
+from honeybadger_agent import new_id
+from honeybadger_agent.mailbox import OPERATOR, Mailbox
+
+
+def bench_contexts(base: Path, count: int = 1000) -> list[Figure]:
+    """`get_context`, which is recorded, and `preview_context`, which is not, one after the other in one run."""
+    with new_home(base) as home:
+        write_files(home)
+        boxes = {name: Mailbox.of(home, "main", who) for name, who in (("get", "agent"), ("preview", OPERATOR))}
+        for mailbox in boxes.values():
+            mailbox.create()
+        with running(home):
+            append_turns(boxes["get"], 1000)
+            times: dict[str, list[float]] = {"get": [], "preview": []}
+            for number in range(2 * count + 2):
+                name = "get" if number % 2 else "preview"
+                _, took = _asked(boxes[name], f"{name}_context", {"message": f"question {number}"})
+                times[name].append(took)
+                time.sleep(0.002)
+            shown, _ = _asked(boxes["get"], "get_context", {})
+            append_turns(boxes["get"], 100)
+            again, took = _asked(boxes["get"], "get_context", {"as_of": shown["hash"]})
+    recorded, not_recorded = (statistics.median(times[name][1:]) * 1000 for name in ("get", "preview"))
+    more = (recorded / not_recorded - 1) * 100
+    is_it = again["as_of"]["is_identical"]
+    return [
+        Figure(
+            "get_context with the record of its hash, 1 MiB of files, p50",
+            f"{recorded:.3f} ms",
+            f"{not_recorded:.3f} ms without",
+            f"{more:+.1f} %",
+            "3 %",
+            more <= 3,
+        ),
+        Figure("a context made again of the journal", f"{took * 1000:.0f} ms", "", "", "the same bytes", is_it),
+    ]
+
+
+def _asked(mailbox: Mailbox, type_name: str, payload: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """Return a result and the seconds it took."""
+    request_id = new_id()
+    reply = str(mailbox.path("replies", request_id))
+    data = orjson.dumps({"v": 1, "id": request_id, "type": type_name, "payload": payload})
+    began = time.perf_counter()
+    drop(mailbox, request_id, data)
+    while not os.path.exists(reply):
+        time.sleep(0.00005)
+    took = time.perf_counter() - began
+    with open(reply, "rb") as file:
+        value = orjson.loads(file.read())
+    os.unlink(reply)
+    assert value["ok"], value
+    return value["result"], took

@@ -1,0 +1,302 @@
+"""Makes a context of what a group's memory holds, as it is now or as it was (HB5)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import structlog
+
+from honeybadger_host import __version__
+from honeybadger_host.domain import (
+    GLOBAL_GROUP_FILE,
+    MEMORY,
+    PERSONA,
+    ROOT_GLOBAL_FILE,
+    SUMMARY,
+    Identity,
+    Turn,
+)
+from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.handlers.context_parts import CONVERSATION, RECALLED, Loaded, Parts, parts_of, stable_parts_of
+from honeybadger_host.handlers.context_recall import Recalled
+from honeybadger_host.handlers.context_text import Context, build_context
+from honeybadger_host.handlers.working_memory import InventoryOf
+from honeybadger_host.memory.compaction import digest
+from honeybadger_host.memory.group_files import GroupText
+from honeybadger_host.memory.session_document import SessionDocument
+from honeybadger_host.memory.session_document_store import session_file
+from honeybadger_host.memory.summary_parts import shown_in
+from honeybadger_host.memory.turn_log import Window, turns_file
+from honeybadger_host.memory.watermarks import Watermark, begins_after, replayed
+from honeybadger_host.text.neutralise import estimate_tokens, neutralise
+from honeybadger_host.text.redaction import redact
+
+log = structlog.get_logger()
+
+_MOST_REPLAYED: Final = 1000
+"""Turns that are replayed when consolidation is behind, as far as they fit the budget."""
+
+
+class Files(Protocol):
+    """See `GroupFiles`; so below."""
+
+    def read(self, file: str) -> GroupText | None: ...
+
+
+class TurnReader(Protocol):
+    def load(self, group: str, session: str) -> Window: ...
+
+    def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]: ...
+
+
+class Documents(Protocol):
+    def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]: ...
+
+    def standing(self, group: str, session: str) -> SessionDocument: ...
+
+
+class MarkReader(Protocol):
+    def read(self, group: str, session: str) -> Watermark | None: ...
+
+    def sessions(self, group: str) -> frozenset[str]: ...
+
+
+class Recaller(Protocol):
+    def recall(
+        self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime
+    ) -> Recalled: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """What of the settings, and of the program, a context depends on; kept with each that is served.
+
+    Args:
+        budget_tokens: of a whole context, unless the request says.
+        history_budget_tokens, recall_budget_tokens: limits of these parts within it.
+        replayed_turns: newest turns of a session to replay; 0 when no conversation is kept.
+        window_turns: turns of a session that are kept in memory.
+        memory_window: turns after which older ones are consolidated; see `watermarks.replayed`.
+        shows_document: whether the session's document is a part.
+        has_working_memory: likewise.
+        max_file_bytes: of a larger MEMORY.md so many are served.
+        counter: how tokens are counted.
+        host: version.
+    """
+
+    budget_tokens: int
+    history_budget_tokens: int
+    recall_budget_tokens: int
+    replayed_turns: int
+    window_turns: int
+    memory_window: int
+    shows_document: bool
+    has_working_memory: bool
+    max_file_bytes: int
+    counter: str
+    host: str = __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a context is made for.
+
+    Args:
+        message: what the user says now; None when nothing is asked, or when it is not known any more.
+        skips_newest: the newest turn is the message; None: to be looked at.
+    """
+
+    group: str
+    session: str
+    message: str | None
+    message_tokens: int | None
+    budget_tokens: int
+    most_turns: int | None
+    skips_newest: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A context, and what was found on the way to it."""
+
+    context: Context
+    recalled: Recalled
+    skips_newest: bool
+    files: Mapping[str, Loaded]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMemory:
+    """What a context is made of: a group's memory as it is, or as it was.
+
+    Args:
+        inventory: (group, session, now) -> what the context tells of working memory.
+    """
+
+    files: Files
+    turn_logs: TurnReader
+    documents: Documents
+    inventory: InventoryOf
+    recaller: Recaller
+    watermarks: MarkReader
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMaker:
+    """Makes contexts of what a memory holds."""
+
+    memory: ContextMemory
+    settings: ContextSettings
+
+    def make(self, question: Question, identity: Identity, now: datetime) -> Made:
+        """Return the context of an identity. Raises WorldFailed."""
+        memory, settings = self.memory, self.settings
+        group, session = question.group, question.session
+        mark = memory.watermarks.read(group, session)
+        after, kept = self._conversation(group, session, mark)
+        begun_after, window = memory.documents.in_context(group, session, kept)
+        is_told = mark is None or begun_after < mark.turn
+        skips_newest = question.skips_newest
+        if skips_newest is None:
+            skips_newest = _is_newest(question.message, window)
+        said = window[:-1] if skips_newest else window
+        turns = (
+            replayed(said, after, settings.replayed_turns, settings.memory_window) if settings.replayed_turns else ()
+        )
+        if question.most_turns is not None:
+            turns = turns[-question.most_turns :]
+        recalled = memory.recaller.recall(group, session, question.message, turns, now)
+        files: dict[str, Loaded] = {}
+        identity_files = [self._read(file, files) for file in identity.files]
+        loaded = Parts(
+            group=group,
+            identity=[
+                *([GroupText(identity.source, identity.text)] if identity.text else []),
+                *(found for found in identity_files if found is not None),
+            ],
+            specialists=identity.specialists,
+            persona=self._read(f"groups/{group}/{PERSONA}", files),
+            memory=self._read(f"groups/{group}/{MEMORY}", files),
+            summary=self._summary(group, session, files, is_told=is_told),
+            global_files=[(file, self._read(file, files)) for file in (ROOT_GLOBAL_FILE, GLOBAL_GROUP_FILE)],
+            turns=turns,
+            older_turns=len(said) - len(turns),
+            older_why=self._why_older(after, turns),
+            no_turns=None if settings.replayed_turns else "conversation.enabled is off",
+            turns_file=turns_file(group, session),
+            message=question.message,
+            working=memory.inventory(group, session, now),
+            session_file=session_file(group, session),
+            **self._session(group, session, is_summarised=is_told and mark is not None and mark.part is not None),
+            recalled=recalled.recollections,
+            not_recalled=recalled.why_none,
+        )
+        parts = parts_of(
+            loaded,
+            budget_tokens=question.budget_tokens,
+            history_budget_tokens=settings.history_budget_tokens,
+            recall_budget_tokens=settings.recall_budget_tokens,
+        )
+        stable = stable_parts_of(parts)
+        context = build_context(group, parts, stable, question.message_tokens, budget_tokens=question.budget_tokens)
+        log.debug(
+            "context.built",
+            group=group,
+            session=session,
+            tokens=context.tokens,
+            budget_tokens=context.budget_tokens,
+            history_tokens_before=sum(turn.line_tokens for turn in window),
+            history_tokens=estimate_tokens(context.part(CONVERSATION).text),
+        )
+        return Made(context, recalled, skips_newest, files)
+
+    def _conversation(self, group: str, session: str, mark: Watermark | None) -> tuple[int, Sequence[Turn]]:
+        """Return the number of the last consolidated turn, and the turns that may be replayed."""
+        if not self.settings.replayed_turns:
+            return 0, ()
+        turn_logs, memory_window = self.memory.turn_logs, self.settings.memory_window
+        window = turn_logs.load(group, session)
+        after = begins_after(window.last_number, mark, memory_window)
+        if memory_window and window.turns and window.turns[0].number > after + 1:
+            return after, turn_logs.since(group, session, after, _MOST_REPLAYED)
+        return after, window.turns
+
+    def _why_older(self, after: int, turns: Sequence[Turn]) -> str:
+        newest = f"the newest {len(turns)} turns are replayed"
+        if not self.settings.memory_window:
+            return f"{newest} (consolidation.memory_window is 0)"
+        if after and len(turns) > self.settings.replayed_turns:
+            return f"turns up to {after} are consolidated: HISTORY.md and summary.md tell of them"
+        return f"{newest} (history.replayed_turns)"
+
+    def _summary(self, group: str, session: str, files: dict[str, Loaded], *, is_told: bool) -> Loaded:
+        """Return summary.md without the parts of other sessions.
+
+        Args:
+            is_told: its own part is shown; it is not where the context began afresh since.
+        """
+        loaded = self._read(f"groups/{group}/{SUMMARY}", files)
+        if not isinstance(loaded, GroupText) or "## " not in loaded.text:
+            return loaded
+        text = shown_in(loaded.text, session if is_told else None, self.memory.watermarks.sessions(group))
+        return loaded if text == loaded.text else replace(loaded, text=text)
+
+    def _session(self, group: str, session: str, *, is_summarised: bool) -> dict[str, Any]:
+        """Return the session document's contribution to the parts.
+
+        Args:
+            is_summarised: summary.md tells what was said, so the document does not tell it again.
+        """
+        if not self.settings.shows_document:
+            return {"no_session": "document.in_context is false"}
+        try:
+            told = digest(self.memory.documents.standing(group, session))
+            return {"session": replace(told, prose=(), said=()) if is_summarised else told}
+        except WorldFailed as error:
+            log.warning("session.passed_over", group=group, session=session, error=str(error))
+            return {"no_session": "it cannot be read: the host needs a plain file there"}
+
+    def _read(self, file: str, files: dict[str, Loaded]) -> Loaded:
+        """Return a file's text; a file that cannot be served becomes part of the answer, not an error."""
+        try:
+            files[file] = self.memory.files.read(file)
+        except FileProblem as problem:
+            log.warning("group_file.refused", file=problem.file, why=problem.message)
+            files[file] = problem
+        return files[file]
+
+
+def hash_of(text: str) -> str:
+    """Return the name of a context, or of its beginning: 32 hex digits of its SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def result_of(made: Made, hash_: str, stable_hash: str, seq: int) -> dict[str, Any]:
+    """Return a `ContextResult` without messages."""
+    context = made.context
+    return {
+        "system": context.system,
+        "messages": [],
+        "hash": hash_,
+        "stable_hash": stable_hash,
+        "stable_characters": len(context.stable),
+        "seq": seq,
+        "sections": [row.model_dump(exclude_none=True) for row in context.sections],
+        "tokens": context.tokens,
+        "budget_tokens": context.budget_tokens,
+        "is_over_budget": context.is_over_budget,
+        "recalled": made.recalled.considered(context.part(RECALLED).missing),
+    }
+
+
+def _is_newest(message: str | None, turns: Sequence[Turn]) -> bool:
+    """Return whether the newest turn is the message, which is already in `messages`."""
+    if message is None or not turns or turns[-1].role != "user":
+        return False
+    said = neutralise(message).text.strip()
+    newest = neutralise(turns[-1].content).text.strip()
+    return newest == said or newest == redact(said)[0]

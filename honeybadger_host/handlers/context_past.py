@@ -1,0 +1,195 @@
+"""`get_context` with `as_of`: a context as it was, made of the journal with the settings of then, and compared with the
+hash of what was served."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.domain import NOBODY, Identity, Served, Turn
+from honeybadger_host.errors import JournalError, NotFound, WorldFailed
+from honeybadger_host.handlers.context_maker import (
+    ContextMaker,
+    ContextMemory,
+    ContextSettings,
+    Question,
+    hash_of,
+    result_of,
+)
+from honeybadger_host.handlers.context_recall import Recalled
+from honeybadger_host.handlers.recollection import RecalledEntries
+from honeybadger_host.memory.entry import marks_of, parse_entry
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.moments import Moment, moment_of
+from honeybadger_host.memory.past import (
+    PastDocuments,
+    PastFiles,
+    PastJournal,
+    PastMarks,
+    PastTurns,
+    past_inventory,
+)
+from honeybadger_host.storage.journal_reader import read_changed_files
+from honeybadger_host.text.time_stamps import time_stamp
+
+
+class PastRecall:
+    """Recalls what was recalled: the index knows only what is.
+
+    Args:
+        served: the context that was served; None: none is known, and nothing was recalled.
+    """
+
+    def __init__(self, journal: PastJournal, served: Served | None) -> None:
+        self._journal = journal
+        self._served = served
+        self.lost: list[str] = []
+        """Entries whose text of then is not known."""
+
+    def recall(self, group: str, session: str, message: str | None, turns: Sequence[Turn], now: datetime) -> Recalled:
+        """Return the entries of the served context, with their texts of then."""
+        if self._served is None:
+            return Recalled(why_none="no context was served just then: what it would have recalled is not known")
+        found = [self._entry(group, *one) for one in self._served.recalled]
+        return Recalled([one for one in found if one is not None], None if found else "nothing was recalled")
+
+    def _entry(self, group: str, entry_id: str, state: Any, turn: int, checksum: int) -> RecalledEntries | None:
+        for file in self._journal.files_of_entry(group, entry_id):
+            for data in self._journal.texts_of(file):
+                try:
+                    entry = parse_entry(data or b"", file)
+                except ValueError:
+                    continue
+                one = RecalledEntries(entry.id, entry.category, entry.content, state, turn, marks=marks_of(entry))
+                if one.checksum == checksum:
+                    return one
+        self.lost.append(f"entry {entry_id}")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PastContexts:
+    """Makes contexts of earlier moments. Reads the journal and the injection ledger; writes nothing.
+
+    Args:
+        settings: of today.
+    """
+
+    home: Path
+    journal: Path
+    ledger: InjectionLedger
+    settings: ContextSettings
+
+    def answer(
+        self, question: Question, as_of: str, sender: str | None, identity: Identity, now: datetime
+    ) -> Mapping[str, Any]:
+        """Return a `ContextResult`. Raises Refusal, JournalError, WorldFailed.
+
+        Args:
+            sender: whose context; None: anybody's.
+            identity: of the sender today, for a moment at which none was served.
+        """
+        try:
+            moment = moment_of(as_of, self.journal, self.ledger, question.group, now)
+            return self._as_it_was(question, moment, sender, identity)
+        except NotFound as error:
+            raise Refusal("not_found", f"payload.as_of: {error}", field="payload.as_of") from None
+        except JournalError as error:
+            raise WorldFailed(str(error)) from error
+        except ValueError as error:
+            raise Refusal("invalid", f"payload.as_of: {error}", field="payload.as_of") from None
+
+    def _as_it_was(
+        self, question: Question, moment: Moment, sender: str | None, identity: Identity
+    ) -> Mapping[str, Any]:
+        served, settings = moment.served, self.settings
+        if served is None and (newest := self._newest(question, moment, sender)) is not None:
+            settings = _settings_of(newest) or settings
+            if not read_changed_files(self.journal, question.group, newest.seq, moment.seq):
+                served = newest
+        if served is not None:
+            moment = Moment(served.seq, served.at, served=served)
+            identity, settings = _identity_of(served), _settings_of(served) or settings
+            question = Question(
+                served.group,
+                served.session,
+                None,
+                served.message_tokens,
+                served.budget_tokens,
+                served.most_turns,
+                served.skips_newest,
+            )
+        journal = PastJournal(self.journal, moment.seq)
+        files = PastFiles(self.home, journal, {} if served is None else served.files, settings.max_file_bytes)
+        recall = PastRecall(journal, served)
+        memory = ContextMemory(
+            files,
+            PastTurns(journal, settings.window_turns),
+            PastDocuments(journal),
+            partial(past_inventory, journal if settings.has_working_memory else None),
+            recall,
+            PastMarks(journal),
+        )
+        at = datetime.fromtimestamp(moment.at / 1000, UTC)
+        made = ContextMaker(memory, settings).make(question, identity, at)
+        hash_ = hash_of(made.context.system)
+        is_identical = None if served is None else hash_ == served.hash
+        why = [] if is_identical else [*_lost((*files.lost, *recall.lost)), *_why(served, self.settings)]
+        result = result_of(made, hash_, hash_of(made.context.stable), min(moment.seq, (1 << 53) - 1))
+        result["as_of"] = {
+            "seq": result["seq"],
+            "at": time_stamp(at, "milliseconds"),
+            "served": None if served is None else served.hash,
+            "is_identical": is_identical,
+            "why": why,
+        }
+        return result
+
+    def _newest(self, question: Question, moment: Moment, sender: str | None) -> Served | None:
+        """Return the context that was served last up to a moment."""
+        try:
+            return self.ledger.served_until(question.group, question.session, moment.seq, moment.until, sender)
+        except (OSError, sqlite3.Error):
+            return None
+
+
+def _settings_of(served: Served) -> ContextSettings | None:
+    """Return the settings of then; None: another version of the host had others."""
+    try:
+        return ContextSettings(**orjson.loads(served.settings))
+    except (orjson.JSONDecodeError, TypeError):
+        return None
+
+
+def _identity_of(served: Served) -> Identity:
+    try:
+        value = orjson.loads(served.identity)
+        return Identity(**{**value, "files": tuple(value["files"])})
+    except (orjson.JSONDecodeError, TypeError, KeyError):
+        return NOBODY
+
+
+def _lost(names: Sequence[str]) -> list[str]:
+    return [f"{name}: its text of then is not in the journal; nobody saw it, or it was forgotten" for name in names]
+
+
+def _why(served: Served | None, today: ContextSettings) -> list[str]:
+    """Return why a context is not what was served, beside texts that are lost."""
+    if served is None:
+        return ["no context of this session was served at that moment: what it would have recalled is not known"]
+    then, why = _settings_of(served), []
+    if then is None or then.host != today.host:
+        why.append(f"it was made by version {then.host if then else '(unknown)'} of the host, this is {today.host}")
+    if then is not None and then.counter != today.counter:
+        why.append(f"tokens were counted otherwise (tokens.counter was {then.counter})")
+    if served.is_torn:
+        why.append("its group was written to while it was made")
+    return why or ["turns, a session document or working memory were changed without the host"]

@@ -1,0 +1,54 @@
+"""A moment of the past as somebody names it: the number of a change, a time, or the hash of a context."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from honeybadger_host.domain import Served
+from honeybadger_host.errors import NotFound, WorldFailed
+from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
+from honeybadger_host.storage.journal_reader import read_seq_at, read_time_of
+from honeybadger_host.storage.journal_schema import LAST_SEQ
+from honeybadger_host.text.time_stamps import read_moment
+
+_HASH: Final = re.compile(r"[0-9a-f]{12,32}")
+
+
+class Moment(NamedTuple):
+    """A moment.
+
+    Args:
+        seq: the last change that counts.
+        at: milliseconds since the epoch.
+        until: likewise; what was served later is not meant.
+        served: the context whose hash it was named by.
+    """
+
+    seq: int
+    at: int
+    until: int = LAST_SEQ
+    served: Served | None = None
+
+
+def moment_of(text: str, journal: Path, ledger: InjectionLedger, group: str, now: datetime) -> Moment:
+    """Return a moment. Raises ValueError: it is not one; NotFound: no context has such a hash; JournalError,
+    WorldFailed."""
+    if _HASH.fullmatch(text):
+        try:
+            served = ledger.served(group, text)
+        except (OSError, sqlite3.Error) as error:
+            raise WorldFailed(f"{LEDGER_FILE} cannot be read: {error}") from error
+        if served is None:
+            raise NotFound(
+                f"no context of {group} with the hash {text} is known: name a change by its number, or a time"
+            )
+        return Moment(served.seq, served.at, served=served)
+    if text.isascii() and text.isdigit():
+        seq = min(int(text), LAST_SEQ)
+        return Moment(seq, read_time_of(journal, seq))
+    at = read_moment(text, now)
+    return Moment(read_seq_at(journal, at), at, at)

@@ -1,0 +1,211 @@
+"""A group's memory as it was at an earlier moment, from the journal: what a context is made of.
+
+Each class answers as its counterpart of today does. What people did to their files is noticed a little later than it
+is done, so of a file there are several texts that a reader may have found; a digest that was kept says which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.domain import REMOVED, Turn
+from honeybadger_host.errors import FileProblem, JournalError, WorldFailed
+from honeybadger_host.memory.entry import memory_folder
+from honeybadger_host.memory.file_history import read_past, version_at
+from honeybadger_host.memory.group_files import GroupText, text_of
+from honeybadger_host.memory.peoples_files import group_of
+from honeybadger_host.memory.session_document import SessionDocument, empty_document, parse_document
+from honeybadger_host.memory.session_document_store import deleted_file, parse_deletion, session_file
+from honeybadger_host.memory.turn_log import Window, parse_turn, turns_file
+from honeybadger_host.memory.watermarks import Watermark, parse_watermark, watermark_file
+from honeybadger_host.memory.working_memory import Inventory, inventory, parse_own, session_folder
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.edits import Edit
+from honeybadger_host.storage.journal_schema import connect_to_read
+from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
+
+_MOST_LATER: Final = 8
+"""Edits that may have been made before a moment and noticed after it."""
+_LAST: Final = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
+_BELOW: Final = "SELECT file, kind, data FROM changes WHERE substr(file, 1, ?) = ? AND seq <= ? ORDER BY seq"
+_TURNS: Final = "SELECT data FROM changes WHERE file = ? AND kind = 'turn' AND seq <= ? ORDER BY seq DESC LIMIT ?"
+_OF_ENTRY: Final = (
+    "SELECT file, seq FROM changes WHERE substr(file, -length(?1)) = ?1 "
+    "UNION SELECT file, seq FROM edits WHERE substr(file, -length(?1)) = ?1 ORDER BY seq DESC"
+)
+
+
+class PastJournal:
+    """Reads what a journal, which a host may have open, had up to a change. Raises JournalError.
+
+    Args:
+        seq: the last change that counts.
+    """
+
+    def __init__(self, path: Path, seq: int) -> None:
+        self.path = path
+        self.seq = seq
+
+    def last(self, file: str) -> bytes | None:
+        """Return what a whole file was given last; None: nothing, or it was removed."""
+        rows = self._rows(_LAST, (file, self.seq))
+        return next((None if kind.endswith(REMOVED) else data for kind, data in rows), None)
+
+    def last_below(self, folder: str) -> dict[str, bytes]:
+        """Return file -> what it was given last, of the whole files in a folder that were there."""
+        found: dict[str, bytes] = {}
+        for file, kind, data in self._rows(_BELOW, (len(folder) + 1, f"{folder}/", self.seq)):
+            found.pop(file, None)
+            if not kind.endswith(REMOVED):
+                found[file] = data
+        return found
+
+    def turns(self, group: str, session: str, most: int) -> list[Turn]:
+        """Return the newest turns of a session, oldest first."""
+        rows = self._rows(_TURNS, (turns_file(group, session), self.seq, most))
+        return [parse_turn(data) for (data,) in rows][::-1]
+
+    def files_of_entry(self, group: str, entry: str) -> list[str]:
+        """Return the files that an entry ever had, the newest first."""
+        rows = self._rows(_OF_ENTRY, (f"/{entry}.json",))
+        folders = tuple(f"{memory_folder(one)}/" for one in (group, GLOBAL_GROUP))
+        return [file for file in dict.fromkeys(file for file, _ in rows) if file.startswith(folders)]
+
+    def texts_of(self, file: str) -> Iterator[bytes | None]:
+        """Yield what a reader may have found in a person's file, the likeliest first; None: there was none."""
+        past = read_past(self.path, file)
+        version = version_at(past, self.seq)
+        lines = version.lines
+        if version.is_known:
+            yield version.text if version.is_there else None
+        later = [event for event in past.events if event.seq > self.seq and isinstance(event, Edit)]
+        for edit in later[:_MOST_LATER]:
+            if edit.after is None:
+                yield None
+            hunks = [one for one in edit.hunks or () if _stands(one, lines)]  # others are about what came since
+            if hunks and hunks[-1].at == len(lines):
+                yield b"".join(apply_hunks(lines, hunks[:-1]))
+            lines = apply_hunks(lines, hunks)
+            yield b"".join(lines)
+
+    def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
+        try:
+            with closing(connect_to_read(self.path)) as connection:
+                return connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot read {self.path}: {error}") from error
+
+
+def _stands(hunk: Hunk, lines: Sequence[bytes]) -> bool:
+    return hunk.at <= len(lines) and lines[hunk.at : hunk.at + len(hunk.removed)] == list(hunk.removed)
+
+
+class PastFiles:
+    """See `GroupFiles`.
+
+    Args:
+        shown: file -> digest of the text that was shown, see `Served`; of other files it is what the journal has.
+    """
+
+    def __init__(self, home: Path, journal: PastJournal, shown: Mapping[str, str | None], max_file_bytes: int) -> None:
+        self._home = home
+        self._journal = journal
+        self._shown = shown
+        self._max_file_bytes = max_file_bytes
+        self.lost: list[str] = []
+        """Files whose text of then is not known."""
+
+    def read(self, file: str) -> GroupText | None:
+        """Return a file as it was. Raises FileProblem."""
+        digest = self._shown.get(file, "?")
+        if digest is None:
+            raise FileProblem(file, "could not be served then")
+        if digest == "":
+            return None
+        found: list[GroupText | str | None] = []
+        for data in self._texts(file, digest):
+            found.append(None if data is None else text_of(file, data, self._max_file_bytes))
+            match found[-1]:
+                case GroupText() as text if digest in ("?", text.digest):
+                    return text
+                case None if digest == "?":
+                    return None
+        self.lost.append(file)
+        match next(iter(found), None):
+            case str(problem):
+                raise FileProblem(file, problem)
+            case likeliest:
+                return likeliest
+
+    def _texts(self, file: str, digest: str) -> Iterator[bytes | None]:
+        is_recorded = group_of(file) is not None
+        if digest != "?" or not is_recorded:
+            with contextlib.suppress(WorldFailed):
+                yield read_whole(self._home / file)
+        if is_recorded:
+            yield from self._journal.texts_of(file)
+
+
+class PastTurns:
+    """See `TurnLogs`."""
+
+    def __init__(self, journal: PastJournal, window_turns: int) -> None:
+        self._journal = journal
+        self._window_turns = window_turns
+
+    def load(self, group: str, session: str) -> Window:
+        """Return the newest turns."""
+        turns = self.since(group, session, 0, self._window_turns)
+        return Window(tuple(turns), max((turn.number for turn in turns), default=0), 0, None)
+
+    def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]:
+        """Return the turns behind a number, the newest `most` at most, oldest first."""
+        return [turn for turn in self._journal.turns(group, session, most) if turn.number > after]
+
+
+class PastDocuments:
+    """See `Sessions`."""
+
+    def __init__(self, journal: PastJournal) -> None:
+        self._journal = journal
+
+    def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
+        """Return the number of the last turn that contexts leave out, and those of some turns that they show."""
+        return parse_deletion(self._journal.last(deleted_file(group, session))).left(turns)
+
+    def standing(self, group: str, session: str) -> SessionDocument:
+        """Return a document as it was written last."""
+        data = self._journal.last(session_file(group, session))
+        return empty_document(session) if data is None else parse_document(data, session)
+
+
+class PastMarks:
+    """See `Watermarks`."""
+
+    def __init__(self, journal: PastJournal) -> None:
+        self._journal = journal
+
+    def read(self, group: str, session: str) -> Watermark | None:
+        """Return a session's watermark; None: it had none."""
+        return parse_watermark(self._journal.last(watermark_file(group, session)))
+
+    def sessions(self, group: str) -> frozenset[str]:
+        """Return the sessions of a group that had one."""
+        folder = watermark_file(group, "").rpartition("/")[0]
+        return frozenset(Path(file).name.removesuffix(".json") for file in self._journal.last_below(folder))
+
+
+def past_inventory(journal: PastJournal | None, group: str, session: str, now: datetime) -> Inventory:
+    """Return what a context told of a session's working memory; nothing without a journal."""
+    folder = session_folder(group, session)
+    if journal is None:
+        return Inventory(f"{folder}/")
+    labels = [parse_own(data, group, session, file).label for file, data in journal.last_below(folder).items()]
+    return inventory(f"{folder}/", labels, now)

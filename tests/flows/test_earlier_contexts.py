@@ -1,0 +1,120 @@
+"""A context as it was: made of the journal again, and compared with the hash that the served one left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.flows.test_edits import wait_until_looked_at
+from tests.flows.test_undone_edits import newest_edit
+from tests.flows.world import script
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli
+
+HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
+
+
+@pytest.fixture
+def host(make_host: HostFactory, home: Path) -> HostProcess:
+    started = make_host(script(home, HELLO, delay_seconds=0.001)).start()
+    wait_until_looked_at(started)
+    return started
+
+
+def ask(sender: RawSender, stem: str, type_name: str, /, **payload: Any) -> dict[str, Any]:
+    reply = sender.ask(stem, request(stem, type_name, payload=payload))
+    assert reply["ok"], reply
+    result: dict[str, Any] = reply["result"]
+    return result
+
+
+def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    ask(stranger, "n1", "update_memory", content="likes tea")
+    entry = ask(stranger, "e1", "save_memory", content="The badger lives in Chicago")
+    ask(stranger, "t1", "append_turn", role="user", content="hello there")
+    ask(stranger, "w1", "save_to_working_memory", key="draft", data="a poem", ttl_minutes=5)
+    ask(stranger, "s1", "update_session", add_facts=["the sky is blue"])
+    (host.home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
+    newest_edit(host.home, "CLAUDE.md")
+    shown = ask(stranger, "c1", "get_context", message="Where does the badger live?")
+    for part in ("likes tea", "Chicago", "hello there", "draft", "sky is blue", "Be brief."):
+        assert part in shown["system"]
+
+    ask(stranger, "n2", "update_memory", content="likes cake")
+    ask(stranger, "e2", "delete_memory", id=entry["id"])
+    ask(stranger, "t2", "append_turn", role="assistant", content="hello yourself")
+    ask(stranger, "w2", "save_to_working_memory", key="draft", data="another", ttl_minutes=50)
+    ask(stranger, "s2", "update_session", add_facts=["the sky is grey"])
+    (host.home / "groups/main/CLAUDE.md").write_text("Be long.\n")
+    (host.home / "AGENT.md").write_text("For all.\n")
+    newest_edit(host.home, "CLAUDE.md")
+    newest_edit(host.home, "AGENT.md")
+    later = ask(stranger, "c2", "get_context", message="Where does the badger live?")
+    assert later["hash"] != shown["hash"]
+
+    again = ask(stranger, "c3", "get_context", as_of=shown["hash"])
+    assert again["as_of"] == {**again["as_of"], "is_identical": True, "served": shown["hash"], "why": []}
+    assert again["system"] == shown["system"]
+    host.stop()
+    told = json.loads(run_cli("context", "main", "--as-of", shown["hash"][:12], "--json", home=host.home).stdout)
+    assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
+    printed = run_cli("context", "main", "--as-of", shown["seq"], home=host.home)
+    assert printed.stdout == shown["system"], printed.stderr
+    assert "byte for byte what was served" in printed.stderr
+    memory = run_cli("show", "main/MEMORY.md", "--as-of", shown["hash"], home=host.home).stdout
+    assert ("likes tea" in memory, "likes cake" in memory) == (True, False)
+    for moment, says in (("f" * 32, "no context of main with the hash"), ("last tuesday", "is not a time")):
+        refused = run_cli("context", "main", "--as-of", moment, home=host.home)
+        assert (refused.returncode != 0, says in refused.stderr) == (True, True), refused.stderr
+
+
+def test_an_edit_that_was_served_before_the_host_noticed_it_is_in_the_context_of_then(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    ask(stranger, "n1", "update_memory", content="likes tea")
+    stranger.memory.write_text(stranger.memory_text().replace("tea", "green tea"))
+    shown = ask(stranger, "c1", "get_context")
+    assert "green tea" in shown["system"]
+    ask(stranger, "n2", "update_memory", content="likes cake")
+    newest_edit(host.home, "MEMORY.md")
+    again = ask(stranger, "c2", "get_context", as_of=shown["hash"])
+    assert (again["as_of"]["is_identical"], again["system"]) == (True, shown["system"]), again["as_of"]
+
+
+def test_an_answer_keeps_the_context_it_was_given_from(host: HostProcess, stranger: RawSender) -> None:
+    ask(stranger, "n1", "update_memory", content="likes tea")
+    reply = stranger.chat("a1", "hello")
+    ask(stranger, "n2", "update_memory", content="likes cake")
+    for turn in (reply["result"]["turn"], "a1"):
+        told = run_cli("why", "main", turn, home=host.home)
+        assert (told.returncode, "likes tea" in told.stdout, "likes cake" in told.stdout) == (0, True, False)
+        assert "byte for byte what was served" in told.stderr
+    user = run_cli("why", "main", 1, home=host.home)
+    assert (user.returncode, "turn 1 of main keeps no context" in user.stderr) == (9, True), user.stderr
+    host.stop()
+    (host.home / "data" / "recalled.db").unlink()
+    told = run_cli("why", "main", "a1", home=host.home)
+    assert (told.returncode, "likes tea" in told.stdout) == (0, True), told.stderr
+    assert "no context of this session was served at that moment" in told.stderr
+
+
+def test_what_nobody_saw_is_said_and_not_guessed(host: HostProcess, stranger: RawSender) -> None:
+    persona = host.home / "groups/main/CLAUDE.md"
+    persona.write_text("Be brief.\n")
+    shown = ask(stranger, "c1", "get_context")
+    persona.write_text("Be long.\n")  # before anybody looked
+    newest_edit(host.home, "CLAUDE.md")
+    again = ask(stranger, "c2", "get_context", as_of=shown["hash"])
+    assert again["as_of"]["is_identical"] is False
+    assert [why for why in again["as_of"]["why"] if why.startswith("groups/main/CLAUDE.md: ")]
+
+
+def test_another_group_is_not_asked_of(host: HostProcess, stranger: RawSender) -> None:
+    shown = ask(stranger, "c1", "get_context")
+    other = RawSender(host.home, "other", "stranger").make()
+    assert_refused(other.ask("c1", request("c1", "get_context", payload={"as_of": shown["hash"]})), "not_found")
