@@ -161,12 +161,12 @@ class Applying:
         file = proposal_file(group, proposal.id)
         if self.files.view(file) != self.kept:
             raise Refusal("conflict", f"proposal {proposal.id} was changed meanwhile: look at it again")
-        mark = self._mark() if proposal.session is not None else None
+        chosen = [each for each in proposal.operations if each.state == "waiting" and self.applies(each)]
+        mark = self._mark() if proposal.session is not None and chosen else None
         memory = self.files.view(f"groups/{group}/{MEMORY}") if prepared.memory is not None else None
         made = _Made(prepared.notes if memory == prepared.memory else notes_of(group, memory or b""))
-        for operation in proposal.operations:
-            if operation.state == "waiting" and self.applies(operation):
-                made.states[operation.n] = self._apply(operation, prepared, mark, now, made)
+        for operation in chosen:
+            made.states[operation.n] = self._apply(operation, prepared, mark, now, made)
         changes: list[Change] = []
         if made.retired:
             assert memory is not None  # noqa: S101  the notes were found in it

@@ -2,66 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio.to_thread
-import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.models.model import ModelFailed
-from honeybadger_agent.wire import ConsolidateResult, DecideProposal, Dream, ListProposals, Refusal
+from honeybadger_agent.wire import DecideProposal, Dream, ListProposals, Refusal
 from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import OverBudget
 from honeybadger_host.curation.dreaming import Dreamt
 from honeybadger_host.curation.notes import NOTE_ID, notes_of
-from honeybadger_host.curation.proposal import Proposal, counts_of, dump_proposal
+from honeybadger_host.curation.proposal import Proposal, counts_of
 from honeybadger_host.curation.proposal_files import proposal_file, proposal_in, stored
 from honeybadger_host.curation.reverting import Reverting
-from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, FileWritten, Outcome, QueryHandler, WaitingHandler
+from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.errors import FileProblem, WorldFailed
-from honeybadger_host.memory.entry import parse_entry
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
-
-log = structlog.get_logger()
 
 Consolidates: TypeAlias = Callable[[str, str], Coroutine[Any, Any, int]]
 Dreams: TypeAlias = Callable[[str, bool], Coroutine[Any, Any, Dreamt]]
 _UNDECIDED: Final = ("waiting", "refused")
 
 
-@dataclass(frozen=True, slots=True)
-class _Striking:
-    """Operations that a person does not want.
-
-    Args:
-        proposal: with their new states; `kept` is what its file holds.
-    """
-
-    files: WholeFiles
-    proposal: Proposal
-    kept: bytes
-
-    def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
-        struck = self.proposal
-        file = proposal_file(asked.group, struck.id)
-        if self.files.view(file) != self.kept:
-            raise Refusal("conflict", f"proposal {struck.id} was changed meanwhile: look at it again")
-        change = FileWritten(asked.group, "proposal", file, dump_proposal(struck), self.kept)
-        return Outcome({"proposal": struck.id, **counts_of(struck.operations)}, (change,))
-
-
 class _Decision(NamedTuple):
     """What is to be done with a proposal, and what was loaded for it."""
 
-    work: Applying | Reverting | _Striking
+    work: Applying | Reverting
     loaded: Any
 
 
@@ -103,10 +78,10 @@ def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> Ch
             work = Reverting(journal, files, proposal, file, data)
             return _Decision(work, work.prepare(asked))
         chosen = _chosen(proposal, payload)
-        if payload.decision == "strike":
-            return _Decision(_Striking(files, _with_states(proposal, chosen, "struck"), data), None)
-        proposal = _with_states(proposal, chosen, "waiting")
-        work = Applying(files, entries, proposal, lambda operation: operation.n in chosen, proposal.made_at, data)
+        is_struck = payload.decision == "strike"
+        proposal = _with_states(proposal, chosen, "struck" if is_struck else "waiting")
+        applied = frozenset[int]() if is_struck else chosen
+        work = Applying(files, entries, proposal, lambda operation: operation.n in applied, proposal.made_at, data)
         return _Decision(work, work.prepare(asked))
 
     def decide(asked: Asked, prepared: _Decision, now: datetime) -> Outcome:
@@ -135,7 +110,7 @@ def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> WaitingHandler
             if not log_of_it.last_number:
                 raise Refusal("not_found", f"nothing was said in session {asked.session!a} of group {asked.group}")
         told = f"session {asked.session} is consolidated up to turn {up_to}" if up_to else "there is nothing to do"
-        return ConsolidateResult(up_to=up_to, told=told).model_dump(exclude_none=True)
+        return {"up_to": up_to, "told": told}
 
     return WaitingHandler(answer)
 
@@ -239,8 +214,6 @@ def _texts(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, str
         for file in entries.find(proposal.group, source):
             data = read_whole(home / file)
             if data is not None:
-                try:
-                    found[source] = parse_entry(data, file).content
-                except ValueError as error:
-                    log.warning("entry.skipped", file=file, why=str(error))
+                with contextlib.suppress(ValueError):  # it is logged
+                    found[source] = entries.parse(file, data).content
     return found
