@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
-from honeybadger_agent.wire import Role, Wire
+from honeybadger_agent.wire import Role
 from honeybadger_host.text.neutralise import estimate_tokens, history_line
 
 PERSONA: Final = "CLAUDE.md"
@@ -27,13 +27,17 @@ GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that was read and parsed: who asked is where it lay."""
+    """A request that was read and parsed: who asked is where it lay.
+
+    Args:
+        payload: of the request's type; the table of handlers pairs both.
+    """
 
     group: str
     sender: str
     request_id: str
     session: str
-    payload: Wire
+    payload: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Cha
     """Return the handler of `append_turn`; a turn that brings the session's document over a limit compacts it."""
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload = asked.payload
-        assert isinstance(payload, AppendTurn)  # noqa: S101  the table pairs type and payload
+        payload: AppendTurn = asked.payload
         text, thoughts = payload.content, 0
         if payload.role == "assistant":
             visible = Visible.of(text)
@@ -110,8 +109,7 @@ def get_history(turn_logs: TurnLogs, *, default_budget_tokens: int, memory_windo
     """Return the handler of `get_history`; without consolidation it has the newest ten turns (AB1)."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, GetHistory)  # noqa: S101  the table pairs type and payload
+        payload: GetHistory = asked.payload
         budget = default_budget_tokens if payload.budget_tokens is None else payload.budget_tokens
         turns = turn_logs.load(asked.group, asked.session).turns[0 if memory_window else -MOST_KEPT :]
         if payload.max_messages is not None:

@@ -86,8 +86,7 @@ def list_available_agents(agents: Agents) -> QueryHandler:
 
 async def _begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> ChatTurn:
     """Return the specialist's turn. Raises Refusal."""
-    payload = asked.payload
-    assert isinstance(payload, DelegateToAgent)  # noqa: S101  the table pairs type and payload
+    payload: DelegateToAgent = asked.payload
     parent = await _parent_of(room, asked, payload)
     _check(room, asked, payload.agent, _chain(parent))
     agent = chosen(room, asked.group, payload.agent)

@@ -188,6 +188,5 @@ def _edited(entry: Entry, edit: _Edit, now: datetime) -> Entry:
 
 
 def _payload_of(asked: Asked) -> EditMemory:
-    payload = asked.payload
-    assert isinstance(payload, EditMemory)  # noqa: S101  the table pairs type and payload
+    payload: EditMemory = asked.payload
     return payload

@@ -21,7 +21,6 @@ from honeybadger_agent.wire import (
     MAX_TAGS,
     DeleteMemory,
     GetMemory,
-    ListMemoryCategories,
     Refusal,
     SaveMemory,
 )
@@ -161,8 +160,7 @@ def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
     """Return the handler of `get_memory`: what search, recall or a context shows the id of, opened."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, GetMemory)  # noqa: S101  the table pairs type and payload
+        payload: GetMemory = asked.payload
         if "#" in payload.id:
             return _found(asked.group, payload.id)
         groups = (asked.group, archive_of(asked.group), GLOBAL_GROUP)
@@ -188,7 +186,6 @@ def list_memory_categories(entries: EntryFiles) -> QueryHandler:
     """Return the handler of `list_memory_categories`: categories with entries, and those above them."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        assert isinstance(asked.payload, ListMemoryCategories)  # noqa: S101  the table pairs type and payload
         counts = entries.categories(asked.group)
         totals: Counter[tuple[str, ...]] = Counter()
         for category, count in counts.items():
@@ -366,14 +363,12 @@ def check_future(valid_until: datetime | None, now: datetime) -> None:
 
 
 def _payload_of(asked: Asked) -> SaveMemory:
-    payload = asked.payload
-    assert isinstance(payload, SaveMemory)  # noqa: S101  the table pairs type and payload
+    payload: SaveMemory = asked.payload
     return payload
 
 
 def _id_of(asked: Asked) -> str:
-    payload = asked.payload
-    assert isinstance(payload, DeleteMemory)  # noqa: S101  the table pairs type and payload
+    payload: DeleteMemory = asked.payload
     return payload.id
 
 

@@ -26,8 +26,7 @@ def record_feedback(turn_logs: TurnLogs | None, screen: Screen) -> ChangeHandler
             turn_logs.load(asked.group, asked.session)
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload = asked.payload
-        assert isinstance(payload, RecordFeedback)  # noqa: S101  the table pairs type and payload
+        payload: RecordFeedback = asked.payload
         screen.session(asked)
         content, changed = screen.text(asked, "payload.content", payload.content or "")
         if payload.kind == "correction" and is_blank(neutralise(content).text):

@@ -25,8 +25,7 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
     """Return the handler of `list_memory_entries`. An entry that was just saved by name is found without the index."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, ListMemoryEntries)  # noqa: S101  the table pairs type and payload
+        payload: ListMemoryEntries = asked.payload
         is_complete = index.bring_up(asked.group)
         if payload.name is not None:
             category = entries.place(asked.group, payload.category or GENERAL, is_new=False)

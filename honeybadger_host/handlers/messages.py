@@ -65,8 +65,7 @@ def send_message(
     """
 
     def prepare(asked: Asked) -> None:
-        payload = asked.payload
-        assert isinstance(payload, SendMessage)  # noqa: S101  the table pairs type and payload
+        payload: SendMessage = asked.payload
         known = {*_senders(home, asked.group), *agents()}
         for name in payload.to or ():
             if name not in known:
@@ -75,8 +74,7 @@ def send_message(
                 raise Refusal("not_found", why, field="payload.to")
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload = asked.payload
-        assert isinstance(payload, SendMessage)  # noqa: S101  the table pairs type and payload
+        payload: SendMessage = asked.payload
         screen.session(asked)
         content, changed = screen.clean(asked, "payload.content", payload.content)
         if is_blank(content):
@@ -116,8 +114,7 @@ def get_messages(home: Path, journal: Journal, arrivals: Arrivals) -> WaitingHan
             raise WorldFailed(f"the messages of {asked.group} cannot be read: {error.strerror}") from error
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, GetMessages)  # noqa: S101  the table pairs type and payload
+        payload: GetMessages = asked.payload
         ends_at = time.monotonic() + (payload.wait_seconds or 0)
         after = payload.after
         if after is not None:

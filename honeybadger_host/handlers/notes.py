@@ -34,8 +34,7 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
     """Return the handler of `update_memory`: a note at the end of MEMORY.md, signed with the sender's folder."""
 
     def decide(asked: Asked, warning: str | None, now: datetime) -> Outcome:
-        payload = asked.payload
-        assert isinstance(payload, UpdateMemory)  # noqa: S101  the table pairs type and payload
+        payload: UpdateMemory = asked.payload
         section = DEFAULT_SECTION if payload.section is None else payload.section
         section, content, screened = screen.note(asked, section, payload.content)
         try:

@@ -44,8 +44,7 @@ def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
     """Return the handler of `list_proposals`: the newest first, one that cannot be read with what is wrong with it."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, ListProposals)  # noqa: S101  the table pairs type and payload
+        payload: ListProposals = asked.payload
         _is_operator(asked)
         if payload.proposal is not None:
             data = read_whole(home / proposal_file(asked.group, payload.proposal))
@@ -66,8 +65,7 @@ def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> Ch
     """Return the handler of `decide_proposal`. Accepting an operation by its number overrules its gates."""
 
     def prepare(asked: Asked) -> _Decision:
-        payload = asked.payload
-        assert isinstance(payload, DecideProposal)  # noqa: S101  the table pairs type and payload
+        payload: DecideProposal = asked.payload
         _is_operator(asked)
         file = proposal_file(asked.group, payload.proposal)
         data = files.load(file)
@@ -123,8 +121,7 @@ def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> WaitingHandler
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, Dream)  # noqa: S101  the table pairs type and payload
+        payload: Dream = asked.payload
         _is_operator(asked)
         if now is None:
             raise Refusal("invalid", "nothing curates memory here")

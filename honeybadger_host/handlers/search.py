@@ -43,8 +43,7 @@ def search_memory(index: Index) -> QueryHandler:
     """Return the handler of `search_memory`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, SearchMemory)  # noqa: S101  the table pairs type and payload
+        payload: SearchMemory = asked.payload
         since, until = moment(payload.since, "since"), moment(payload.until, "until", is_end=True)
         if since is not None and until is not None and since > until:
             why = f"payload.until {payload.until} is before since {payload.since}: nothing can be found, exchange them"

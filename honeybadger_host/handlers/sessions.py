@@ -11,7 +11,6 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.wire import (
-    CompactSession,
     DeleteSession,
     EnvironmentUpdate,
     ListSessions,
@@ -56,8 +55,7 @@ def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `update_session`."""
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload = asked.payload
-        assert isinstance(payload, UpdateSession)  # noqa: S101  the table pairs type and payload
+        payload: UpdateSession = asked.payload
         if not payload.model_fields_set - {"expected_version"}:
             raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
         screen.session(asked)
@@ -77,7 +75,6 @@ def compact_session(documents: Sessions) -> ChangeHandler[None]:
     """Return the handler of `compact_session`: it changes nothing when the document is within its limits."""
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        assert isinstance(asked.payload, CompactSession)  # noqa: S101  the table pairs type and payload
         document = documents.view(asked.group, asked.session).document
         compacted = documents.compacted(asked.group, asked.session, document, now)
         result = {
@@ -98,8 +95,7 @@ def delete_session(documents: Sessions) -> ChangeHandler[None]:
     """Return the handler of `delete_session`: what was said before does not come back, and the log keeps it."""
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload = asked.payload
-        assert isinstance(payload, DeleteSession)  # noqa: S101  the table pairs type and payload
+        payload: DeleteSession = asked.payload
         document = documents.view(asked.group, asked.session).document
         _expect(payload.expected_version, document)
         changes, begins_after = documents.remove(
@@ -155,8 +151,7 @@ def list_sessions(documents: Sessions) -> QueryHandler:
         }
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, ListSessions)  # noqa: S101  the table pairs type and payload
+        payload: ListSessions = asked.payload
         names = documents.names(asked.group)
         first = payload.offset or 0
         shown = names[first : first + (payload.limit or _ROWS)]

@@ -110,7 +110,6 @@ def task_table(desk: TaskDesk) -> Mapping[str, Handler]:
 def _schedule_task(desk: TaskDesk) -> ChangeHandler[list[str]]:
     def prepare(asked: Asked) -> list[str]:
         known = list(tasks_of(desk.home, asked.group))
-        assert isinstance(asked.payload, ScheduleTask)  # noqa: S101  the table pairs type and payload
         for id_ in _new_ids(asked):
             desk.files.load(task_file(asked.group, id_))
         return known
@@ -154,7 +153,6 @@ def _schedule_task(desk: TaskDesk) -> ChangeHandler[list[str]]:
 
 def _new_ids(asked: Asked) -> tuple[str, str]:
     """Return the ids that a new task may have: the first that is free."""
-    assert isinstance(asked.payload, ScheduleTask)  # noqa: S101  the table pairs type and payload
     name = _NOT_IN_A_NAME.sub("-", asked.payload.name.lower()).strip("-")[:40].strip("-") or "task"
     return name, f"{name}-{hashlib.sha256(f'{asked.sender}/{asked.request_id}'.encode()).hexdigest()[:6]}"
 
@@ -220,7 +218,7 @@ def _changed(desk: TaskDesk, change: Callable[[_Found], _Done]) -> ChangeHandler
     """Return a handler that does something with one task of the group."""
 
     def prepare(asked: Asked) -> None:
-        desk.files.load(task_file(asked.group, _named(asked)))
+        desk.files.load(task_file(asked.group, asked.payload.task))
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         found = _found(desk, asked, now)
@@ -233,13 +231,9 @@ def _changed(desk: TaskDesk, change: Callable[[_Found], _Done]) -> ChangeHandler
     return ChangeHandler(decide, prepare)
 
 
-def _named(asked: Asked) -> str:
-    return asked.payload.task  # type: ignore[attr-defined, no-any-return]  # the table pairs type and payload
-
-
 def _found(desk: TaskDesk, asked: Asked, now: datetime) -> _Found:
     """Return the task that is asked for. Raises Refusal: the group has none of that id."""
-    id_ = _named(asked)
+    id_: str = asked.payload.task
     file = task_file(asked.group, id_)
     data = desk.files.view(file)
     if data is None:
@@ -289,8 +283,7 @@ def _asked_for(found: _Found) -> _Done:
 
 
 def _listed(desk: TaskDesk, asked: Asked, now: datetime) -> Mapping[str, Any]:
-    payload = asked.payload
-    assert isinstance(payload, ListTasks)  # noqa: S101  the table pairs type and payload
+    payload: ListTasks = asked.payload
     rows = []
     for id_ in tasks_of(desk.home, asked.group) if payload.task is None else [payload.task]:
         if (data := read_whole(desk.home / task_file(asked.group, id_))) is None:

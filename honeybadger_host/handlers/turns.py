@@ -122,8 +122,7 @@ def stop_turn(stop: StopATurn | None) -> WaitingHandler:
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, StopTurn)  # noqa: S101  the table pairs type and payload
+        payload: StopTurn = asked.payload
         is_operator = asked.sender == OPERATOR
         if payload.sender not in (None, asked.sender) and not is_operator:
             raise Refusal("forbidden", "a sender stops its own turns only", field="payload.sender")
@@ -147,8 +146,7 @@ def begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_tu
     Args:
         most_turns: newest turns of the conversation that it is given; None: as many as any.
     """
-    payload = asked.payload
-    assert isinstance(payload, Chat)  # noqa: S101  the table pairs type and payload
+    payload: Chat = asked.payload
     if is_blank(neutralise(payload.content).text):
         raise Refusal("invalid", "payload.content is blank: nothing was said", field="payload.content")
     room.screen.session(asked)

@@ -110,8 +110,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
 
 def _row_of(asked: Asked, journal: Path) -> Row | Edit:
     """Return what is to be undone: a change, or an edit by a person. Raises Refusal."""
-    payload = asked.payload
-    assert isinstance(payload, Undo)  # noqa: S101  the table pairs type and payload
+    payload: Undo = asked.payload
     row = read_change(journal, payload.seq)
     if row is None and (edit := EditReader(journal).edit(payload.seq)) is not None and edit.group == asked.group:
         return edit

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 
 from honeybadger_agent.wire import (
     GetFromWorkingMemory,
-    ListWorkingMemory,
     Refusal,
     SaveToWorkingMemory,
     SearchWorkingMemory,
@@ -92,8 +91,7 @@ def _save(room: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
     """Return the handler of `save_to_working_memory`: what the key held before is replaced, its expiry too."""
 
     def prepare(asked: Asked) -> None:
-        payload = asked.payload
-        assert isinstance(payload, SaveToWorkingMemory)  # noqa: S101  the table pairs type and payload
+        payload: SaveToWorkingMemory = asked.payload
         room.working_memory.load(asked.group, asked.session)
         file = entry_file(asked.group, asked.session, payload.key)
         data = room.whole_files.load(file)
@@ -101,8 +99,7 @@ def _save(room: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
             checked(data, asked.group, asked.session, file)
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        payload = asked.payload
-        assert isinstance(payload, SaveToWorkingMemory)  # noqa: S101  the table pairs type and payload
+        payload: SaveToWorkingMemory = asked.payload
         screen.session(asked)
         key = _key(payload.key)
         screen.key(asked, "payload.key", key)
@@ -144,8 +141,7 @@ def _get(room: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `get_from_working_memory`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, GetFromWorkingMemory)  # noqa: S101  the table pairs type and payload
+        payload: GetFromWorkingMemory = asked.payload
         entry = room.working_memory.read(asked.group, asked.session, payload.key)
         if entry is None or entry.label.is_expired(now):
             labels = live(room.working_memory.look(asked.group, asked.session).labels.values(), now)
@@ -169,8 +165,7 @@ def _search(room: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `search_working_memory`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, SearchWorkingMemory)  # noqa: S101  the table pairs type and payload
+        payload: SearchWorkingMemory = asked.payload
         if is_blank(neutralise(payload.query).text):
             raise Refusal(
                 "invalid", "payload.query is blank: list_working_memory shows every key", field="payload.query"
@@ -191,7 +186,6 @@ def _list(room: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `list_working_memory`: by key, without data."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        assert isinstance(asked.payload, ListWorkingMemory)  # noqa: S101  the table pairs type and payload
         shelf = room.working_memory.look(asked.group, asked.session)
         return {
             "entries": [_label(label) for label in live(shelf.labels.values(), now)],
