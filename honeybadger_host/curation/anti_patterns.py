@@ -7,8 +7,8 @@ less clear is left to a model, or to nobody.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from honeybadger_host.curation.meaning import content_words
@@ -83,25 +83,10 @@ _WORD: Final = re.compile(r"[^\W_][\w-]*")
 
 
 class _Clear(NamedTuple):
-    """A clear correction in a text.
-
-    Args:
-        quote: byte for byte.
-        result: the same, as an entry says it.
-    """
+    """A clear correction: byte for byte, and as an entry says it."""
 
     quote: str
     result: str
-
-
-@dataclass(slots=True)
-class _Found:
-    """What one or several corrections say."""
-
-    result: str
-    category: str
-    evidence: list[Evidence] = field(default_factory=list)
-    about: list[str] = field(default_factory=list)
 
 
 def anti_patterns(feedback: Iterable[Feedback], turns: Mapping[tuple[str, int], Turn]) -> list[Operation]:
@@ -113,29 +98,31 @@ def anti_patterns(feedback: Iterable[Feedback], turns: Mapping[tuple[str, int], 
     Args:
         turns: (session, number) -> turn; those around the corrected ones at least.
     """
-    found: dict[str, _Found] = {}
+    firsts: dict[str, tuple[str, str]] = {}
+    evidence: defaultdict[str, list[Evidence]] = defaultdict(list)
+    about: defaultdict[str, list[str]] = defaultdict(list)
     for one in feedback:
         if one.kind != "correction":
             continue
         for clear, session, turn in _said(one, turns):
-            about = turns.get((one.session, one.turn or 0))
-            new = _Found(clear.result, f"{CATEGORY}/{_field(clear.result, about)}")
-            same = found.setdefault(folded(clear.result), new)
-            evidence = Evidence(session=session, turn=turn.number, quote=clear.quote)
-            if evidence not in same.evidence:
-                same.evidence.append(evidence)
-                same.about.append(f"{one.session}#{one.turn}" if one.turn else one.session)
+            key = folded(clear.result)
+            category = f"{CATEGORY}/{_field(clear.result, turns.get((one.session, one.turn or 0)))}"
+            firsts.setdefault(key, (clear.result, category))
+            said = Evidence(session=session, turn=turn.number, quote=clear.quote)
+            if said not in evidence[key]:
+                evidence[key].append(said)
+                about[key].append(f"{one.session}#{one.turn}" if one.turn else one.session)
     return [
         Operation(
             n=1,
             op="add",
-            result=one.result,
-            category=one.category,
+            result=result,
+            category=category,
             tags=(TAG,),
-            evidence=tuple(one.evidence),
-            why=f"a correction of {', '.join(dict.fromkeys(one.about))} says what to do instead",
+            evidence=tuple(evidence[key]),
+            why=f"a correction of {', '.join(dict.fromkeys(about[key]))} says what to do instead",
         )
-        for one in found.values()
+        for key, (result, category) in firsts.items()
     ]
 
 
@@ -192,11 +179,7 @@ def _result(match: re.Match[str], case: re.Match[str] | None) -> str:
     said = " ".join(said.split()).rstrip(_AT_END)
     if case is not None:
         said = f"{case[0]}, {said[0].lower()}{said[1:]}"
-    return _capital(said)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return said[:1].upper() + said[1:]
 
 
 def _field(text: str, about: Turn | None) -> str:

@@ -12,11 +12,7 @@ from honeybadger_host.storage.journal_schema import Spent
 
 
 class Budget(NamedTuple):
-    """A limit, and what the day has used of it so far.
-
-    Args:
-        setting: the setting that says so.
-    """
+    """A setting, what the day has used of its limit so far, and the limit."""
 
     setting: str
     used: int
@@ -36,16 +32,19 @@ class Budgets:
     groups: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[Kind, int] = field(default_factory=dict)
 
-    def used(self, spent: Sequence[Spent]) -> Iterator[Budget]:
-        """Yield all budgets with what a day has used of them."""
+    def used(self, spent: Sequence[Spent], booked: Spent | None = None) -> Iterator[Budget]:
+        """Yield the budgets with what a day has used of them.
+
+        Args:
+            booked: only those that bound it; None: all.
+        """
         if self.tokens_per_day:
             yield Budget("curation.tokens_per_day", sum(row.tokens for row in spent), self.tokens_per_day)
-        for group, limit in self.groups.items():
-            used = sum(row.tokens for row in spent if row.group == group)
-            yield Budget(f"curation.groups.{group}", used, limit)
-        for kind, limit in self.kinds.items():
-            used = sum(row.tokens for row in spent if row.kind == kind)
-            yield Budget(f"curation.kinds.{kind}", used, limit)
+        for member, limits in (("group", self.groups), ("kind", self.kinds)):
+            for name, limit in limits.items():
+                if booked is None or getattr(booked, member) == name:
+                    used = sum(row.tokens for row in spent if getattr(row, member) == name)
+                    yield Budget(f"curation.{member}s.{name}", used, limit)
 
     def refusal(self, spent: Sequence[Spent], booked: Spent) -> str | None:
         """Return why a question must not be asked now, which budget says so and when it is free again; None: it may.
@@ -53,12 +52,7 @@ class Budgets:
         Args:
             spent: of the day of `booked`, which is not among it.
         """
-        mine = Budgets(
-            self.tokens_per_day,
-            {name: limit for name, limit in self.groups.items() if name == booked.group},
-            {name: limit for name, limit in self.kinds.items() if name == booked.kind},
-        )
-        for setting, used, limit in mine.used(spent):
+        for setting, used, limit in self.used(spent, booked):
             if booked.tokens > limit:
                 return f"this needs up to {booked.tokens} tokens, and {setting} is {limit}: it waits until that is more"
             if used + booked.tokens > limit:
