@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from honeybadger_agent.turn.thinking import Visible
-from honeybadger_host.memory.edited import problem_of
-
-AnswerT = TypeVar("AnswerT", bound=BaseModel)
+from honeybadger_host.memory.edited import ModelT, checked
 
 
 class WrongAnswer(Exception):
     """A model's answer that is not what was asked for; the message says why."""
 
 
-def read_answer(text: str, wanted: type[AnswerT]) -> AnswerT:
+def read_answer(text: str, wanted: type[ModelT]) -> ModelT:
     """Return an answer, perhaps behind thoughts, in a fence or among words. Raises WrongAnswer."""
     text = Visible.of(text).text
     begin = text.find("{")
@@ -28,6 +23,6 @@ def read_answer(text: str, wanted: type[AnswerT]) -> AnswerT:
     except (ValueError, RecursionError) as error:
         raise WrongAnswer(f"the answer is not JSON: {error}") from None
     try:
-        return wanted.model_validate(value)
-    except ValidationError as error:
-        raise WrongAnswer(f"the answer is wrong: {problem_of(error)}") from None
+        return checked(wanted, value)
+    except ValueError as error:
+        raise WrongAnswer(f"the answer is wrong: {error}") from None

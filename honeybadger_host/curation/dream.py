@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from honeybadger_agent.wire import GENERAL
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
@@ -16,7 +16,7 @@ from honeybadger_host.curation.notes import NOTE_ID
 from honeybadger_host.curation.proposal import MAX_OPERATIONS, Operation, Part
 from honeybadger_host.curation.snapshot import FOLDED, Snapshot
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.edited import problem_of
+from honeybadger_host.memory.edited import checked
 from honeybadger_host.memory.feedback import Feedback
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import time_stamp
@@ -179,9 +179,9 @@ def _operation(row: dict[str, Any], n: int, snapshot: Snapshot) -> Operation:
     if (ours := sorted(row.keys() & _OURS)) or row.get("op") in ("write_history", "write_summary"):
         raise WrongAnswer(f"operation {n} has {', '.join(ours) or row['op']}, which is not asked for")
     try:
-        operation = Operation.model_validate({**row, "n": n})
-    except ValidationError as error:
-        raise WrongAnswer(f"operation {n}: {problem_of(error).strip()}") from None
+        operation = checked(Operation, {**row, "n": n})
+    except ValueError as error:
+        raise WrongAnswer(f"operation {n}: {error}") from None
     why = f"the model: {operation.why}" if operation.why else "the model proposes it"
     return operation.model_copy(update={"why": why, "category": _category(operation, snapshot)})
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
-from pydantic import ConfigDict, Field, PlainSerializer, StringConstraints, ValidationError, model_validator
+from pydantic import ConfigDict, Field, PlainSerializer, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.mailbox import NAME
 from honeybadger_agent.wire import Category, FoundId, Session, Title
 from honeybadger_agent.wire.refusals import shaped
-from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
+from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.memory.entry import show_time
 
 VERSION: Final = 1
@@ -213,10 +213,7 @@ def parse_proposal(data: bytes) -> Proposal:
     version: Any = value.get("v", VERSION)
     if version != VERSION or isinstance(version, bool):
         raise ValueError(f"its version `v` is {version!r:.40}, this host knows {VERSION}: leave it to a newer host")
-    try:
-        return Proposal.model_validate(value)
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    return checked(Proposal, value)
 
 
 def dump_proposal(proposal: Proposal) -> bytes:

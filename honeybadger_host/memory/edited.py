@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -16,6 +16,7 @@ from honeybadger_host.storage.files import BOM
 _SHALLOW: Final = 250
 """Brackets that are not worth a look at how deep they stand."""
 _MOST_PROBLEMS: Final = 5
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Edited(BaseModel):
@@ -59,6 +60,14 @@ def read_json(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("it must be a JSON object")
     return value
+
+
+def checked(wanted: type[ModelT], value: object) -> ModelT:
+    """Return what a file says as a model. Raises ValueError: what is wrong with it."""
+    try:
+        return wanted.model_validate(value)
+    except ValidationError as error:
+        raise ValueError(problem_of(error)) from None
 
 
 def problem_of(error: ValidationError) -> str:

@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias
 
 import orjson
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from honeybadger_agent.wire import CATEGORY, ENTRY_ID, GENERAL, is_name
 from honeybadger_agent.wire.numbers import check_numbers
-from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
+from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.memory.labels import each_once
 from honeybadger_host.memory.origin import Origin, origin_by, origin_members, take_origin
 from honeybadger_host.memory.standing import STANDS, Standing, standing_members, take_standing
@@ -144,10 +144,7 @@ def parse_entry(data: bytes, file: str, *, modified: datetime | None = None) -> 
         raise ValueError(f"it has {len(data)} bytes, an entry has at most {MAX_ENTRY_FILE_BYTES}")
     value = read_json(data)
     check_numbers(data.removeprefix(BOM))
-    try:
-        said = _File.model_validate(value)
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    said = checked(_File, value)
     more = {member: what for member, what in (said.model_extra or {}).items() if member not in _PLACED}
     name: str | None = None
     if isinstance(more.get("name"), str) and is_name(more["name"]):  # another is a member of the person's own

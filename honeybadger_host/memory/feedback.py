@@ -14,11 +14,11 @@ from typing import Annotated, Any, Final
 
 import orjson
 import structlog
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from honeybadger_agent.wire import FeedbackKind
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.edited import Edited, Time, problem_of, read_json
+from honeybadger_host.memory.edited import Edited, Time, checked, read_json
 from honeybadger_host.storage.files import NotRegular, open_plain
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import time_stamp
@@ -80,10 +80,7 @@ def dump_feedback(feedback: Feedback) -> bytes:
 
 def parse_feedback(line: bytes) -> Feedback:
     """Return the feedback of one line. Raises ValueError: what is wrong with it."""
-    try:
-        said = _Line.model_validate(read_json(line))
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    said = checked(_Line, read_json(line))
     return Feedback(said.at, said.kind, said.content, said.session, said.turn, said.by, said.request)
 
 

@@ -17,10 +17,10 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 import structlog
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from honeybadger_host.domain import MESSAGES_FOLDER
-from honeybadger_host.memory.edited import Edited, Texts, Time, problem_of, read_json
+from honeybadger_host.memory.edited import Edited, Texts, Time, checked, read_json
 from honeybadger_host.storage.files import NotRegular, open_plain
 from honeybadger_host.storage.lines_back import lines_back
 from honeybadger_host.text.time_stamps import time_stamp
@@ -91,10 +91,7 @@ def dump_message(message: Message) -> bytes:
 
 def parse_message(line: bytes) -> Message:
     """Return the message of one line. Raises ValueError: what is wrong with it."""
-    try:
-        said = _Line.model_validate(read_json(line))
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    said = checked(_Line, read_json(line))
     return Message(said.seq, said.at, said.sender, said.content, said.session, said.to, said.request)
 
 

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from honeybadger_agent.wire import MAX_NUMBER
 from honeybadger_host.domain import Turn
-from honeybadger_host.memory.edited import Count, Edited, Texts, problem_of, read_json
+from honeybadger_host.memory.edited import Count, Edited, Texts, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens
 
 Json: TypeAlias = Mapping[str, object]
@@ -228,10 +228,7 @@ def parse_document(data: bytes, session: str) -> SessionDocument:
     Raises ValueError: it is not a session document; the message says where and why.
     """
     members = {**read_json(data), "session_id": session}
-    try:
-        return SessionDocument.model_validate(members)
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    return checked(SessionDocument, members)
 
 
 def salvaged(data: bytes, session: str, good: SessionDocument) -> SessionDocument:

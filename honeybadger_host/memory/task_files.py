@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_agent.wire import TASK_ID
 from honeybadger_agent.wire.tasks import TaskMembers
-from honeybadger_host.memory.edited import Time, problem_of, read_json
+from honeybadger_host.memory.edited import Time, checked, read_json
 from honeybadger_host.schedule.times import Interval, Once, Schedule, read_cron, read_zone
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -92,10 +92,7 @@ def parse_task(data: bytes) -> TaskFile:
     """Return the task in a file. Raises ValueError: what is wrong with it."""
     if len(data) > LARGEST_BYTES:
         raise ValueError(f"it has {len(data)} bytes, the limit is {LARGEST_BYTES}")
-    try:
-        return TaskFile.model_validate(read_json(data))
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    return checked(TaskFile, read_json(data))
 
 
 def dump_task(task: TaskFile) -> bytes:

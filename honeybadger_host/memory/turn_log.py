@@ -20,12 +20,12 @@ from typing import Annotated, Any, Final
 
 import orjson
 import structlog
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.domain import Change, Turn, TurnAdded
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.edited import Count, Edited, Texts, Time, problem_of, read_json
+from honeybadger_host.memory.edited import Count, Edited, Texts, Time, checked, read_json
 from honeybadger_host.storage.file_cache import NEVER_SEEN, signature_of, trusted
 from honeybadger_host.storage.files import NotRegular, Signature, open_plain, replace
 from honeybadger_host.storage.lines_back import LONGEST_LINE, lines_back
@@ -92,10 +92,7 @@ class _Line(Edited):
 
 def parse_turn(line: bytes) -> Turn:
     """Return the turn of one line; a time without a zone is UTC. Raises ValueError: what is wrong with it."""
-    try:
-        said = _Line.model_validate(read_json(line))
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    said = checked(_Line, read_json(line))
     return Turn(
         said.turn,
         said.at,

@@ -13,11 +13,11 @@ from typing import Annotated, Final, Literal
 
 import orjson
 import structlog
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.memory.edited import Count, Edited, Time, problem_of, read_json
+from honeybadger_host.memory.edited import Count, Edited, Time, checked, read_json
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -66,10 +66,7 @@ def parse_watermark(data: bytes | None) -> Watermark | None:
     """Return what a file says; None: there is no file. Raises ValueError: what is wrong with it."""
     if data is None:
         return None
-    try:
-        return Watermark.model_validate(read_json(data))
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    return checked(Watermark, read_json(data))
 
 
 def dump_watermark(mark: Watermark) -> bytes:

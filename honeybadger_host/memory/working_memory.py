@@ -14,9 +14,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import orjson
-from pydantic import ValidationError
 
-from honeybadger_host.memory.edited import Edited, Texts, Time, problem_of, read_json
+from honeybadger_host.memory.edited import Edited, Texts, Time, checked, read_json
 from honeybadger_host.text.neutralise import estimate_tokens, list_line, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -159,10 +158,7 @@ def parse_entry(data: bytes) -> tuple[WorkingEntry, str]:
 
     Raises ValueError: what is wrong with it.
     """
-    try:
-        said = _File.model_validate(read_json(data))
-    except ValidationError as error:
-        raise ValueError(problem_of(error)) from None
+    said = checked(_File, read_json(data))
     label = Label(said.key, said.category, said.tags, said.stored_at, said.expires_at, said.by, len(said.data))
     return WorkingEntry(label, said.data), said.session
 
