@@ -20,6 +20,7 @@ from honeybadger_host.handlers.context_past import PastContexts
 from honeybadger_host.handlers.context_text import Context
 from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.time_stamps import to_milliseconds
 
 _ATTEMPTS: Final = 3
 """Times that a context is made while its group is written to."""
@@ -49,6 +50,7 @@ class ContextHandler:
         """Return a `ContextResult`. Raises Refusal, WorldFailed."""
         payload = asked.payload
         assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
+        now = to_milliseconds(now)  # as it is kept
         group, settings = asked.group, self.maker.settings
         budget = settings.budget_tokens if payload.budget_tokens is None else payload.budget_tokens
         tokens = None if payload.message is None else estimate_tokens(payload.message)
@@ -74,7 +76,7 @@ class ContextHandler:
             asked.session,
             asked.sender,
             seq,
-            int(now.timestamp() * 1000),
+            round(now.timestamp() * 1000),
             orjson.dumps(settings).decode(),
             orjson.dumps(identity).decode(),
             budget,

@@ -63,7 +63,7 @@ class PastRecall:
 
     def _entry(self, group: str, entry_id: str, state: Any, turn: int, checksum: int) -> RecalledEntries | None:
         for file in self._journal.files_of_entry(group, entry_id):
-            for data in self._journal.texts_of(file):
+            for data in self._journal.found_in(file):
                 try:
                     entry = parse_entry(data or b"", file)
                 except ValueError:
@@ -127,8 +127,8 @@ class PastContexts:
                 served.most_turns,
                 served.skips_newest,
             )
-        journal = PastJournal(self.journal, moment.seq)
-        files = PastFiles(self.home, journal, {} if served is None else served.files, settings.max_file_bytes)
+        journal = PastJournal(self.home, self.journal, moment.seq)
+        files = PastFiles(journal, {} if served is None else served.files, settings.max_file_bytes)
         recall = PastRecall(journal, served)
         memory = ContextMemory(
             files,

@@ -33,6 +33,7 @@ from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
 
 _MOST_LATER: Final = 8
 """Edits that may have been made before a moment and noticed after it."""
+_MOST_EARLIER: Final = 3
 _LAST: Final = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
 _BELOW: Final = "SELECT file, kind, data FROM changes WHERE substr(file, 1, ?) = ? AND seq <= ? ORDER BY seq"
 _TURNS: Final = "SELECT data FROM changes WHERE file = ? AND kind = 'turn' AND seq <= ? ORDER BY seq DESC LIMIT ?"
@@ -49,7 +50,8 @@ class PastJournal:
         seq: the last change that counts.
     """
 
-    def __init__(self, path: Path, seq: int) -> None:
+    def __init__(self, home: Path, path: Path, seq: int) -> None:
+        self._home = home
         self.path = path
         self.seq = seq
 
@@ -78,8 +80,24 @@ class PastJournal:
         folders = tuple(f"{memory_folder(one)}/" for one in (group, GLOBAL_GROUP))
         return [file for file in dict.fromkeys(file for file, _ in rows) if file.startswith(folders)]
 
+    def found_in(self, file: str) -> Iterator[bytes | None]:
+        """Yield what a reader may have found in a file: what it has now, then see `texts_of`, and what it had before.
+
+        The index is told of an edit a little later than of a change.
+        """
+        with contextlib.suppress(WorldFailed):
+            yield read_whole(self._home / file)
+        if group_of(file) is None:
+            return
+        yield from self.texts_of(file)
+        past = read_past(self.path, file)
+        for event in [event for event in past.events if event.seq <= self.seq][: -_MOST_EARLIER - 1 : -1]:
+            version = version_at(past, event.seq - 1)
+            if version.is_known:
+                yield version.text
+
     def texts_of(self, file: str) -> Iterator[bytes | None]:
-        """Yield what a reader may have found in a person's file, the likeliest first; None: there was none."""
+        """Yield what a person's file may have had, the likeliest first; None: there was none."""
         past = read_past(self.path, file)
         version = version_at(past, self.seq)
         lines = version.lines
@@ -114,8 +132,7 @@ class PastFiles:
         shown: file -> digest of the text that was shown, see `Served`; of other files it is what the journal has.
     """
 
-    def __init__(self, home: Path, journal: PastJournal, shown: Mapping[str, str | None], max_file_bytes: int) -> None:
-        self._home = home
+    def __init__(self, journal: PastJournal, shown: Mapping[str, str | None], max_file_bytes: int) -> None:
         self._journal = journal
         self._shown = shown
         self._max_file_bytes = max_file_bytes
@@ -130,7 +147,9 @@ class PastFiles:
         if digest == "":
             return None
         found: list[GroupText | str | None] = []
-        for data in self._texts(file, digest):
+        is_recorded = group_of(file) is not None
+        texts = self._journal.texts_of if digest == "?" and is_recorded else self._journal.found_in
+        for data in texts(file):
             found.append(None if data is None else text_of(file, data, self._max_file_bytes))
             match found[-1]:
                 case GroupText() as text if digest in ("?", text.digest):
@@ -143,14 +162,6 @@ class PastFiles:
                 raise FileProblem(file, problem)
             case likeliest:
                 return likeliest
-
-    def _texts(self, file: str, digest: str) -> Iterator[bytes | None]:
-        is_recorded = group_of(file) is not None
-        if digest != "?" or not is_recorded:
-            with contextlib.suppress(WorldFailed):
-                yield read_whole(self._home / file)
-        if is_recorded:
-            yield from self._journal.texts_of(file)
 
 
 class PastTurns:
