@@ -87,6 +87,7 @@ def check(proposal: Proposal, known: Known) -> Proposal:
             found["base_moved"] = f"{_some(sorted(ids & taken))} is changed by an operation before this one"
         if found["too_much"] is None and counted and touched + counted > allowed:
             found["too_much"] = _too_much(known, allowed_now)
+        is_stale = found["base_moved"] and proposal.base.keys() >= set(operation.sources)  # else an id is made up
         failed = tuple(FailedGate(gate=gate, what=what) for gate, what in found.items() if what is not None)
         if not failed:
             taken |= ids
@@ -95,7 +96,7 @@ def check(proposal: Proposal, known: Known) -> Proposal:
             operation.model_copy(
                 update={
                     "gates": Gates(passed=tuple(gate for gate, what in found.items() if what is None), failed=failed),
-                    "state": "waiting" if not failed else "stale" if found["base_moved"] else "refused",
+                    "state": "waiting" if not failed else "stale" if is_stale else "refused",
                 }
             )
         )

@@ -234,7 +234,7 @@ def test_what_is_bad_is_refused_by_the_gate_of_that_name_in_words(gate: str, sai
     assert gate in found, found
     assert said in found[gate]
     (after,) = checked(bad)
-    assert after.state == ("stale" if gate == "base_moved" else "refused")
+    assert after.state == "refused"
     assert not any(applies_itself(after, policy) for policy in ("lossless", "review", "gated"))
 
 
