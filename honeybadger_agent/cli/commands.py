@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
-from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
+from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, similar_told
 from honeybadger_agent.cli.following import Following, message_lines
 from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import (
@@ -89,6 +89,8 @@ def _save(options: Mapping[str, Any]) -> None:
     changed = kinds_of(entry.neutralised)
     known = f"known already, said {count_of(entry.reinforced + 1, 'time')}" if entry.reinforced else "saved"
     print(f"{known}: {entry.id} in {entry.file}" + (f"; made harmless: {changed}" if changed else ""))
+    for one in entry.similar or ():
+        complain(f"nearly the same is there, and stays: {similar_told(one)}")
 
 
 def _forget(options: Mapping[str, Any]) -> None:

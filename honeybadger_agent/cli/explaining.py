@@ -9,7 +9,16 @@ from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
 if TYPE_CHECKING:
-    from honeybadger_agent.wire import ContextResult, EntryResult, GroupMessage, Hit, Recalled, SameNote, SearchResult
+    from honeybadger_agent.wire import (
+        ContextResult,
+        EntryResult,
+        GroupMessage,
+        Hit,
+        Recalled,
+        SameNote,
+        SearchResult,
+        SimilarEntry,
+    )
 
 
 def explanation_of(context: ContextResult) -> Iterator[str]:
@@ -56,6 +65,11 @@ def origin_told(one: EntryResult | Hit | Recalled) -> str:
         return ""
     where = f" {' '.join(one.origin_from.split())}" if one.origin_from else ""
     return f"{one.origin}{where}{', as claimed' * one.origin_claimed}"
+
+
+def similar_told(one: SimilarEntry) -> str:
+    """Return which entry says nearly the same, and what differs."""
+    return f"[{one.id}] {one.score:.0%} ({one.what_differs or 'the same words'})"
 
 
 def about_message(message: GroupMessage) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.explaining import about_message, also, kinds_of, origin_told
+from honeybadger_agent.cli.explaining import about_message, also, kinds_of, origin_told, similar_told
 from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
@@ -41,9 +41,11 @@ def _context(result: wire.ContextResult) -> str:
     return result.system or "The group has no persona, no memory and no conversation yet."
 
 
-def _saved_entry(result: wire.SavedEntry) -> str:
+def _saved_entry(result: wire.NewEntry) -> str:
     known = f"Known already, now said {count_of(result.reinforced + 1, 'time')}" if result.reinforced else "Saved"
-    return f"{known}: [{result.id}] in {result.file}.{_neutralised(result.neutralised)}"
+    similar = "; ".join(map(similar_told, result.similar or ()))
+    nearly = f" Nearly the same is there, and stays: {similar}." if similar else ""
+    return f"{known}: [{result.id}] in {result.file}.{_neutralised(result.neutralised)}{nearly}"
 
 
 def _entry(result: wire.EntryResult) -> str:

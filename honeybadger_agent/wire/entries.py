@@ -63,13 +63,26 @@ class EntryResult(Result):
     version: str = Field(default="", description="Name of what its file holds; any change makes another.")
 
 
+class SimilarEntry(Result):
+    id: str
+    score: float = Field(description="Share of the words that both have, 0.6 to 1.")
+    what_differs: str = Field(description="Words that only one of them has; empty: none.")
+
+
 class SavedEntry(EntryResult):
     neutralised: dict[str, int] = Field(
         default_factory=dict, description="What was changed in the texts so that they forge and betray nothing."
     )
 
 
-class SaveMemory(Request[SavedEntry], changes=True, audience="default"):
+class NewEntry(SavedEntry):
+    similar: list[SimilarEntry] | None = Field(
+        default=None,
+        description="Entries that say nearly the same, at most three; nothing was merged. Null: nobody looked.",
+    )
+
+
+class SaveMemory(Request[NewEntry], changes=True, audience="default"):
     """Save one durable fact, preference or lesson as an entry of its own that later conversations find by search.
 
     Use this for what you learn that stays true; what the user asks you to remember goes to update_memory. One entry for

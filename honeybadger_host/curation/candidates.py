@@ -14,25 +14,24 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from typing import Final
 
 from honeybadger_host.curation.meaning import flips
 from honeybadger_host.curation.specifics import said
+from honeybadger_host.search.nearly import in_common, words_of
 
 UNUSED_AFTER: Final = timedelta(days=90)
 MAX_PAIRS: Final = 500
 """Of near duplicates, and as many of contradictions; the most alike come first."""
-_LIKENESS: Final = 0.6
+LIKENESS: Final = 0.6
 """Share of words that near duplicates have in common, of all they have."""
 _COMPARED: Final = 16
 """Texts that one is compared with, at most: those that share most of its words."""
 _POSTINGS: Final = 32
 """Newest texts kept for each word; texts made from one template share all of their words."""
-_MAX_WORDS: Final = 400
-_WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
+_TOLD: Final = 12
 _DIGITS: Final = re.compile(r"\d+")
-_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,24 +134,23 @@ def _likely(items: Sequence[Item]) -> Iterator[tuple[int, int, float]]:
     postings: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=_POSTINGS))
     texts: list[frozenset[str]] = []
     for place, item in enumerate(items):
-        words = frozenset(_words(item.text))
+        words = frozenset(map(sys.intern, words_of(item.text)))
         if len(words) > 1:
             near = Counter(chain.from_iterable(postings[word] for word in words))
             for other, _ in near.most_common(_COMPARED):
-                likeness = len(words & texts[other]) / len(words | texts[other])
-                if likeness >= _LIKENESS:
-                    yield place, other, likeness
+                if (found := in_common(words, texts[other])) >= LIKENESS:
+                    yield place, other, found
             for word in words:
                 postings[word].append(place)
         texts.append(words)
 
 
-def _words(text: str) -> list[str]:
-    """Return the words of a text, without numbers; Chinese and Japanese as pairs of characters."""
-    words = _WORD.findall(text[:4000].casefold())
-    if _CJK.search(text):
-        words = [part for word in words for part in (map("".join, pairwise(word)) if _CJK.search(word) else (word,))]
-    return list(map(sys.intern, words[:_MAX_WORDS]))
+def what_differs(older: str, newer: str) -> str:
+    """Return in words what each of two like texts says that the other does not; empty: they have the same words."""
+    there, here = (dict.fromkeys((*words_of(text), *_DIGITS.findall(text))) for text in (older, newer))
+    parts = {"there": [one for one in there if one not in here], "here": [one for one in here if one not in there]}
+    told = {where: ", ".join(words[:_TOLD]) + ", …" * (len(words) > _TOLD) for where, words in parts.items() if words}
+    return "; ".join(f"{where}: {words}" for where, words in told.items())
 
 
 def _differs(older: str, newer: str) -> str | None:

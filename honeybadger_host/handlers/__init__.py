@@ -2,10 +2,10 @@
 
 May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
 
-Reading order: `notes`, `conversation`, `superseding`, `entries` with `entry_texts`, `editing`, `listing`, `undo` with
-`undo_edits`; `context` with `context_maker`, `context_parts` and `context_text`, `context_recall` and `recollection`,
-`context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `turn_output` and `delegation`;
-`tasks` and `task_runs`; `proposals`; `redaction` (screens them all); `host`.
+Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `editing`, `listing`,
+`undo` with `undo_edits`; `context` with `context_maker`, `context_parts` and `context_text`, `context_recall` and
+`recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `turn_output`
+and `delegation`; `tasks` and `task_runs`; `proposals`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -151,8 +151,7 @@ def build_table(
             dependencies.entry_files,
             dependencies.whole_files,
             screen,
-            dependencies.index.lookups.known,
-            dependencies.index.lookups.named,
+            dependencies.index,
             is_agent,
         ),
         "get_memory": entries.get_memory(dependencies.entry_files, dependencies.index),

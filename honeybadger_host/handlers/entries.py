@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
@@ -27,6 +27,7 @@ from honeybadger_agent.wire import (
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Outcome, QueryHandler
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.similar import Similar
 from honeybadger_host.handlers.superseding import Superseding
 from honeybadger_host.memory.entry import (
     Entry,
@@ -50,8 +51,6 @@ from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
 
-Known: TypeAlias = Callable[[str, str, str], str | None]
-"""(group, category, normalised text) -> id of an entry that says it, wherever its id comes from."""
 Named: TypeAlias = Callable[[str, str, str], str | None]
 """(group, category, name) -> id of an entry of this name, wherever its id comes from."""
 FREE_PLACES: Final = 2
@@ -70,24 +69,24 @@ class _Said:
     origin: Origin | None
     valid_until: datetime | None
     gone: Mapping[str, Refusal | str]
+    similar: Sequence[Mapping[str, Any]] | None
 
 
 def save_memory(
     entries: EntryFiles,
     files: WholeFiles,
     screen: Screen,
-    known: Known = lambda group, category, normalised: None,
-    named: Named = lambda group, category, name: None,
-    is_agent: Callable[[str], bool] = lambda sender: False,
+    index: Index,
+    is_agent: Callable[[str], bool],
 ) -> ChangeHandler[_Said]:
     """Return the handler of `save_memory`: a new entry, or the one that says it already, reinforced.
 
     Args:
-        known, named: asked first; the file they name must say the text still, or have the name.
+        index: asked first where a text or a name is; the file must say the text still, or have the name.
         is_agent: whether a sender is an agent of this home.
     """
 
-    superseding = Superseding(entries, files)
+    superseding, similar = Superseding(entries, files), Similar(index)
 
     def prepare(asked: Asked) -> _Said:
         payload = _payload_of(asked)
@@ -97,18 +96,28 @@ def save_memory(
         found = (
             _places(asked.group, category, content)
             if texts.name is None
-            else named_places(entries, files, named, asked.group, category, texts.name)
+            else named_places(entries, files, index.lookups.named, asked.group, category, texts.name)
         )
         origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
         valid_until = read_time(payload.valid_until, "valid_until")
         gone = superseding.prepare(asked.group, payload.supersedes or ())
-        return _Said(content, texts, category, tuple(found), bool(payload.pinned), origin, valid_until, gone)
+        return _Said(
+            content,
+            texts,
+            category,
+            tuple(found),
+            bool(payload.pinned),
+            origin,
+            valid_until,
+            gone,
+            similar.to(asked.group, content) if texts.name is None else None,
+        )
 
     def _places(group: str, category: str, content: str) -> list[str]:
         """Return where the text may stand, loaded: where it is known to, then by its salts until places are free."""
         normalised = folded(content)
         found: list[str] = []
-        if (elsewhere := known(group, category, normalised)) is not None:
+        if (elsewhere := index.lookups.known(group, category, normalised)) is not None:
             found = entries.find(group, elsewhere)
             for file in found:
                 files.load(file)
@@ -236,6 +245,8 @@ def _saved(
     result = shown(entry, file, data)
     if said.texts.neutralised:
         result["neutralised"] = said.texts.neutralised
+    if said.similar is not None:
+        result["similar"] = [one for one in said.similar if one["id"] not in (entry.id, *ids)]
     return Outcome(result, (FileWritten(asked.group, "entry", file, data, replaces), *archived))
 
 

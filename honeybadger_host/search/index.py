@@ -48,6 +48,8 @@ _COMPARED_NOW: Final = 20_000
 """When a new folder appears, groups of up to this many documents are compared before the search is answered: 0.2 s."""
 _WORTH_WARMING: Final = 5000
 """Groups of at least this many documents are loaded in advance; smaller ones load in 0.1 s."""
+_FEW: Final = 32
+"""Files that are read while somebody waits who does not search: 3 ms."""
 _TRIES: Final = 3
 """Attempts of a search when the database is rebuilt during it."""
 
@@ -260,6 +262,16 @@ class Index:
                 if state.fresh:
                     self._read(group, state.fresh)
             return is_compared and not (state.fresh or state.backlog)
+
+    def read_few(self, group: str) -> bool:
+        """Read what has changed in a group if it is little; return whether it was. Nothing is compared for that."""
+        state = self._group(group)
+        if state.backlog or len(state.fresh) > _FEW:
+            return False
+        with state.lock:
+            if state.fresh:
+                self._read(group, state.fresh)
+        return True
 
     def opened(self, group: str, name: str) -> Found | None:
         """Return the document of a name: `session#number`, `MEMORY.md#hash`. Raises WorldFailed."""

@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 Table: TypeAlias = Literal["docs", "sources"]
 
 INDEX_FILE: Final = "data/index.db"
-_SCHEMA_VERSION: Final = 7
+_SCHEMA_VERSION: Final = 8
 VERSION: Final = _SCHEMA_VERSION * 1000 + ANALYZER_VERSION
 _GROUP_SHIFT: Final = 40
 _SCHEMA: Final = """
@@ -72,9 +72,15 @@ CREATE TABLE vectors (
     data BLOB NOT NULL            -- 16-bit floats, little end first
 );
 CREATE INDEX vectors_model ON vectors (model);  -- to count them without reading them
-CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN DELETE FROM vectors WHERE doc = old.number; END;
+CREATE TABLE sketches (           -- by which entries that say nearly the same are found, see `nearly`
+    pair INTEGER NOT NULL, doc INTEGER NOT NULL, PRIMARY KEY (pair, doc)
+) WITHOUT ROWID;
+CREATE INDEX sketches_doc ON sketches (doc);
+CREATE TRIGGER docs_gone AFTER DELETE ON docs BEGIN
+    DELETE FROM vectors WHERE doc = old.number; DELETE FROM sketches WHERE doc = old.number;
+END;
 """
-_TABLES: Final = ("groups", "sources", "terms", "docs", "vectors")
+_TABLES: Final = ("groups", "sources", "terms", "docs", "vectors", "sketches")
 _REMEMBERED_TERMS: Final = 100_000
 """Terms whose id is cached: about 15 MiB."""
 _IN_ONE_QUERY: Final = 500

@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from honeybadger_host.search.documents import KINDS
 from honeybadger_host.search.hashes import Hashes
 from honeybadger_host.search.index_db import IndexFile
 from honeybadger_host.search.indexer import COLUMNS, Added, Changes, Grown, Known, Reader
+from honeybadger_host.search.nearly import sketch
 from honeybadger_host.search.sources import source_of, sources
 
 _COMPARED_AT_ONCE: Final = 500
@@ -173,6 +175,9 @@ class IndexWriter:
                 db.executemany("DELETE FROM docs WHERE number = ?", ((number,) for number in changes.removed))
                 db.executemany("DELETE FROM sources WHERE number = ?", ((number,) for number in changes.gone))
                 db.executemany(_INSERT, map(Added.row, changes.added, packed))
+                entries = (each for each in changes.added if KINDS[each.said.kind] == "entry")
+                sketches = ((pair, each.number) for each in entries for pair in sketch(each.said.text))
+                db.executemany("INSERT INTO sketches VALUES (?, ?)", sketches)
                 db.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", changes.sources)
             self.documents[group] += len(changes.added) - len(changes.removed)
             self.entries[group] += changes.entries

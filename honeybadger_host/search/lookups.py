@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 import structlog
@@ -14,10 +15,15 @@ from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index_db import INDEX_FILE, IndexFile
+from honeybadger_host.search.nearly import sketch
 from honeybadger_host.search.parser import known_by
 from honeybadger_host.search.sources import source_of
 
 log = structlog.get_logger()
+
+_MOST_SHARING: Final = 32
+"""Newest entries looked at for one pair of words."""
+_MOST_NEARLY: Final = 16
 
 
 class Found(NamedTuple):
@@ -158,6 +164,16 @@ class Lookups:
         groups = [self._db.group(name) for name in (group, GLOBAL_GROUP)]
         query = "SELECT number FROM docs WHERE until <= ? AND number >> 40 IN (?, ?)"
         return [number for (number,) in self._db.rows(query, (now, *groups))]
+
+    def nearly(self, group: str, text: str) -> list[Found]:
+        """Return entries that a group may read and that may say nearly the same; a few at most."""
+        shared: Counter[int] = Counter()
+        query = "SELECT doc FROM sketches WHERE pair = ? AND doc BETWEEN ? AND ? ORDER BY doc DESC LIMIT ?"
+        for pair in sketch(text):
+            for name in {group, GLOBAL_GROUP}:
+                span = self._db.span(self._db.group(name))
+                shared.update(number for (number,) in self._db.rows(query, (pair, *span, _MOST_SHARING)))
+        return [*self.show([number for number, _ in shared.most_common(_MOST_NEARLY)]).values()]
 
     def problems(self) -> list[tuple[str, str]]:
         """Return (file, problem) of files that cannot be searched, sorted."""

@@ -107,7 +107,7 @@ def test_a_type_checker_knows_the_result_of_a_request(home: Path) -> None:
     """mypy holds it: this test runs no host."""
 
     def ask(client: SyncClient) -> None:
-        assert_type(client(wire.SaveMemory(content="x")), wire.SavedEntry)
-        assert_type(client.save_memory("x"), wire.SavedEntry)
+        assert_type(client(wire.SaveMemory(content="x")), wire.NewEntry)
+        assert_type(client.save_memory("x"), wire.NewEntry)
 
     assert callable(ask)

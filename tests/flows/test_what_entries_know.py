@@ -10,6 +10,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.errors import Invalid
+from honeybadger_agent.wire import SaveMemory
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_entries import log_of
@@ -98,7 +99,7 @@ def test_what_gave_way_is_in_the_archive_through_a_kill_and_one_undo_brings_it_b
     seq = [row[0] for row in log_of(host.home) if row[2] == "entry_removed"]
     undone = run_cli("undo", *seq, home=host.home)
     assert (undone.returncode, undone.stderr) == (0, "")
-    assert client().get_memory(old.id).model_dump() == old.model_dump(exclude={"neutralised"})
+    assert client().get_memory(old.id).model_dump() == old.model_dump(exclude={"neutralised", "similar"})
     assert not (memory / new.file).exists()
     assert not (memory / "archive" / old.file).exists()
     host.stop()
@@ -145,4 +146,23 @@ def test_a_shell_says_what_an_entry_takes_the_place_of_and_until_when_it_is_so(m
     assert (refused.returncode, "payload.valid_until 'tomorrow' is not a time" in refused.stderr) == (1, True)
     refused = run_agent("save", "y", "--supersedes", "nobody", home=host.home)
     assert (refused.returncode, "no entry of this group has the id nobody" in refused.stderr) == (1, True)
+    host.stop()
+
+
+def test_a_save_says_what_is_nearly_there_and_a_repeated_request_says_the_same(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    host = make_host().start()
+    first = client().save_memory("The boat to Texel leaves at nine")
+    ten = SaveMemory(content="The boat to Texel leaves at ten")
+    again = client("cook")(ten, request_id="r1")
+    assert again.similar is not None
+    assert [(one.id, one.what_differs) for one in again.similar] == [(first.id, "there: nine; here: ten")]
+    host.kill()
+    host.start()
+    assert client("cook")(ten, request_id="r1") == again
+    told = run_agent("save", "The boat to Texel leaves at noon", home=host.home)
+    assert told.returncode == 0
+    assert f"nearly the same is there, and stays: [{first.id}]" in told.stderr
+    assert client().list_memory_categories().total == 3
     host.stop()

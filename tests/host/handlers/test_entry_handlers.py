@@ -13,9 +13,6 @@ from structlog.testing import capture_logs
 
 from honeybadger_host.domain import FileRemoved, FileWritten
 from honeybadger_host.errors import WorldFailed
-from honeybadger_host.handlers.entries import save_memory
-from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.storage.journal_schema import Row
 from tests.host.handlers.room import NOW, Room
 
@@ -126,23 +123,14 @@ def test_an_entry_a_person_edited_says_what_it_says_now_and_the_old_text_gets_an
     assert room.change("save_memory", content="tea")["reinforced"] == 2
 
 
-def test_an_entry_that_says_it_under_any_id_is_found_by_who_knows(room: Room) -> None:
-    put(room, "drinks/mine.json", content="Tea", note="by hand")
-    asked: list[tuple[str, str, str]] = []
-
-    def known(group: str, category: str, normalised: str) -> str:
-        asked.append((group, category, normalised))
-        return "mine"
-
-    room.table = {
-        **room.table,
-        "save_memory": save_memory(EntryFiles(room.home), room.whole_files, Screen("redact"), known),
-    }
+def test_an_entry_that_says_it_under_any_id_is_found_by_the_index_and_its_file_is_believed(room: Room) -> None:
+    path = put(room, "drinks/mine.json", content="Tea", note="by hand")
+    room.index.read_all("main")
     saved = room.change("save_memory", content="tea", category="drinks")
     assert (saved["id"], saved["content"], saved["reinforced"], saved["created"]) == ("mine", "Tea", 1, None)
     assert orjson.loads((memory(room) / "drinks/mine.json").read_bytes())["note"] == "by hand"
-    assert asked == [("main", "drinks", "tea")]
-    assert room.change("save_memory", content="coffee", category="drinks")["id"] != "mine"  # what it names says other
+    path.write_bytes(path.read_bytes().replace(b"Tea", b"Mate"))  # which the index has not heard of
+    assert room.change("save_memory", content="tea", category="drinks")["id"] != "mine"
 
 
 def test_a_file_written_by_hand_is_read_and_deleted_as_any_other(room: Room) -> None:

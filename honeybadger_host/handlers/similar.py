@@ -1,0 +1,58 @@
+"""What is nearly there when something is saved: told to who saves it, and never merged by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import structlog
+
+from honeybadger_host.curation.candidates import LIKENESS, what_differs
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.search.index import INDEX_FILE, Index
+from honeybadger_host.search.nearly import in_common, words_of
+
+log = structlog.get_logger()
+
+_MOST: Final = 3
+_SHARE: Final = 0.1
+"""Of the time of the thread that reads requests: a batch does not wait longer for what is only advice."""
+_SAVED_SECONDS: Final = 0.05
+"""Time that a pause saves up, enough for some dozen looks at once."""
+
+
+class Similar:
+    """Looks for entries that say nearly the same. The pipeline's reading thread."""
+
+    def __init__(self, index: Index, clock: Callable[[], float] = time.monotonic) -> None:
+        self._index = index
+        self._clock = clock
+        self._left = _SAVED_SECONDS
+        self._looked_at = clock()
+
+    def to(self, group: str, content: str) -> Sequence[dict[str, Any]] | None:
+        """Return entries that say nearly the same, most alike first; None: there was no time to look."""
+        begun = self._clock()
+        self._left = min(_SAVED_SECONDS, self._left + (begun - self._looked_at) * _SHARE)
+        self._looked_at = begun
+        if self._left <= 0:
+            return None
+        try:
+            return self._found(group, content) if self._index.read_few(group) else None
+        except WorldFailed as error:
+            log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a save does not say what is similar")
+            return None
+        finally:
+            self._left -= self._clock() - begun
+
+    def _found(self, group: str, content: str) -> list[dict[str, Any]]:
+        words = frozenset(words_of(content))
+        near = [
+            (in_common(words, frozenset(words_of(one.text))), one) for one in self._index.lookups.nearly(group, content)
+        ]
+        near = sorted((pair for pair in near if pair[0] >= LIKENESS), key=lambda pair: (-pair[0], pair[1].key))
+        return [
+            {"id": one.key, "score": round(alike, 2), "what_differs": what_differs(one.text, content)}
+            for alike, one in near[:_MOST]
+        ]

@@ -1,0 +1,46 @@
+"""How much two texts have in common, and a few numbers for each text by which its likes are found. Pure.
+
+The sketch of a text is those pairs of its neighbouring words that have the least hashes. Of two texts that share most
+of their words the sketches share one nearly always, so a few rows of an index lead from one to the other: nothing is
+scanned, and no words are kept in memory. A pair is rare where each of its words is common.
+
+Source: docs/decisions/031-what-an-entry-knows.md; what it misses is measured in tests/host/search/test_nearly.py.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import zlib
+from itertools import pairwise
+from typing import Final
+
+_SKETCHED: Final = 8
+_ENOUGH: Final = 6
+_LONG: Final = 4
+"""Letters of a word that says something; shorter ones are left out of a sketch where there are enough others."""
+_MAX_WORDS: Final = 400
+_WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
+_CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, without numbers; Chinese and Japanese as pairs of characters."""
+    words = _WORD.findall(text[:4000].casefold())
+    if _CJK.search(text):
+        words = [part for word in words for part in (map("".join, pairwise(word)) if _CJK.search(word) else (word,))]
+    return words[:_MAX_WORDS]
+
+
+def in_common(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return the share of words that two sets, not both empty, have in common, of all they have."""
+    return len(one & other) / len(one | other)
+
+
+def sketch(text: str) -> set[int]:
+    """Return at most eight numbers of 32 bits; none for a text of fewer than two words."""
+    words = words_of(text)
+    telling = [word for word in words if len(word) >= _LONG or not word.isascii()]
+    chosen = telling if len({*telling}) >= _ENOUGH else words
+    pairs = {(min(pair), max(pair)) for apart in (1, 2) for pair in zip(chosen, chosen[apart:], strict=False)}
+    return {*heapq.nsmallest(_SKETCHED, (zlib.crc32("\0".join(pair).encode()) for pair in pairs))}

@@ -1,0 +1,81 @@
+"""What is nearly there when something is saved: told with what differs, never merged, and never for long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_host.curation.candidates import what_differs
+from honeybadger_host.handlers.similar import Similar
+from tests.host.handlers.room import Room
+from tests.host.indexes import index_of
+
+
+def test_a_save_says_what_is_nearly_there_and_merges_nothing(room: Room) -> None:
+    everybody = room.home / "groups/global/memory/general"
+    everybody.mkdir(parents=True)
+    (everybody / "rule.json").write_text('{"content": "User prefers dark mode at night"}')
+    room.index.read_all("main")
+    first = room.change("save_memory", content="User prefers dark mode")
+    assert first["similar"] == [{"id": "rule", "score": 0.67, "what_differs": "there: at, night"}]
+    other = room.change("save_memory", content="User prefers light mode", category="look")
+    assert other["similar"] == [{"id": first["id"], "score": 0.6, "what_differs": "there: dark; here: light"}]
+    same, *_ = room.change("save_memory", content="User prefers dark mode", category="look")["similar"]
+    assert same == {"id": first["id"], "score": 1.0, "what_differs": ""}
+    again = room.change("save_memory", content="User prefers dark mode")
+    assert (again["id"], again["reinforced"]) == (first["id"], 1)
+    assert first["id"] not in {one["id"] for one in again["similar"]}
+    taken = room.change("save_memory", content="User prefers light mode now", category="look", supersedes=[other["id"]])
+    assert other["id"] not in {one["id"] for one in taken["similar"]}
+    assert room.change("save_memory", content="The cat is called Ada")["similar"] == []
+    assert "similar" not in room.change("save_memory", content="User prefers dark mode", name="look.md")
+    assert room.ask("list_memory_categories")["total"] == 5
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "differs"),
+    [
+        ("Rent is 950 EUR", "Rent is 990 EUR", "there: 950; here: 990"),
+        ("Ann likes tea", "ann LIKES tea.", ""),
+        ("Ann likes tea", "Ann likes green tea", "here: green"),
+        ("a " + " ".join(f"w{number}" for number in range(20)), "a", "there: w, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"),
+    ],
+)
+def test_what_differs_is_said_in_the_words_of_both(older: str, newer: str, differs: str) -> None:
+    assert what_differs(older, newer) == differs
+
+
+def test_a_batch_waits_no_longer_for_advice_than_a_tenth_of_its_time(home: Path) -> None:
+    folder = home / "groups/main/memory/general"
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_text('{"content": "User prefers dark mode"}')
+    index = index_of(home)
+    index.read_all("main")
+    now = 0.0
+
+    def clock() -> float:  # each look takes 5 ms by it
+        nonlocal now
+        now += 0.005
+        return now
+
+    similar = Similar(index, clock)
+    looked = [similar.to("main", "User prefers light mode") is not None for _ in range(100)]
+    assert looked[0]
+    assert looked[10:].count(True) <= 20  # of the time that passes between two looks, a tenth
+    now += 10.0
+    assert similar.to("main", "User prefers light mode")
+
+
+def test_a_group_with_much_to_be_read_is_not_looked_into(home: Path) -> None:
+    folder = home / "groups/main/memory/general"
+    folder.mkdir(parents=True)
+    for number in range(100):
+        (folder / f"e{number}.json").write_bytes(orjson.dumps({"content": f"User prefers mode {number}"}))
+    index = index_of(home)
+    index.read_all("main")
+    assert Similar(index).to("main", "User prefers mode x")
+    for number in range(100):
+        index.touch(f"groups/main/memory/general/e{number}.json")
+    assert Similar(index).to("main", "User prefers mode x") is None

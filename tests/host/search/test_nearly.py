@@ -1,0 +1,77 @@
+"""Texts that say nearly the same are found by a few numbers, wherever most of their words stand in the same order."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_host.search.nearly import in_common, sketch, words_of
+from tests.host.indexes import index_of
+
+SYLLABLES = ["ba", "ke", "lo", "mi", "nu", "pra", "ste", "gro", "vel"]
+WORDS = [f"{first}{second}{last}" for first in SYLLABLES for second in SYLLABLES for last in SYLLABLES]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("User prefers dark mode", "User prefers light mode"),
+        ("The office of Mr Glanz is closed on Mondays", "the office of Mr. Glanz is closed on mondays, since May"),
+        ("東京の事務所は月曜日に閉まっています", "東京の事務所は火曜日に閉まっています"),
+        ("Анна пьёт зелёный чай по утрам", "Анна пьёт чёрный чай по утрам"),
+    ],
+)
+def test_texts_that_share_most_words_share_a_number(one: str, other: str) -> None:
+    assert sketch(one) & sketch(other)
+
+
+@pytest.mark.parametrize("text", ["", "word", "word word", "12 34 56", "!?"])
+def test_a_text_of_less_than_two_words_is_like_no_other(text: str) -> None:
+    assert sketch(text) <= sketch("word word")
+    assert len(sketch("word " * 5000)) <= 8
+
+
+def put(home: Path, texts: dict[str, str]) -> None:
+    folder = home / "groups/main/memory/general"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.json").write_bytes(orjson.dumps({"content": text}))
+
+
+def test_of_thousands_of_entries_nearly_all_that_are_alike_are_found(home: Path) -> None:
+    rng = random.Random(7)
+    weights = [1 / (rank + 1) for rank in range(len(WORDS))]  # few words, and some of them everywhere: the hard case
+    texts = ["User " + " ".join(rng.choices(WORDS, weights, k=rng.randint(6, 25))) for _ in range(5000)]
+    put(home, {f"e{number}": text for number, text in enumerate(texts)})
+    index = index_of(home)
+    index.read_all("main")
+    found = wanted = 0
+    for text in rng.sample(texts, 300):
+        words = text.split()
+        for _ in range(max(1, len(words) // 8)):
+            words[rng.randrange(1, len(words))] = rng.choice(WORDS)
+        if in_common(frozenset(words_of(text)), frozenset(words_of(" ".join(words)))) >= 0.7:
+            wanted += 1
+            found += any(one.text == text for one in index.lookups.nearly("main", " ".join(words)))
+    assert wanted > 150
+    assert found / wanted > 0.9
+
+
+def test_what_was_rewritten_again_and_again_is_found_once_and_what_was_removed_is_not(home: Path) -> None:
+    put(home, {"old": "The office is closed on Mondays"})
+    index = index_of(home)
+    index.read_all("main")
+    for number in range(40):  # more than are looked at for one pair
+        put(home, {"often": f"The office is closed on Mondays and day {number}"})
+        index.touch("groups/main/memory/general/often.json")
+        index.bring_up("main")
+    found = index.lookups.nearly("main", "The office is closed on Mondays")
+    assert sorted(one.key for one in found) == ["often", "old"]
+    (home / "groups/main/memory/general/often.json").unlink()
+    index.touch("groups/main/memory/general/often.json")
+    index.bring_up("main")
+    assert [one.key for one in index.lookups.nearly("main", "The office is closed on Mondays")] == ["old"]
+    assert index.lookups.nearly("other", "The office is closed on Mondays") == []
