@@ -231,7 +231,9 @@ def test_the_operator_searches_and_sees_a_context_with_and_without_a_running_hos
         host.start()
     done = run_cli("search", "main", "Where does the badger live?", "--explain", home=home)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.match(r"\[e1\] \(.*places\)\n  The badger lives in Chicago\n  \d+\.\d\d points: terms \d", done.stdout)
+    assert re.match(
+        r"\[e1\] \(.*places, human\)\n  The badger lives in Chicago\n  \d+\.\d\d points: terms \d", done.stdout
+    )
     rows = orjson.loads(run_cli("search", "main", "badger", "--json", home=home).stdout)
     assert [row["id"] for row in rows["hits"]] == ["e1"]
     assert rows["is_complete"]
