@@ -29,6 +29,7 @@ from bench.receipts import bench_receipts
 from bench.session import bench_session, bench_turns
 from bench.start import bench_start
 from bench.tasks import bench_tasks
+from bench.transfer import bench_transfer
 
 BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "backlog": bench_backlog,
@@ -46,7 +47,11 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
     "start": bench_start,
     "curation": bench_curation,
 }
-ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {"large": bench_large, "tasks": bench_tasks}
+ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {
+    "large": bench_large,
+    "tasks": bench_tasks,
+    "transfer": bench_transfer,
+}
 """What takes too long to be run by itself."""
 
 

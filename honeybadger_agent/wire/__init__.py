@@ -20,5 +20,6 @@ from honeybadger_agent.wire.messages import *
 from honeybadger_agent.wire.tasks import *
 from honeybadger_agent.wire.delegation import *
 from honeybadger_agent.wire.proposals import *
+from honeybadger_agent.wire.imports import *
 from honeybadger_agent.wire.refusals import *
 from honeybadger_agent.wire.envelope import *

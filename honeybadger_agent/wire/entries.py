@@ -21,7 +21,7 @@ OriginKind = Literal["human", "agent", "tool", "web", "imported", "inferred", "r
 OriginFrom = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ORIGIN_CHARACTERS)]
 
 
-def _checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
+def checked_metadata(value: dict[str, Any]) -> dict[str, Any]:
     try:
         size = len(orjson.dumps([[[[value]]]])) - 8  # four levels less than there may be: it goes into other objects
     except TypeError:
@@ -100,7 +100,7 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
         "Default: general.",
     )
     tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Labels to search by, at most 32.")
-    metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
+    metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = Field(
         default=None, description="Anything else, as an object of at most 8 KiB of JSON."
     )
     title: Title | None = Field(default=None, description="A short name to find it under, at most 200 characters.")
@@ -155,7 +155,7 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
     title: Title | None = None
     aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces them all.")
     tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="Replaces them all.")
-    metadata: Annotated[dict[str, Any], AfterValidator(_checked_metadata)] | None = Field(
+    metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = Field(
         default=None, description="Replaces it."
     )
     pinned: bool | None = Field(default=None, description="Whether it is never merged or retired by itself.")

@@ -50,17 +50,31 @@ def export(
 
 @app.command("import")
 def import_(
+    call: typer.Context,
     group: str,
     path: Annotated[Path, typer.Argument(help="A file or a folder.")],
     home: Home = None,
     format_: Annotated[str | None, typer.Option("--from", help="What it is; seen by itself where possible.")] = None,
+    by: Annotated[str | None, typer.Option(help="Whom it is by, as `log` and entries name them.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Take in a group's export, or what another program remembers."""
+    from honeybadger_host.transfer.formats import FORMATS, OWN, is_own
+
+    if format_ is not None and format_ not in FORMATS:
+        raise typer.BadParameter(f"{format_!r} is no format: {', '.join(FORMATS)}", param_hint="--from")
+    if format_ == OWN or (format_ is None and is_own(path)):
+        if by is not None:
+            raise typer.BadParameter("an export says itself who wrote what", param_hint="--by")
+        _load(home_of(home), group, path, dry_run, as_json)
+    else:
+        _import(call, home_of(home), group, path, format_, by, dry_run, as_json)
+
+
+def _load(folder: Path, group: str, path: Path, dry_run: bool, as_json: bool) -> None:
     from honeybadger_host.transfer.loading import load_export
 
-    folder = home_of(home)
     doing = [f"reading {path}"]
     with patience(lambda: doing[-1]):
         loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append)
@@ -72,6 +86,52 @@ def import_(
     print(f"{group}: would take in {what}" if dry_run else f"{group}: has {what}")
     if loaded.shift:
         print(f"this home has changes of those numbers: add {loaded.shift} to a number of the other home")
+
+
+def _import(
+    call: typer.Context,
+    folder: Path,
+    group: str,
+    path: Path,
+    format_: str | None,
+    by: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    from honeybadger_host import daemon
+    from honeybadger_host.observe import warnings_to_stderr
+    from honeybadger_host.settings import load_settings
+    from honeybadger_host.storage.home import check_home
+    from honeybadger_host.transfer.formats import IMPORTERS, format_of
+    from honeybadger_host.transfer.importing import Import
+    from honeybadger_host.transfer.records import open_source
+
+    call.with_resource(warnings_to_stderr())
+    check_home(folder)
+    settings = load_settings(folder).settings
+    doing = [f"reading {path}"]
+    with open_source(path) as source, patience(lambda: doing[-1]):
+        name = format_ or format_of(source, path)
+        importing = Import(
+            folder,
+            group,
+            name,
+            by=by,
+            max_request_bytes=settings.ipc.max_request_bytes,
+            serve=lambda inbox: daemon.serve_box(folder, settings, inbox),
+        )
+
+        def tell(what: str) -> None:
+            doing[-1] = what
+
+        done = importing.run(IMPORTERS[name](source), is_dry=dry_run, tell=tell)
+    skipped = [f"{one.where}: {one.why}" for one in done.skipped]
+    if as_json:
+        told = {"format": name, "group": group, "turns": done.turns, "entries": done.entries, "known": done.known}
+        print_json(told | {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run})
+        return
+    _print_some("not imported", skipped)
+    print(f"{group}: {'would take in ' if dry_run else ''}{done}; {done.known} were there")
 
 
 def _print_some(what: str, lines: list[str]) -> None:

@@ -5,7 +5,8 @@ May import: search, memory, storage, text, domain, errors, settings, and the age
 Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `editing`, `listing`,
 `undo` with `undo_edits`; `context` with `context_maker`, `context_parts` and `context_text`, `context_recall` and
 `recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `turn_output`
-and `delegation`; `tasks` and `task_runs`; `proposals`; `redaction` (screens them all); `host`.
+and `delegation`; `tasks` and `task_runs`; `proposals`; `importing`; `redaction` (screens them
+all); `host`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from honeybadger_host.handlers import (
     entries,
     feedback,
     host,
+    importing,
     listing,
     messages,
     notes,
@@ -166,6 +168,12 @@ def build_table(
             WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files, settings.working), screen
         ),
         "undo": undo.undo(dependencies.journal.path, dependencies.whole_files),
+        "import_records": importing.import_records(
+            dependencies.turn_logs if settings.conversation.enabled else None,
+            dependencies.entry_files,
+            dependencies.whole_files,
+            screen,
+        ),
         "list_proposals": proposals.list_proposals(dependencies.entry_files.home, dependencies.entry_files),
         "decide_proposal": proposals.decide_proposal(
             dependencies.journal.path, dependencies.entry_files, dependencies.whole_files

@@ -297,8 +297,11 @@ class Journal:
 
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
         """Forget at most `most` receipts of changes up to `up_to`, the oldest first, and turns begun before; return how
-        many receipts."""
-        oldest = "SELECT seq FROM receipts WHERE seq <= ? ORDER BY seq LIMIT ?"
+        many receipts. Those of imported entries stay: what was imported once does not come again."""
+        oldest = (
+            "SELECT seq FROM receipts WHERE seq <= ? AND NOT (sender = 'operator' AND request GLOB 'imported-*') "
+            "ORDER BY seq LIMIT ?"
+        )
         with self._transaction() as connection:
             connection.execute("DELETE FROM turns WHERE seq <= ?", (up_to,))
             return connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", (up_to, most)).rowcount  # noqa: S608  a constant

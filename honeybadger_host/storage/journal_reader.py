@@ -192,6 +192,16 @@ def read_change(path: Path, seq: int) -> Row | None:
         raise JournalError(f"cannot read {path}: {error}") from error
 
 
+def read_done(path: Path, group: str, sender: str, begins: str) -> set[str]:
+    """Return the requests of a sender that begin so and have a receipt. Raises JournalError."""
+    query = "SELECT request FROM receipts WHERE grp = ? AND sender = ? AND request BETWEEN ? AND ? || char(1114111)"
+    try:
+        with closing(connect_to_read(path)) as connection:
+            return {request for (request,) in connection.execute(query, (group, sender, begins, begins))}
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
 def read_young_notes(path: Path, file: str) -> list[bytes]:
     """Return the notes of a MEMORY.md that have not settled: the host itself would put them back. Raises JournalError.
 

@@ -255,6 +255,14 @@ def seeds() -> list[bytes]:
         ("decide_proposal", {"proposal": "dream-1", "decision": "accept", "operations": [1]}),
         ("consolidate", {}),
         ("dream", {"dry_run": True}),
+        (
+            "import_records",
+            {
+                "turns": [{"id": f"import-{7:024}", "role": "user", "content": "hi", "at": "2020-01-01T00:00:00Z"}],
+                "entries": [{"id": "e1", "content": "x", "category": "imported", "origin_from": "a.md"}],
+                "by": "anna",
+            },
+        ),
     ]
     envelope = {"v": 1, "id": STEM, "session": "main", "sent_at": "2026-11-21T06:00:00Z", "group": GROUP}
     return [orjson.dumps({**envelope, "type": name, "payload": payload}) for name, payload in payloads]

@@ -43,6 +43,7 @@ FOR_TURNS = {
     },
     "handlers.delegation": {"models.model", "errors", "turn.orchestrator"},
     "handlers.conversation": {"turn.thinking"},
+    "handlers.importing": {"turn.thinking"},
     "handlers.proposals": {"models.model"},
     "curation.asking": {"models.model"},
     "curation.answers": {"turn.thinking"},

@@ -1,0 +1,69 @@
+"""What another program remembered, brought in by the operator: turns and entries with their own times."""
+
+# Without `from __future__ import annotations`, as in every room here: see `base`.
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Request, Result, Role, Wire
+from honeybadger_agent.wire.conversation import Moment
+from honeybadger_agent.wire.entries import OriginFrom, checked_metadata
+from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, Tag, Title
+from honeybadger_agent.wire.refusals import shaped
+from honeybadger_agent.wire.turns import AgentId
+
+ImportedId = Annotated[str, shaped(r"import-[0-9a-f]{24}", "import- and 24 digits: a digest of where it stood")]
+
+
+class ImportedTurn(Wire):
+    """One turn. The same id in the same session is the same turn."""
+
+    id: ImportedId
+    role: Role
+    content: Annotated[str, StringConstraints(min_length=1)]
+    at: Moment
+    sender: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = None
+    tools_used: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
+        default=None, max_length=64
+    )
+
+
+class ImportedEntry(Wire):
+    """One entry. The same id is the same entry, wherever it lies by now."""
+
+    id: EntryId
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)]
+    category: Category
+    origin_from: OriginFrom
+    title: Title | None = None
+    aliases: list[Title] | None = Field(default=None, max_length=MAX_TAGS)
+    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS)
+    metadata: Annotated[dict[str, Any], AfterValidator(checked_metadata)] | None = None
+    created: Moment | None = None
+    updated: Moment | None = None
+
+
+class RefusedRecord(Result):
+    id: str
+    why: str
+
+
+class ImportResult(Result):
+    added: int
+    known: int = Field(description="Entries that were there.")
+    refused: list[RefusedRecord] = Field(default_factory=list)
+    neutralised: dict[str, int] = Field(
+        default_factory=dict, description="What was changed in the texts so that they forge and betray nothing."
+    )
+
+
+class ImportRecords(Request[ImportResult], changes=True, audience="operator"):
+    """Bring in turns of one conversation, or entries, from another program; only the operator may.
+
+    A record that cannot be taken is named in `refused`, and the others come in all the same.
+    """
+
+    turns: list[ImportedTurn] | None = Field(default=None, max_length=1000)
+    entries: list[ImportedEntry] | None = Field(default=None, max_length=1000)
+    by: AgentId | None = Field(default=None, description="Whom they are by; default: the operator.")

@@ -1,0 +1,200 @@
+"""`import_records`: the operator brings in what another program remembered (docs/decisions/034-in-and-out.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from honeybadger_agent.mailbox import HUMAN, OPERATOR, is_system_sender
+from honeybadger_agent.turn.thinking import Visible
+from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
+from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, Outcome, Turn, TurnAdded
+from honeybadger_host.handlers.conversation import OFF
+from honeybadger_host.handlers.entry_texts import cleaned
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.entry import Entry, dump_entry, entry_file
+from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.origin import Origin
+from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
+from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
+from honeybadger_host.text.time_stamps import to_milliseconds
+
+_LONGEST_SPEAKER: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an entry goes, and the files it may be in by now."""
+
+    category: str
+    target: str
+    found: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Taken:
+    changes: list[Change]
+    refused: list[dict[str, str]]
+    neutralised: Counter[str]
+    files: set[str]
+    known: int = 0
+
+
+def import_records(
+    turn_logs: TurnLogs | None, entries: EntryFiles, files: WholeFiles, screen: Screen
+) -> ChangeHandler[Sequence[_Place]]:
+    """Return the handler of `import_records`.
+
+    Args:
+        turn_logs: None: no conversation is kept on this host.
+    """
+
+    def prepare(asked: Asked) -> Sequence[_Place]:
+        payload: ImportRecords = asked.payload
+        if asked.sender != OPERATOR:
+            raise Refusal("forbidden", "import is the operator's: honeybadger-host import", field="type")
+        if payload.by is not None and is_system_sender(payload.by) and payload.by != HUMAN:
+            raise Refusal(
+                "invalid", f"payload.by must be a person's name: {payload.by} is the host", field="payload.by"
+            )
+        if payload.turns and turn_logs is not None:
+            turn_logs.load(asked.group, asked.session)
+            files.load(watermark_file(asked.group, asked.session))
+        places = [_place(asked.group, entry) for entry in payload.entries or ()]
+        for place in places:
+            for file in (place.target, *place.found):
+                files.load(file)
+        return places
+
+    def _place(group: str, entry: ImportedEntry) -> _Place:
+        category = entries.place(group, entry.category)
+        return _Place(category, entry_file(group, category, entry.id), tuple(entries.find(group, entry.id)))
+
+    def decide(asked: Asked, places: Sequence[_Place], now: datetime) -> Outcome:
+        payload: ImportRecords = asked.payload
+        taken = _Taken([], [], Counter(), set())
+        if payload.turns and turn_logs is None:
+            raise Refusal("invalid", OFF, field="payload.turns")
+        if payload.turns and turn_logs is not None:
+            screen.session(asked)
+            _take_turns(asked, payload.turns, turn_logs, taken, now)
+        for entry, place in zip(payload.entries or (), places, strict=True):
+            _take_entry(asked, entry, place, taken, now)
+        result = {"added": sum(not _is_mark(change) for change in taken.changes), "known": taken.known}
+        return Outcome(
+            {**result, "refused": taken.refused, "neutralised": dict(taken.neutralised)}, tuple(taken.changes)
+        )
+
+    def _take_turns(asked: Asked, turns: Sequence[ImportedTurn], logs: TurnLogs, taken: _Taken, now: datetime) -> None:
+        before = logs.next_number(asked.group, asked.session) - 1
+        last = logs.last_at(asked.group, asked.session)
+        number = before
+        for said in turns:
+            try:
+                turn = _turn(asked, said, number + 1, last, now, taken.neutralised)
+            except Refusal as refusal:
+                taken.refused.append({"id": said.id, "why": refusal.message})
+                continue
+            number, last = turn.number, turn.at
+            taken.changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, said.id)))
+        if number > before:
+            taken.changes += _marked(asked, before, number, now)
+
+    def _turn(
+        asked: Asked, said: ImportedTurn, number: int, last: datetime | None, now: datetime, neutralised: Counter[str]
+    ) -> Turn:
+        """Return a turn as the log keeps it. Raises Refusal."""
+        text = Visible.of(said.content).text if said.role == "assistant" else said.content
+        if is_blank(neutralise(text).text):
+            raise Refusal("invalid", "it is blank")
+        content, changed = screen.text(asked, "content", text)
+        neutralised.update(changed)
+        speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
+        at = min(_time(said.at), to_milliseconds(now))
+        return Turn(
+            number=number,
+            at=at if last is None else max(at, last),
+            role=said.role,
+            sender=screen.name(asked, "sender", speaker[:_LONGEST_SPEAKER] or said.role),
+            by=asked.payload.by or asked.sender,
+            content=content,
+            token_count=estimate_tokens(content),
+            tools_used=tuple(screen.name(asked, "tools_used", name) for name in said.tools_used or ()),
+        )
+
+    def _marked(asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
+        """Return the change that counts turns as consolidated: nobody pays for a model to read an imported past."""
+        file = watermark_file(asked.group, asked.session)
+        held = files.view(file)
+        try:
+            mark = parse_watermark(held) or Watermark(turn=0)
+        except ValueError:
+            return []
+        if mark.turn != before:
+            return []  # turns of this host wait between
+        made = dump_watermark(mark.model_copy(update={"turn": number, "at": now}))
+        return [FileWritten(asked.group, "watermark", file, made, held)]
+
+    def _take_entry(asked: Asked, said: ImportedEntry, place: _Place, taken: _Taken, now: datetime) -> None:
+        try:
+            entry, neutralised = _entry(asked, said, place, now)
+            if place.target in taken.files or _is_there(entry, place):
+                taken.known += 1
+                return
+        except Refusal as refusal:
+            taken.refused.append({"id": said.id, "why": refusal.message.replace("payload.", "")})
+            return
+        taken.files.add(place.target)
+        taken.neutralised.update(neutralised)
+        taken.changes.append(FileWritten(asked.group, "entry", place.target, dump_entry(entry), None))
+
+    def _is_there(entry: Entry, place: _Place) -> bool:
+        """Return whether an entry is there. Raises Refusal: it is, and says something else by now."""
+        for file in (place.target, *place.found):
+            if (data := files.view(file)) is not None:
+                with suppress(ValueError):  # it is not an entry, and keeps its place
+                    if entries.parse(file, data).content == entry.content:
+                        return True
+                raise Refusal("conflict", f"entry {entry.id} is there and says something else: it stays as it is")
+        return False
+
+    def _entry(asked: Asked, said: ImportedEntry, place: _Place, now: datetime) -> tuple[Entry, Mapping[str, int]]:
+        """Return an entry with its texts cleaned as `save_memory` does, and what was changed. Raises Refusal."""
+        members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
+        texts = cleaned(asked, SaveMemory(**members, origin="imported"), screen)
+        created = min(_time(said.created), now) if said.created else to_milliseconds(now)
+        entry = Entry(
+            id=said.id,
+            category=place.category,
+            content=texts.content or "",
+            tags=texts.tags or (),
+            created=created,
+            updated=max(created, min(_time(said.updated), now)) if said.updated else created,
+            metadata=texts.metadata or {},
+            by=asked.payload.by or asked.sender,
+            title=texts.title,
+            aliases=texts.aliases or (),
+            origin=Origin("imported", where=texts.origin_from),
+        )
+        return entry, texts.neutralised
+
+    return ChangeHandler(decide, prepare)
+
+
+def _is_mark(change: Change) -> bool:
+    return isinstance(change, FileWritten) and change.kind == "watermark"
+
+
+def _time(text: str) -> datetime:
+    """Return a time, UTC where it names no zone. Raises Refusal."""
+    try:
+        at = datetime.fromisoformat(text)
+        return to_milliseconds(at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
+    except (ValueError, OverflowError):
+        raise Refusal("invalid", f"{text} is not a time that exists") from None

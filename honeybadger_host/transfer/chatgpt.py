@@ -1,0 +1,129 @@
+"""An export of ChatGPT: `conversations.json`, in which each conversation is a tree of messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent.wire import Role
+from honeybadger_host.transfer.importing import session_of
+from honeybadger_host.transfer.json_elements import Broken, elements
+from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile
+
+NAME: Final = "chatgpt"
+FILES: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
+_ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
+_THINKING: Final = ("thoughts", "reasoning_recap")
+
+
+def read_chatgpt(source: Source) -> Iterator[Found]:
+    """Yield the turns of each conversation along the branch that was shown last."""
+    for file in source():
+        if isinstance(file, Skipped):
+            yield file
+        elif FILES.fullmatch(file.name):
+            yield from _conversations(file)
+
+
+def _conversations(file: SourceFile) -> Iterator[Found]:
+    number = 0
+    try:
+        with file.open() as opened:
+            for one in elements(opened):
+                number += 1
+                where = f"{file.name}, conversation {number}"
+                if isinstance(one, orjson.JSONDecodeError):
+                    yield Skipped(where, f"it is not JSON: {one}")
+                elif not isinstance(one, dict) or not isinstance(one.get("mapping"), dict):
+                    yield Skipped(where, "it has no messages (mapping)")
+                else:
+                    yield from _turns(one, where, file)
+    except (OSError, ValueError, EOFError) as error:
+        yield Skipped(
+            f"{file.name}, conversation {number + 1}", str(error) if isinstance(error, Broken) else repr(error)
+        )
+
+
+def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    begun = _time(conversation.get("create_time"))
+    name = conversation.get("conversation_id") or conversation.get("id")
+    session = session_of(NAME, str(name or f"{conversation.get('title')} {conversation.get('create_time')}"))
+    last = begun or file.modified
+    for node, message in _shown(conversation):
+        try:
+            role = _ROLES[message["author"]["role"]]
+            text = _text(message.get("content") or {})
+            at = last = _time(message.get("create_time")) or last
+        except (KeyError, TypeError, AttributeError) as error:
+            yield Skipped(f"{where}, message {node}", f"it has not the form of a message: {error!r}")
+            continue
+        metadata = message.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        if not text or metadata.get("is_visually_hidden_from_conversation"):
+            continue
+        model = metadata.get("model_slug") if role == "assistant" else message["author"].get("name")
+        yield SaidTurn(
+            session=session,
+            place=str(message.get("id") or node),
+            where=f"{where}, message {node}",
+            role=role,
+            content=text,
+            at=at,
+            sender=model if isinstance(model, str) else None,
+        )
+
+
+def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the messages of the branch that was shown last, oldest first."""
+    mapping = conversation["mapping"]
+    node = conversation.get("current_node")
+    if node not in mapping:
+        node = _newest_leaf(mapping)
+    branch: list[tuple[str, Mapping[str, Any]]] = []
+    seen: set[str] = set()
+    while isinstance(node, str) and node not in seen and isinstance(held := mapping.get(node), dict):
+        seen.add(node)
+        if isinstance(message := held.get("message"), dict):
+            branch.append((node, message))
+        node = held.get("parent")
+    return branch[::-1]
+
+
+def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
+    def said_at(node: str) -> float:
+        at = _time((mapping[node].get("message") or {}).get("create_time"))
+        return 0.0 if at is None else at.timestamp()
+
+    leaves = [node for node, held in mapping.items() if isinstance(held, dict) and not held.get("children")]
+    return max(leaves, key=said_at, default=None)
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    """Return what a message says in words; what else it has is named in brackets."""
+    kind = content.get("content_type")
+    if kind in _THINKING:
+        return ""
+    if isinstance(content.get("text"), str):
+        title = f"{content['title']}\n" if isinstance(content.get("title"), str) else ""
+        return f"{title}{content['text']}".strip()
+    parts: list[str] = []
+    for part in content.get("parts") or ():
+        if isinstance(part, str):
+            parts.append(part)
+        elif isinstance(part, dict):
+            said = part.get("text")
+            parts.append(said if isinstance(said, str) else f"[{part.get('content_type') or 'attachment'}]")
+    if kind == "user_editable_context":
+        parts = [str(content.get(name) or "") for name in ("user_profile", "user_instructions")]
+    return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(float(value), UTC) if value else None
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,120 @@
+"""Claude Code: the transcripts of a project (`<session>.jsonl`), and its memory (Markdown files)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent.wire import Role
+from honeybadger_host.transfer.importing import session_of
+from honeybadger_host.transfer.markdown_import import facts_of
+from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile
+
+NAME: Final = "claude-code"
+_LONGEST_LINE: Final = 64 * 1024 * 1024
+_ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant"}
+
+
+def read_claude_code(source: Source) -> Iterator[Found]:
+    """Yield the turns of transcripts and the facts of memory. What tools returned stays where it is."""
+    for file in source():
+        if isinstance(file, Skipped):
+            yield file
+        elif file.name.endswith(".jsonl"):
+            yield from _transcript(file)
+        elif file.name.endswith(".md"):
+            yield from facts_of(file)
+
+
+def _transcript(file: SourceFile) -> Iterator[Found]:
+    pending: SaidTurn | None = None  # a model's message stands on several lines
+    try:
+        with file.open() as opened:
+            number = 0
+            while line := opened.readline(_LONGEST_LINE):
+                number += 1
+                turn = _turn(line, file, number) if line.strip() else None
+                if isinstance(turn, SaidTurn) and pending is not None and _is_one(pending, turn):
+                    pending = _joined(pending, turn)
+                    continue
+                if isinstance(turn, Skipped):
+                    yield turn
+                elif turn is not None:
+                    if pending is not None and pending.content:
+                        yield pending
+                    pending = turn
+    except (OSError, ValueError) as error:
+        yield Skipped(f"{file.name}, line {number + 1}", str(error))
+    if pending is not None and pending.content:
+        yield pending
+
+
+def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | None:
+    """Return what a line says; None: nothing that was said."""
+    where = f"{file.name}, line {number}"
+    try:
+        said = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return Skipped(where, "it is not JSON")
+    if not isinstance(said, dict):
+        return Skipped(where, "it is not an object")
+    message, role = said.get("message"), _ROLES.get(str(said.get("type")))
+    if role is None or not isinstance(message, dict) or said.get("isMeta"):
+        return None
+    text, tools = _content(message.get("content"))
+    if not text and not tools:
+        return None
+    if (at := _time(said.get("timestamp"))) is None:
+        at = file.modified
+    place = message.get("id") if role == "assistant" else said.get("uuid")
+    side = ".side" if said.get("isSidechain") and not file.stem.startswith("agent-") else ""
+    sender = message.get("model") if role == "assistant" else None
+    return SaidTurn(
+        session=session_of(NAME, file.stem + side),
+        place=str(place or said.get("uuid") or number),
+        where=where,
+        role=role,
+        content=text,
+        at=at,
+        sender=sender if isinstance(sender, str) else None,
+        tools=tools,
+    )
+
+
+def _content(content: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a message, and the tools it asks for."""
+    if isinstance(content, str):
+        return content.strip(), ()
+    texts: list[str] = []
+    tools: list[str] = []
+    for block in content if isinstance(content, list) else ():
+        match block:
+            case {"type": "text", "text": str(text)}:
+                texts.append(text)
+            case {"type": "tool_use", "name": str(name)}:
+                tools.append(name)
+            case {"type": "image" | "document" as kind}:
+                texts.append(f"[{kind}]")
+    return "\n\n".join(text.strip() for text in texts if text.strip()), tuple(tools)
+
+
+def _is_one(before: SaidTurn, after: SaidTurn) -> bool:
+    """Return whether two lines are of one answer: a model writes, asks for tools and goes on."""
+    return before.role == after.role == "assistant" and (before.session, before.place) == (after.session, after.place)
+
+
+def _joined(before: SaidTurn, after: SaidTurn) -> SaidTurn:
+    text = "\n\n".join(filter(None, (before.content, after.content)))
+    tools = before.tools + after.tools
+    return SaidTurn(before.session, before.place, before.where, before.role, text, before.at, before.sender, tools)
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(value)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        return None

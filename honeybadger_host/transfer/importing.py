@@ -1,0 +1,334 @@
+"""What an importer found, brought in by requests of the operator: a host that runs serves them, or one for a moment.
+
+A request has turns of one conversation, or an entry; its id is a digest of what it has and where that stood. The log
+has the ids of turns and the journal those of entries: so a second import has nothing to send, and one that was cut
+short goes on (docs/decisions/034-in-and-out.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+import unicodedata
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_agent.mailbox import OPERATOR, REQUESTS, SESSION, Mailbox
+from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, MAX_TAGS, Reply, dump_request
+from honeybadger_agent.wire.entries import MAX_METADATA_BYTES, MAX_ORIGIN_CHARACTERS
+from honeybadger_agent.wire.labels import MAX_CATEGORY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TITLE_CHARACTERS
+from honeybadger_host.errors import HomeError, HomeLocked, HostError
+from honeybadger_host.memory.entry import entry_id
+from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.storage.home import JOURNAL_FILE, is_served
+from honeybadger_host.storage.journal_reader import read_done
+from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
+
+IMPORTED: Final = "imported"
+"""The category that imported entries are below."""
+ENTRIES: Final = "imported-"
+"""What the requests that bring an entry are called; their receipts are kept."""
+_MOST_RECORDS: Final = 200
+_SHARE: Final = 0.7
+"""Of the largest request that a host takes."""
+_UNDER_WAY: Final = 8
+_UNDER_WAY_ALONE: Final = 256
+"""Requests that wait at the same time; without a host more of them, as one is started for each such crowd."""
+_LONGEST_SECONDS: Final = 120.0
+_LOOK_SECONDS: Final = 0.002
+_LONGEST_SPEAKER: Final = 80
+
+
+@dataclass(slots=True)
+class Imported:
+    """What came of an import.
+
+    Args:
+        known: records that were there already.
+        skipped: what could not be read or taken, with file and line.
+    """
+
+    turns: int = 0
+    entries: int = 0
+    known: int = 0
+    neutralised: Counter[str] = field(default_factory=Counter)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.turns} turns, {self.entries} entries"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    id: str
+    data: bytes
+    where: Mapping[str, str]
+    is_turns: bool
+
+
+class Import:
+    """One import into a group.
+
+    Args:
+        serve: serves the inbox it is given once. Raises HomeLocked when somebody else came first.
+        max_request_bytes: see the setting.
+        by: whom the records are by; None: the operator.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        group: str,
+        format_name: str,
+        *,
+        by: str | None,
+        max_request_bytes: int,
+        serve: Callable[[Path], None],
+    ) -> None:
+        self._home, self._group, self._format, self._by = home, group, format_name, by
+        self._most_bytes = int(max_request_bytes * _SHARE)
+        self._serve = serve
+        self._mailbox = Mailbox.of(home, group, OPERATOR)
+        self._under_way: deque[_Sent] = deque()
+        self.done = Imported()
+
+    def run(self, found: Iterator[Found], *, is_dry: bool, tell: Callable[[str], object]) -> Imported:
+        """Bring in all that was found; a dry run only counts. Raises HostError."""
+        if not is_dry:
+            try:
+                self._mailbox.create()
+            except OSError as error:
+                raise HomeError(f"cannot write into {self._mailbox.root}: {error.strerror}") from None
+            self._end_earlier()
+        for sent in self._requests(found):
+            tell(f"importing: {self.done}")
+            if is_dry:
+                self._count(len(sent.where), is_turns=sent.is_turns)
+            else:
+                self._send(sent)
+        while self._under_way:
+            self._collect()
+        return self.done
+
+    def _count(self, count: int, *, is_turns: bool) -> None:
+        if is_turns:
+            self.done.turns += count
+        else:
+            self.done.entries += count
+
+    # ------------------------------------------------------------------------------------------------------- requests
+
+    def _requests(self, found: Iterator[Found]) -> Iterator[_Sent]:
+        """Yield the requests; those of a conversation sort by their ids as they follow each other."""
+        records: list[dict[str, Any]] = []
+        where: dict[str, str] = {}
+        session, first, size = "", 0, 0
+        for record, place, number, of in self._records(found):
+            if of is None:
+                yield self._request(f"{ENTRIES}{record.pop('request')}", None, [record], {record["id"]: place})
+                continue
+            length = len(orjson.dumps(record))
+            if records and (of != session or len(records) == _MOST_RECORDS or size + length > self._most_bytes):
+                yield self._request(_turns_id(session, first, records), session, records, where)
+                records, where, size = [], {}, 0
+            if not records:
+                session, first = of, number
+            records.append(record)
+            where[record["id"]] = place
+            size += length
+        if records:
+            yield self._request(_turns_id(session, first, records), session, records, where)
+
+    def _request(
+        self, request_id: str, session: str | None, records: list[dict[str, Any]], where: Mapping[str, str]
+    ) -> _Sent:
+        payload: dict[str, Any] = {"entries" if session is None else "turns": records}
+        if self._by is not None:
+            payload["by"] = self._by
+        data = dump_request(request_id, "import_records", payload, session=session)
+        return _Sent(request_id, data, where, is_turns=session is not None)
+
+    def _records(self, found: Iterator[Found]) -> Iterator[tuple[dict[str, Any], str, int, str | None]]:
+        """Yield record, place, number in its conversation, and session of all that is not there yet."""
+        session, known, last, number = "", frozenset[str](), datetime.fromtimestamp(0, UTC), 0
+        done = self._done_requests()
+        for one in found:
+            match one:
+                case Skipped():
+                    self.done.skipped.append(one)
+                case Fact():
+                    record = self._entry(one)
+                    if record["request"] in done:
+                        self.done.known += 1
+                    else:
+                        done.add(record["request"])
+                        yield record, one.where, 0, None
+                case SaidTurn():
+                    if one.session != session:
+                        session, last, number = one.session, datetime.fromtimestamp(0, UTC), 0
+                        known = self._known_turns(session)
+                    last = max(last, one.at or last)
+                    for record in self._turns(one, last):
+                        number += 1
+                        if record["id"] in known:
+                            self.done.known += 1
+                        else:
+                            yield record, one.where, number, session
+
+    def _turns(self, said: SaidTurn, at: datetime) -> Iterator[dict[str, Any]]:
+        """Yield a turn as records: more than one where it is too long for a request."""
+        most = self._most_bytes // 8  # characters: JSON writes some as six bytes
+        for number, start in enumerate(range(0, len(said.content), most)):
+            place = said.place if not number else f"{said.place}\0{number}"
+            record: dict[str, Any] = {
+                "id": f"import-{_digest(self._format, said.session, place)[:24]}",
+                "role": said.role,
+                "content": _text(said.content[start : start + most]),
+                "at": time_stamp(at, "milliseconds"),
+            }
+            if said.sender:
+                record["sender"] = _text(said.sender)[:_LONGEST_SPEAKER]
+            if said.tools:
+                record["tools_used"] = [_text(name)[:100] for name in said.tools if name][:64]
+            yield record
+
+    def _entry(self, fact: Fact) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "request": _digest(self._format, fact.place, fact.content)[:32],
+            "id": entry_id(IMPORTED, f"{self._format}\0{fact.place}"),
+            "content": _text(fact.content)[:MAX_NOTE_CHARACTERS],
+            "category": category_of(fact.category),
+            "origin_from": _line(f"{self._format}: {fact.where}")[:MAX_ORIGIN_CHARACTERS],
+        }
+        if title := _line(fact.title or "")[:MAX_TITLE_CHARACTERS]:
+            record["title"] = title
+        if aliases := [line[:MAX_TITLE_CHARACTERS] for name in fact.aliases if (line := _line(name))]:
+            record["aliases"] = aliases[:MAX_TAGS]
+        if tags := [line[:MAX_TAG_CHARACTERS] for name in fact.tags if (line := _line(name))]:
+            record["tags"] = tags[:MAX_TAGS]
+        if fact.metadata and len(orjson.dumps(fact.metadata, default=str)) <= MAX_METADATA_BYTES - 64:
+            record["metadata"] = orjson.loads(orjson.dumps(fact.metadata, default=str))
+        for name, at in (("created", fact.created), ("updated", fact.updated)):
+            if at is not None:
+                record[name] = time_stamp(at, "milliseconds")
+        return record
+
+    def _known_turns(self, session: str) -> frozenset[str]:
+        """Return the ids of imported turns that a conversation has already."""
+        known: set[str] = set()
+        with suppress(FileNotFoundError), open(self._home / turns_file(self._group, session), "rb") as log:
+            for line in log:
+                if (found := _IMPORTED_LINE.search(line)) is not None:
+                    known.add(found[1].decode())
+        return frozenset(known)
+
+    def _done_requests(self) -> set[str]:
+        """Return which entries were imported before, also those that are gone since."""
+        journal = self._home / JOURNAL_FILE
+        if not journal.exists():
+            return set()
+        return {one.removeprefix(ENTRIES) for one in read_done(journal, self._group, OPERATOR, ENTRIES)}
+
+    # -------------------------------------------------------------------------------------------------------- sending
+
+    def _send(self, sent: _Sent) -> None:
+        self._publish(sent.id, sent.data)
+        self._under_way.append(sent)
+        if len(self._under_way) >= (_UNDER_WAY if is_served(self._home) else _UNDER_WAY_ALONE):
+            self._collect()
+
+    def _publish(self, request_id: str, data: bytes) -> None:
+        try:
+            self._mailbox.publish(request_id, data)
+        except OSError as error:
+            raise HomeError(
+                f"cannot write into {self._mailbox.root}: {error.strerror}; import again, and it goes on"
+            ) from None
+
+    def _collect(self) -> None:
+        """Take in the reply to the oldest request."""
+        sent = self._under_way.popleft()
+        reply = self._reply(sent.id)
+        if reply.error is not None and reply.error.code == "rate_limited":
+            time.sleep(reply.error.retry_after_seconds or 1.0)
+            self._publish(sent.id, sent.data)
+            self._under_way.append(sent)
+            return
+        if reply.error is not None:
+            raise HostError(f"{reply.error.message}. What came before is in; import again, and it goes on")
+        result = reply.result or {}
+        self._count(result["added"], is_turns=sent.is_turns)
+        self.done.known += result["known"]
+        self.done.neutralised.update(result["neutralised"])
+        self.done.skipped += [Skipped(sent.where[one["id"]], one["why"]) for one in result["refused"]]
+
+    def _reply(self, request_id: str) -> Reply:
+        deadline = time.monotonic() + _LONGEST_SECONDS
+        while (data := self._mailbox.reply(request_id)) is None:
+            self._wait(deadline)
+        self._mailbox.discard_reply(request_id)
+        return Reply.model_validate(orjson.loads(data))
+
+    def _end_earlier(self) -> None:
+        """Wait until what an import before this one left has been served: what is there by then is not sent again."""
+        deadline = time.monotonic() + _LONGEST_SECONDS
+        while [*(self._mailbox.root / REQUESTS).glob("import*-*.json")]:
+            self._wait(deadline)
+
+    def _wait(self, deadline: float) -> None:
+        """Wait a moment for the host, or be one. Raises HostError."""
+        if time.monotonic() > deadline:
+            raise HostError(f"no answer within {_LONGEST_SECONDS:g} s; import again, and it goes on")
+        if is_served(self._home):
+            time.sleep(_LOOK_SECONDS)
+            return
+        with suppress(HomeLocked):  # a host was started just now: it answers
+            self._serve(self._mailbox.root)
+
+
+_IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
+
+
+def _turns_id(session: str, first: int, records: list[dict[str, Any]]) -> str:
+    """Return the id of a request: it sorts by the number of its first turn."""
+    return f"import-{first:010}-{_digest(session, *(record['id'] for record in records))[:24]}"
+
+
+def session_of(format_name: str, name: str) -> str:
+    """Return the session of a conversation of another program, by the name it has there."""
+    session = f"{format_name}-{name}"
+    if len(session) <= 100 and SESSION.fullmatch(session):
+        return session
+    return f"{format_name}-{_digest(name)[:16]}"
+
+
+def category_of(folders: str) -> str:
+    """Return the category for folders of any names, below `imported`."""
+    parts = [IMPORTED]
+    for name in filter(None, folders.split("/")[:6]):
+        plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+        part = re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-")[:24] or f"x{_digest(name)[:8]}"
+        parts.append(part.lower())
+    return "/".join(parts)[:MAX_CATEGORY_CHARACTERS]
+
+
+def _line(text: str) -> str:
+    return " ".join(_text(text).split())
+
+
+def _text(text: str) -> str:
+    """Return a text as UTF-8 can have it."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()

@@ -1,0 +1,55 @@
+"""The elements of a JSON array, one at a time: an export of years of conversations does not fit into memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import IO, Any, Final
+
+import orjson
+
+_NEXT: Final = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
+"""All up to the next bracket; nothing while a text goes on behind what was read."""
+_CHUNK: Final = 1 << 20
+_LARGEST: Final = 256 * 1024 * 1024
+
+
+class Broken(ValueError):
+    """What follows cannot be read."""
+
+
+def elements(file: IO[bytes]) -> Iterator[Any]:
+    """Yield the objects of an array, or the one object; for one that is not JSON the `orjson.JSONDecodeError`.
+
+    Raises Broken: it ends too early, or one is too large.
+    """
+    buffer, at, begin, depth = b"", 0, -1, 0
+    is_inside, wanted = False, _CHUNK
+    while data := file.read(wanted):
+        buffer += data
+        while (found := _NEXT.match(buffer, at)) is not None:
+            at, bracket = found.end(), found[1]
+            if bracket in b"{[":
+                if begin < 0 and (is_inside or bracket == b"{"):
+                    begin, depth = at - 1, 0
+                is_inside = True
+                depth += 1
+            elif begin >= 0:
+                depth -= 1
+                if depth == 0:
+                    yield _loaded(buffer[begin:at])
+                    begin = -1
+        keep = begin if begin >= 0 else at
+        buffer, at, begin = buffer[keep:], at - keep, 0 if begin >= 0 else -1
+        if len(buffer) > _LARGEST:
+            raise Broken(f"it has more than {_LARGEST >> 20} MiB")
+        wanted = max(_CHUNK, len(buffer))  # a long one is not looked through again for each MiB
+    if begin >= 0:
+        raise Broken("the file ends in the middle of it")
+
+
+def _loaded(data: bytes) -> Any:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        return error

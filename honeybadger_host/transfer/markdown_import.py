@@ -1,0 +1,152 @@
+"""A folder of Markdown, as Obsidian, basic-memory and OpenClaw's workspaces have it: each file is an entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from pathlib import PurePosixPath
+from typing import Final
+
+import orjson
+
+from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
+from honeybadger_host.storage.files import BOM
+from honeybadger_host.transfer.records import Fact, Found, Skipped, Source, SourceFile
+
+_ENDINGS: Final = (".md", ".markdown")
+_LARGEST: Final = 16 * 1024 * 1024
+_FENCE: Final = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_MEMBER: Final = re.compile(r"([A-Za-z_][\w -]*?)[ \t]*:(?:[ \t]+(.*))?")
+_ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)")
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_CREATED: Final = ("created", "created_at", "date")
+_UPDATED: Final = ("updated", "updated_at", "modified", "last_updated")
+_TAKEN: Final = frozenset(("title", "name", "tags", "aliases", "alias", *_CREATED, *_UPDATED))
+
+Value = str | list[str]
+
+
+def read_markdown(source: Source) -> Iterator[Found]:
+    """Yield the facts of a folder of Markdown."""
+    for file in source():
+        if isinstance(file, Skipped):
+            yield file
+        elif file.name.lower().endswith(_ENDINGS):
+            yield from facts_of(file)
+
+
+def facts_of(file: SourceFile) -> Iterator[Fact | Skipped]:
+    """Yield what a Markdown file says: one fact, or several where it is longer than an entry may be."""
+    try:
+        with file.open() as opened:
+            data = opened.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise ValueError(f"it has more than {_LARGEST >> 20} MiB")
+        text = data.removeprefix(BOM).decode().replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        yield Skipped(f"{file.name}, line {line}", "it is not UTF-8")
+        return
+    except (OSError, ValueError) as error:
+        yield Skipped(file.name, str(error))
+        return
+    members, body = front_matter(text)
+    if not body.strip():
+        yield Skipped(file.name, "it has no text")
+        return
+    title = _one(members, "title") or _one(members, "name") or file.stem
+    created = _time(members, _CREATED) or _day_of(file.stem) or file.modified
+    parts = _parts(body.strip("\n"))
+    for number, part in enumerate(parts, 1):
+        yield Fact(
+            place=file.name if number == 1 else f"{file.name}\0{number}",
+            where=file.name,
+            content=part,
+            category=str(PurePosixPath(file.name).parent).removeprefix("."),
+            title=title if len(parts) == 1 else f"{title} ({number} of {len(parts)})",
+            aliases=(*_many(members, "aliases"), *_many(members, "alias")),
+            tags=tuple(tag.lstrip("#") for tag in _many(members, "tags")),
+            metadata={name: value for name, value in members.items() if name.lower() not in _TAKEN and value},
+            created=created,
+            updated=_time(members, _UPDATED) or file.modified,
+        )
+
+
+def front_matter(text: str) -> tuple[dict[str, Value], str]:
+    """Return the members of the front matter and what follows it. What is not plain YAML is left out of the members."""
+    found = _FENCE.match(text)
+    if found is None:
+        return {}, text
+    members: dict[str, Value] = {}
+    name = ""
+    for line in found[1].splitlines():
+        if (member := _MEMBER.fullmatch(line)) is not None:
+            name = member[1].strip()
+            members[name] = _value((member[2] or "").strip())
+        elif name and (item := _ITEM.fullmatch(line)) is not None:
+            held = members[name]
+            members[name] = [*(held if isinstance(held, list) else []), _unquoted(item[1].strip())]
+    return members, text[found.end() :]
+
+
+def _value(text: str) -> Value:
+    """Return a value of front matter: a text, or a list in brackets."""
+    if text.startswith("[") and text.endswith("]"):
+        try:
+            return [str(item) for item in orjson.loads(text)]
+        except orjson.JSONDecodeError:
+            return [item for part in text[1:-1].split(",") if (item := _unquoted(part.strip()))]
+    return _unquoted(text)
+
+
+def _unquoted(text: str) -> str:
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        try:
+            return str(orjson.loads(text))
+        except orjson.JSONDecodeError:
+            return text[1:-1]
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    return text
+
+
+def _one(members: Mapping[str, Value], name: str) -> str:
+    value = members.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+def _many(members: Mapping[str, Value], name: str) -> list[str]:
+    value = members.get(name, [])
+    return [part.strip() for part in value.split("," if "," in value else None)] if isinstance(value, str) else value
+
+
+def _time(members: Mapping[str, Value], names: tuple[str, ...]) -> datetime | None:
+    for name in names:
+        try:
+            at = datetime.fromisoformat(_one(members, name))
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
+def _day_of(stem: str) -> datetime | None:
+    """Return the day that a daily note is named after."""
+    try:
+        day = date.fromisoformat(stem[:10]) if _DAY.match(stem) else None
+    except ValueError:
+        return None
+    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC)
+
+
+def _parts(text: str) -> list[str]:
+    """Return a text as pieces that an entry can have, cut before headings or at blank lines where there are any."""
+    parts: list[str] = []
+    while len(text) > MAX_NOTE_CHARACTERS:
+        begin = text[:MAX_NOTE_CHARACTERS]
+        cut = max(begin.rfind("\n# "), begin.rfind("\n## ")) + 1
+        cut = cut or begin.rfind("\n\n") + 1 or begin.rfind("\n") + 1 or begin.rfind(" ") + 1 or MAX_NOTE_CHARACTERS
+        parts.append(text[:cut].rstrip())
+        text = text[cut:].lstrip("\n")
+    return [part for part in (*parts, text) if part.strip()]

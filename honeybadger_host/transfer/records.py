@@ -1,0 +1,168 @@
+"""What an importer is: a function from the files of another program to what they say, in their order."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import IO, Final, TypeAlias
+
+from honeybadger_agent.wire import Role
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.storage.files import NotRegular, kind_of, open_plain
+
+_FREE_BYTES: Final = 64 * 1024 * 1024
+_MOST_RATIO: Final = 250
+_ENCRYPTED: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SaidTurn:
+    """One turn of a conversation; those of one conversation come one after the other.
+
+    Args:
+        session: the conversation, the same for the same one each time.
+        place: what tells it from the others of the conversation, the same each time.
+        where: file and line, for people.
+        at: None: when the one before was said.
+    """
+
+    session: str
+    place: str
+    where: str
+    role: Role
+    content: str
+    at: datetime | None
+    sender: str | None = None
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that is worth an entry.
+
+    Args:
+        place: what tells it from all others of its format, the same each time.
+        where: the file it stood in.
+        category: names with / between them; any characters.
+    """
+
+    place: str
+    where: str
+    content: str
+    category: str = ""
+    title: str | None = None
+    aliases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    created: datetime | None = None
+    updated: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that could not be read: where, and why."""
+
+    where: str
+    why: str
+
+
+Found: TypeAlias = SaidTurn | Fact | Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file to read.
+
+    Args:
+        name: below what was named, with slashes.
+    """
+
+    name: str
+    modified: datetime
+    open: Callable[[], IO[bytes]]
+
+    @property
+    def stem(self) -> str:
+        return PurePosixPath(self.name).stem
+
+
+Source: TypeAlias = Callable[[], Iterator[SourceFile | Skipped]]
+"""What is to be read: its files, in the order of their names, the same each time."""
+Importer: TypeAlias = Callable[[Source], Iterator[Found]]
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[Source]:
+    """Open a folder, a file or a zip archive to read. Raises NotFound, HostError."""
+    if path.is_dir():
+        yield lambda: _below(path, "")
+    elif zipfile.is_zipfile(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                yield lambda: _members(archive)
+        except zipfile.BadZipFile as error:
+            raise HostError(f"{path} is damaged ({error}): what was read before that is there") from None
+    elif path.exists():
+        yield lambda: iter([_plain(path, path.name)])
+    else:
+        raise NotFound(f"there is no {path}")
+
+
+def _below(folder: Path, prefix: str) -> Iterator[SourceFile | Skipped]:
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        yield Skipped(prefix or str(folder), error.strerror or str(error))
+        return
+    for entry in found:
+        name = f"{prefix}{entry.name}"
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _below(folder / entry.name, f"{name}/")
+        elif entry.is_file(follow_symlinks=False):
+            yield _plain(folder / entry.name, name)
+        else:
+            yield Skipped(ascii(name)[1:-1], f"{kind_of(entry.stat(follow_symlinks=False).st_mode)} is not read")
+
+
+def _plain(path: Path, name: str) -> SourceFile | Skipped:
+    shown = name.encode("utf-8", "backslashreplace").decode()
+
+    def opened() -> IO[bytes]:
+        try:
+            return open(open_plain(path)[0], "rb")
+        except NotRegular as error:
+            raise OSError(f"it is {error}") from None
+
+    try:
+        modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError as error:
+        return Skipped(shown, error.strerror or str(error))
+    return SourceFile(shown, modified, opened)
+
+
+def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
+    for info in sorted(archive.infolist(), key=lambda info: info.filename):
+        shown, mode = ascii(info.filename)[1:-1], info.external_attr >> 16
+        parts = info.filename.split("/")
+        if info.is_dir() or any(part.startswith(".") and part.strip(".") for part in parts):
+            continue
+        if ".." in parts or info.filename.startswith("/") or "\\" in info.filename:
+            yield Skipped(shown, "its name leads elsewhere")
+        elif mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
+            yield Skipped(shown, f"{kind_of(mode)} is not read")
+        elif info.flag_bits & _ENCRYPTED:
+            yield Skipped(shown, "it is encrypted")
+        elif info.file_size > max(_FREE_BYTES, info.compress_size * _MOST_RATIO):
+            yield Skipped(shown, "it unpacks to far more than it can hold")
+        else:
+            modified = datetime(*info.date_time, tzinfo=UTC)
+            yield SourceFile(info.filename, modified, lambda info=info: archive.open(info))  # type: ignore[misc]

@@ -1,0 +1,64 @@
+"""`import_records`: who may ask, times that stay in order, records that cannot be taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.settings import Conversation, Settings
+from tests.host.handlers.room import Room
+
+
+@pytest.fixture
+def room(home: Path) -> Room:
+    return Room(home)
+
+
+def turn(number: int, at: str, content: str = "said", **members: Any) -> dict[str, Any]:
+    return {"id": f"import-{number:024}", "role": "user", "content": content, "at": at, **members}
+
+
+def entry(id_: str, content: str, **members: Any) -> dict[str, Any]:
+    return {"id": id_, "content": content, "category": "imported", "origin_from": "a.md", **members}
+
+
+def test_only_the_operator_brings_in_and_under_no_name_of_the_hosts(room: Room) -> None:
+    with pytest.raises(Refusal, match="operator") as refused:
+        room.decide("import_records", turns=[])
+    assert refused.value.code == "forbidden"
+    with pytest.raises(Refusal, match="curator is the host"):
+        room.decide("import_records", "operator", entries=[entry("e1", "x")], by="curator")
+    assert room.change("import_records", "operator", entries=[entry("e1", "x")], by="human")["added"] == 1
+
+
+def test_times_never_fall_nor_lie_in_the_future_and_turns_are_numbered_on(room: Room, home: Path) -> None:
+    room.change("append_turn", role="user", content="here")
+    said = [turn(1, "2020-01-01T00:00:00Z"), turn(2, "2999-01-01T00:00:00Z"), turn(3, "2020-01-02T10:00+02:00")]
+    assert room.change("import_records", "operator", turns=said)["added"] == 3
+    lines = [orjson.loads(line) for line in (home / "data/sessions/main/main.jsonl").read_bytes().splitlines()]
+    assert [line["turn"] for line in lines] == [1, 2, 3, 4]
+    times = [line["at"] for line in lines]
+    assert times == sorted(times)
+    assert times[-1] < "2900"
+    assert not (home / "data/consolidated/main/main.json").exists()  # a turn of this host waits before them
+
+
+def test_a_record_that_cannot_be_taken_is_named_and_the_others_come_in(room: Room) -> None:
+    said = [turn(1, "2020-13-01T00:00:00Z"), turn(2, "2020-01-01T00:00:00Z", "\u200b"), turn(3, "2020-01-01T00:00:00Z")]
+    result = room.change("import_records", "operator", turns=said)
+    assert (result["added"], [one["id"][-1] for one in result["refused"]]) == (1, ["1", "2"])
+    both = [entry("e1", "tea"), entry("e1", "tea"), entry("e2", " "), entry("e3", "x", created="2020-02-30T00:00:00Z")]
+    result = room.change("import_records", "operator", entries=both)
+    assert (result["added"], result["known"], [one["id"] for one in result["refused"]]) == (1, 1, ["e2", "e3"])
+    result = room.change("import_records", "operator", entries=[entry("e1", "cake")])
+    assert "says something else" in result["refused"][0]["why"]
+
+
+def test_where_no_conversation_is_kept_no_turns_come_in(home: Path) -> None:
+    room = Room(home, Settings(conversation=Conversation(enabled=False)))
+    with pytest.raises(Refusal, match=r"conversation\.enabled"):
+        room.decide("import_records", "operator", turns=[turn(1, "2020-01-01T00:00:00Z")])
