@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from honeybadger_host.domain import Injection, Served
-from honeybadger_host.memory.served import SCHEMA, find_served, keep_served, last_served
+from honeybadger_host.memory.served import SCHEMA, every_served, find_served, keep_served, last_served
 from honeybadger_host.storage.files import FILE_MODE, make_folders
 
 log = structlog.get_logger()
@@ -126,6 +126,11 @@ class InjectionLedger:
         db.execute(_FORGET_OLDEST, (_MOST_ROWS,))
         db.executemany(_KEEP_LAST, [(group, entry, now) for entry in injection.entries])
 
+    def every_served(self, group: str) -> Iterator[Served]:
+        """Yield the contexts of a group, oldest first. Raises sqlite3.Error, OSError."""
+        with self._lock:
+            yield from every_served(self._opened(), group)
+
     def all_of(self, group: str) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
         """Return all of a group: session, entry and turn, oldest first; and when each entry was recalled last."""
         with self._lock:
@@ -138,7 +143,13 @@ class InjectionLedger:
                 self._failed(error)
                 return [], []
 
-    def take_in(self, group: str, shown: Iterable[tuple[str, str, int]], last: Iterable[tuple[str, float]]) -> None:
+    def take_in(
+        self,
+        group: str,
+        shown: Iterable[tuple[str, str, int]],
+        last: Iterable[tuple[str, float]],
+        served: Iterable[Served],
+    ) -> None:
         """Keep all of a group, as `all_of` returned it in another home, instead of what is known of it."""
         with self._lock:
             try:
@@ -146,6 +157,9 @@ class InjectionLedger:
                 db.execute("BEGIN IMMEDIATE")
                 db.execute("DELETE FROM recalled WHERE grp = ?", (group,))
                 db.execute("DELETE FROM last WHERE grp = ?", (group,))
+                db.execute("DELETE FROM served WHERE grp = ?", (group,))
+                for one in served:
+                    keep_served(db, one, self._known)
                 db.executemany(_KEEP, [(group, *row) for row in shown])
                 db.executemany(_KEEP_LAST, [(group, *row) for row in last])
                 db.execute("COMMIT")

@@ -71,6 +71,11 @@ def last_served(connection: sqlite3.Connection, group: str, session: str, seq: i
     return _read(connection, query, (group, session, seq, at))
 
 
+def every_served(connection: sqlite3.Connection, group: str) -> Iterator[Served]:
+    """Yield the contexts of a group, oldest first."""
+    return _read(connection, f"{_SELECT} WHERE grp = ? ORDER BY number", (group,))
+
+
 def _read(connection: sqlite3.Connection, query: str, values: tuple[object, ...]) -> Iterator[Served]:
     for hash_, group, session, sender, seq, at, settings, identity, made in connection.execute(query, values):
         yield Served(hash_, group, session, sender, seq, at, settings or "", identity or "", **orjson.loads(made))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
+from honeybadger_host.domain import Served
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import MOST_BYTES, group_of
@@ -37,6 +38,7 @@ from honeybadger_host.transfer.exported import (
     MANIFEST,
     RECALLED,
     RECEIPTS,
+    SERVED,
     FileLine,
     Manifest,
     SeenLine,
@@ -48,6 +50,7 @@ from honeybadger_host.transfer.exported import (
     read_manifest,
     recalled_line,
     receipt_of,
+    served_of,
 )
 from honeybadger_host.transfer.places import ExportDamaged, file_of, files_of, folders_of
 from honeybadger_host.transfer.placing import STAGING, files_below, finish_loading, is_template, staged_file
@@ -158,8 +161,9 @@ class _Loader:
             self._changes += 1
             if event.seq > self._manifest.seq + self._shift:
                 raise ExportDamaged("it has changes behind its last one")
-        for _ in self._receipts():
-            pass
+        for lines in (self._receipts(), self._served()):
+            for _ in lines:
+                pass
         self._recalled()
         return Loaded(files, self._changes, self._shift, self._manifest.group)
 
@@ -172,7 +176,7 @@ class _Loader:
             pass
         shown, last = self._recalled()
         with closing(InjectionLedger(self._home)) as ledger:
-            ledger.take_in(self._group, shown, last)
+            ledger.take_in(self._group, shown, last, self._served())
         self._tell("writing the journal")
         unsettled = {
             file_of(place, self._group): first + self._shift for place, first in self._manifest.unsettled.items()
@@ -195,6 +199,10 @@ class _Loader:
     def _receipts(self) -> Iterator[Receipt]:
         for value in read_lines(self._folder, RECEIPTS, self._manifest.lists[RECEIPTS]):
             yield receipt_of(value, self._group, self._shift)
+
+    def _served(self) -> Iterator[Served]:
+        for value in read_lines(self._folder, SERVED, self._manifest.lists[SERVED]):
+            yield served_of(value, self._group, self._shift)
 
     def _recalled(self) -> tuple[list[tuple[str, str, int]], list[tuple[str, float]]]:
         lines = [*map(recalled_line, read_lines(self._folder, RECALLED, self._manifest.lists[RECALLED]))]

@@ -37,6 +37,8 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
         wait_until_looked_at(host)
         stranger.ask("n1", request("n1", content="likes tea ☕"))
         stranger.ask("n2", request("n2", content="likes cake"))
+        served = stranger.ask("c1", request("c1", "get_context", payload={}))
+        (home / "served").write_text(served["result"]["hash"])
         saved = stranger.ask("e1", request("e1", "save_memory", payload={"content": "has a cat", "name": "cat"}))
         gone = stranger.ask("e2", request("e2", "save_memory", payload={"content": "has a dog", "tags": ["pets"]}))
         stranger.ask("d1", request("d1", "delete_memory", payload={"id": gone["result"]["id"]}))
@@ -121,6 +123,8 @@ def test_log_blame_context_and_searches_of_an_imported_group_are_the_same(lived:
         assert untimed(printed(other, *words)) == untimed(printed(lived, *words)), words
     told = json.loads(printed(other, "log", "main", "--json", "--limit", 1000))
     assert {"human", "operator", "stranger"} <= {one["sender"] for one in told}
+    past = json.loads(printed(other, "context", "main", "--as-of", (lived / "served").read_text(), "--json"))
+    assert past["as_of"]["is_identical"], past["as_of"]
 
 
 def test_an_imported_group_lives_on_and_a_host_takes_none_of_it_for_an_edit(
