@@ -4,7 +4,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import MAX_NUMBER, Request, Result
 
@@ -33,3 +33,26 @@ class Undo(Request[UndoResult], changes=True, audience="operator"):
     """Bring back what one change of long-term memory changed; only the operator may."""
 
     seq: Annotated[int, Field(ge=1, le=MAX_NUMBER)] = Field(description="The change, as `honeybadger-host log` shows.")
+
+
+class Rewound(Result):
+    file: str = Field(description="Below the home folder.")
+    did: Literal["restored", "put_back", "removed"] = Field(
+        description="It is there again; it has what it held then; it is gone: it was not there then."
+    )
+    added: int = Field(description="Lines that come.")
+    removed: int = Field(description="Lines that go.")
+
+
+class RewindResult(Result):
+    to: int = Field(description="The last change that counts.")
+    files: list[Rewound] = Field(description="Each file that is not what it was then.")
+
+
+class Rewind(Request[RewindResult], changes=True, overwrites=True, audience="operator"):
+    """Bring a group's files back to what they held at an earlier moment, by new changes; only the operator may."""
+
+    to: Annotated[str, StringConstraints(min_length=1, max_length=64)] = Field(
+        description="The number of a change, a date or a time, `yesterday`, or the hash of a context."
+    )
+    dry_run: bool | None = Field(default=None, description="Say what would be done, and change nothing.")

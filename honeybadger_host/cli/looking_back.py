@@ -161,6 +161,28 @@ def why(
 
 
 @app.command()
+def rewind(
+    call: typer.Context,
+    group: str,
+    to: Annotated[str, typer.Option("--to", help="Number of a change, a date, a time, `yesterday`, a context's hash.")],
+    home: Home = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a group's files and entries back to what they were, by new changes, all or none of them."""
+    wanted = {"to": to, "dry_run": dry_run or None}
+    result = asked_of(call, home_of(home), group, "rewind", wanted)
+    if as_json:
+        print_json(result)
+        return
+    for one in result["files"]:
+        did = one["did"].replace("_", " ")
+        print(f"{one['file']}: {'would be ' if dry_run else ''}{did}, +{one['added']} -{one['removed']} lines")
+    if not result["files"]:
+        print(f"{group} is as it was after change {result['to']}")
+
+
+@app.command()
 def diff(
     group: str,
     earlier: Annotated[str, typer.Argument(help="Number of a change, a date, a time, or `yesterday`.", metavar="FROM")],

@@ -3,10 +3,10 @@
 May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
 
 Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `editing`, `listing`,
-`undo` with `undo_edits`; `context` with `context_maker`, `context_parts` and `context_text`, `context_recall` and
-`recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`, `turn_output`
-and `delegation`; `tasks` and `task_runs`; `proposals`; `importing`; `redaction` (screens them
-all); `host`.
+`undo` with `undo_edits`, `rewind`; `context` with `context_maker`, `context_parts` and `context_text`, `context_recall`
+and `recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`,
+`turn_output` and `delegation`; `tasks` and `task_runs`; `proposals`; `importing`; `redaction` (screens them all);
+`host`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from honeybadger_host.handlers import (
     messages,
     notes,
     proposals,
+    rewind,
     search,
     sessions,
     tasks,
@@ -168,6 +169,7 @@ def build_table(
             WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files, settings.working), screen
         ),
         "undo": undo.undo(dependencies.journal.path, dependencies.whole_files),
+        "rewind": rewind.rewind(dependencies.journal.path, dependencies.ledger, dependencies.whole_files),
         "import_records": importing.import_records(
             dependencies.turn_logs if settings.conversation.enabled else None,
             dependencies.entry_files,

@@ -39,7 +39,7 @@ from honeybadger_host.storage.line_hunks import (
 from honeybadger_host.storage.revised import put_back_lines, revision_of
 
 TEXT: Final[WholeKind] = "text"
-_APPENDED: Final[Mapping[str, type[NoteAdded | HistoryAdded | NoteArchived]]] = {
+APPENDED: Final[Mapping[str, type[NoteAdded | HistoryAdded | NoteArchived]]] = {
     MEMORY: NoteAdded,
     HISTORY: HistoryAdded,
     ARCHIVE: NoteArchived,
@@ -105,9 +105,9 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
     text = b"".join(apply_hunks(lines, hunks))
     if held is None and not text:
         raise _conflict(event, f"{file} is gone since")
-    if name in _APPENDED:
+    if name in APPENDED:
         if held is None:
-            return _APPENDED[name](group, text), "restored"
+            return APPENDED[name](group, text), "restored"
         try:
             return put_back_lines(group, file, held, hunks), "put_back"
         except UnicodeDecodeError:

@@ -29,6 +29,7 @@ NOT_KEPT: Final = "not_kept"
 """Whose a line is that came with a change of which the journal has no text."""
 Origin: TypeAlias = Event | str
 _GONE: Final = frozenset(kind for kind in WHOLE_KINDS if kind.endswith(REMOVED))
+_NOT_APPENDED: Final = WHOLE_KINDS | REVISED_KINDS
 _MOST_MEANWHILE: Final = 50
 """Rows that may come while an edit is looked at, which takes milliseconds."""
 
@@ -227,18 +228,28 @@ def _oldest_known(past: Past) -> tuple[int, bytes | None]:
     """Return the number of events before the oldest moment from which the text can be followed to the newest, and that
     text; -1: the newest is not known."""
     events = past.events
-    text = b"" if past.seen is None else past.seen.text
-    if text is None or (past.seen is None and not (events and events[-1].kind in ("edit_removed", *_GONE))):
-        return -1, None
-    for number in range(len(events) - 1, -1, -1):
+    last, text = len(events), None if past.seen is None else past.seen.text
+    if text is None:
+        whole = [number for number, event in enumerate(events) if event.kind in (*WHOLE_KINDS, "edit_removed")]
+        if not whole:
+            return -1, None
+        last, event = whole[-1] + 1, events[whole[-1]]
+        text = event.data if isinstance(event, Row) and event.kind not in _GONE else b""
+    end = len(text)
+    for number in range(last - 1, -1, -1):
         event = events[number]
-        if past.seen is not None and isinstance(event, Row) and event.seq > past.seen.seq:
+        if last == len(events) and past.seen is not None and isinstance(event, Row) and event.seq > past.seen.seq:
             continue
-        before = _before(text, event)
+        if event.kind not in _NOT_APPENDED and isinstance(event, Row):
+            if not text.endswith(event.data, 0, end):
+                return number + 1, text[:end]
+            end -= len(event.data)  # without a copy for each of 10,000 notes
+            continue
+        before = _before(text[:end], event)
         if before is None:
-            return number + 1, text
-        text = before
-    return 0, text
+            return number + 1, text[:end]
+        text, end = before, len(before)
+    return 0, text[:end]
 
 
 def _is_first(event: Event) -> bool:
@@ -262,8 +273,6 @@ def _before(text: bytes, event: Event) -> bytes | None:
         return before if event.before is None or digest_of(before) == event.before else None
     if event.kind in WHOLE_KINDS:
         return b"" if event.offset == ABSENT else None
-    if event.kind not in REVISED_KINDS:
-        return text[: -len(event.data)] if text.endswith(event.data) else None
     revision = revision_of(event.data)
     if event.kind == EDIT_UNDONE:
         try:

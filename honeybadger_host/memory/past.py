@@ -28,13 +28,13 @@ from honeybadger_host.memory.watermarks import Watermark, parse_watermark, water
 from honeybadger_host.memory.working_memory import Inventory, inventory, parse_own, session_folder
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.edits import Edit
+from honeybadger_host.storage.journal_reader import read_last
 from honeybadger_host.storage.journal_schema import connect_to_read
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
 
 _MOST_LATER: Final = 8
 """Edits that may have been made before a moment and noticed after it."""
 _MOST_EARLIER: Final = 3
-_LAST: Final = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
 _BELOW: Final = "SELECT file, kind, data FROM changes WHERE substr(file, 1, ?) = ? AND seq <= ? ORDER BY seq"
 _TURNS: Final = "SELECT data FROM changes WHERE file = ? AND kind = 'turn' AND seq <= ? ORDER BY seq DESC LIMIT ?"
 _OF_ENTRY: Final = (
@@ -57,8 +57,8 @@ class PastJournal:
 
     def last(self, file: str) -> bytes | None:
         """Return what a whole file was given last; None: nothing, or it was removed."""
-        rows = self._rows(_LAST, (file, self.seq))
-        return next((None if kind.endswith(REMOVED) else data for kind, data in rows), None)
+        kind, data = read_last(self.path, file, self.seq) or (REMOVED, b"")
+        return None if kind.endswith(REMOVED) else data
 
     def last_below(self, folder: str) -> dict[str, bytes]:
         """Return file -> what it was given last, of the whole files in a folder that were there."""

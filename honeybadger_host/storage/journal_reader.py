@@ -171,6 +171,17 @@ def read_time_of(path: Path, seq: int) -> int:
         raise JournalError(f"cannot read {path}: {error}") from error
 
 
+def read_last(path: Path, file: str, seq: int) -> tuple[str, bytes] | None:
+    """Return kind and data of the newest change of a file up to a seq; None: there is none. Raises JournalError."""
+    query = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
+    try:
+        with closing(connect_to_read(path)) as connection:
+            found: tuple[str, bytes] | None = connection.execute(query, (file, seq)).fetchone()
+            return found
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
 def read_changed_files(path: Path, group: str, after: int, until: int) -> list[str]:
     """Return the files of a group that were changed behind one change, up to another. Raises JournalError."""
     query = "SELECT file FROM {} WHERE seq > ? AND seq <= ? AND grp = ?"

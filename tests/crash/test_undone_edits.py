@@ -1,4 +1,4 @@
-"""A person's edits are undone while a note comes, and the host dies at a call of that."""
+"""A person's edits are undone, or the group is rewound, while a note comes, and the host dies at a call of that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _AT_ONCE: Final = (
     *("--constant", "memory.edit_recorder.QUIET_SECONDS=0", "--constant", "ops.maintenance.EDITS_SECONDS=0.01"),
 )
 _ONE_BY_ONE: Final = {"spool.pipeline.BATCH_REQUESTS": 1}
-_SENT: Final = {"u1": "operator", "n1": "ann", "u2": "operator"}
+_UNDO: Final = {"u1": "operator", "n1": "ann", "u2": "operator"}
+_REWIND: Final = {"m1": "operator", "n1": "ann"}
 
 
 @pytest.fixture(scope="module")
@@ -48,21 +49,29 @@ def edited(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return home, seqs, *before
 
 
+@pytest.mark.parametrize("sent", [_UNDO, _REWIND], ids=["undo", "rewind"])
 def test_killed_at_two_calls_while_edits_are_undone_each_is_undone_once_and_no_note_is_lost(
-    nursery: Nursery, edited: tuple[Path, dict[str, int], bytes, bytes], tmp_path: Path, rng: random.Random
+    nursery: Nursery,
+    edited: tuple[Path, dict[str, int], bytes, bytes],
+    tmp_path: Path,
+    rng: random.Random,
+    sent: dict[str, str],
 ) -> None:
     settled, seqs, memory, persona = edited
 
     def begin(home: Path) -> None:
         shutil.copytree(settled, home)
         operator, ann = (RawSender(home, sender=name).make() for name in ("operator", "ann"))
-        operator.drop("u1", request("u1", "undo", payload={"seq": seqs["MEMORY.md"]}))
+        if sent is _REWIND:
+            operator.drop("m1", request("m1", "rewind", payload={"to": "2"}))
+        else:
+            operator.drop("u1", request("u1", "undo", payload={"seq": seqs["MEMORY.md"]}))
+            operator.drop("u2", request("u2", "undo", payload={"seq": seqs["CLAUDE.md"]}))
         ann.drop("n1", request("n1", content="note 2"))
-        operator.drop("u2", request("u2", "undo", payload={"seq": seqs["CLAUDE.md"]}))
 
     def is_done(home: Path) -> bool:
         boxes = home / "data" / "ipc" / "main"
-        return all((boxes / who / "replies" / f"{stem}.json").exists() for stem, who in _SENT.items())
+        return all((boxes / who / "replies" / f"{stem}.json").exists() for stem, who in sent.items())
 
     def check(home: Path, where: str) -> None:
         where = f"{where}: {struck(home)}"

@@ -419,3 +419,24 @@ def test_only_the_operator_undoes_and_only_changes_of_the_group(room: Room) -> N
     assert refusal.code == "conflict"
     assert "too new" in refusal.message
     assert room.refused("undo", "operator", seq=3).code == "not_found"
+
+
+def test_entries_are_rewound_in_one_request_and_only_by_the_operator(room: Room) -> None:
+    kept = room.change("save_memory", content="has a cat")["id"]
+    gone = room.change("save_memory", content="has a dog")["id"]
+    room.change("edit_memory", id=kept, content="has two cats")
+    room.change("delete_memory", id=gone)
+    room.change("save_memory", content="has a house")
+    assert room.refused("rewind", to="2").code == "forbidden"
+    for to, code in (("soon", "invalid"), ("f" * 32, "not_found")):
+        refusal = room.refused("rewind", "operator", to=to)
+        assert (refusal.code, refusal.field) == (code, "payload.to")
+    assert len(room.decide("rewind", "operator", to="2", dry_run=True).changes) == 0
+    done = room.change("rewind", "operator", to="2")
+    assert sorted(one["did"] for one in done["files"]) == ["put_back", "removed", "restored"]
+    assert {orjson.loads((memory(room) / file).read_bytes())["content"] for file in files(room)} == {
+        "has a cat",
+        "has a dog",
+    }
+    room.unit.end_batch(())
+    assert room.change("rewind", "operator", to="2")["files"] == []

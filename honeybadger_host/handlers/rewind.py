@@ -1,0 +1,140 @@
+"""`rewind`: the operator brings a group's files back to what they held at an earlier moment, by new changes.
+
+All of it is one request, so one commit: a kill leaves all or nothing. What the journal cannot bring back refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.wire import Refusal, Rewind
+from honeybadger_host.domain import REMOVED, Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, WholeKind
+from honeybadger_host.errors import JournalError, NotFound, WorldFailed
+from honeybadger_host.handlers.undo_edits import APPENDED, TEXT
+from honeybadger_host.memory.file_history import read_past, version_at
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.memory.moments import moment_of
+from honeybadger_host.memory.peoples_files import group_of
+from honeybadger_host.memory.watermarks import watermark_file
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.journal_reader import read_changed_files, read_last, read_young_notes
+from honeybadger_host.storage.journal_schema import LAST_SEQ
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from honeybadger_host.storage.revised import put_back_lines
+
+MOST_FILES = 5000
+"""Of one rewind: they are in memory, and one commit."""
+_MOST_NAMED: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A file that goes back.
+
+    Args:
+        held: what it holds; None: there is none. So is `wanted`, what it is to hold.
+    """
+
+    file: str
+    kind: WholeKind
+    held: bytes | None
+    wanted: bytes | None
+
+
+def rewind(journal: Path, ledger: InjectionLedger, files: WholeFiles) -> ChangeHandler[tuple[int, list[Back]]]:
+    """Return the handler of `rewind`."""
+
+    def prepare(asked: Asked) -> tuple[int, list[Back]]:
+        payload: Rewind = asked.payload
+        if asked.sender != OPERATOR:
+            raise Refusal("forbidden", "rewind is the operator's: honeybadger-host rewind <group>", field="type")
+        try:
+            seq = moment_of(payload.to, journal, ledger, asked.group, datetime.now(UTC)).seq
+            return seq, _found(journal, files, asked.group, seq)
+        except NotFound as error:
+            raise Refusal("not_found", f"payload.to: {error}", field="payload.to") from None
+        except ValueError as error:
+            raise Refusal("invalid", f"payload.to: {error}", field="payload.to") from None
+        except JournalError as error:
+            raise WorldFailed(str(error)) from error
+
+    def decide(asked: Asked, prepared: tuple[int, list[Back]], now: datetime) -> Outcome:
+        payload: Rewind = asked.payload
+        seq, backs = prepared
+        if late := [back.file for back in backs if files.view(back.file) != back.held]:
+            raise _refused([f"{file} was changed just now: ask again" for file in late])
+        changes = [_change(asked.group, back) for back in backs]
+        told = {"to": min(seq, (1 << 53) - 1), "files": [_told(back) for back in backs]}
+        return Outcome(told, () if payload.dry_run else tuple(changes))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]:
+    """Return the files that are not what they were. Raises Refusal: one of them cannot be brought back."""
+    changed = read_changed_files(journal, group, seq, LAST_SEQ)
+    marks = watermark_file(group, "").rpartition("/")[0]
+    backs: list[Back] = []
+    problems: list[str] = []
+    for file in changed:
+        if file.startswith(f"{marks}/"):  # else what is summarised no longer would not be replayed
+            kind, data = read_last(journal, file, seq) or (REMOVED, b"")
+            wanted = None if kind.endswith(REMOVED) else data
+            backs.append(Back(file, "watermark", files.load(file), wanted))
+        elif group_of(file) == group:
+            backs += _persons_file(journal, files.load(file), file, seq, problems)
+    backs = [back for back in backs if (back.held or None) != (back.wanted or None)]
+    if len(backs) > MOST_FILES:
+        problems.append(f"{len(backs)} files would change, and {MOST_FILES} are the most: go back in steps, or restore")
+    if problems:
+        raise _refused(problems)
+    return backs
+
+
+def _persons_file(journal: Path, held: bytes | None, file: str, seq: int, problems: list[str]) -> Iterator[Back]:
+    past = read_past(journal, file)
+    wanted, now = version_at(past, seq), version_at(past, LAST_SEQ)
+    if not wanted.is_known:
+        problems.append(f"how {file} was then is not known")
+    elif not now.is_known or now.text != (held or b""):
+        problems.append(f"what {file} holds now is not in the journal: it would be lost; an edit is noticed in seconds")
+    else:
+        text = wanted.text if wanted.is_there else None
+        hunks = hunks_between(lines_of(held or b""), lines_of(text or b""))
+        removed = {line for hunk in hunks for line in hunk.removed}
+        if removed and any(removed.intersection(lines_of(note)) for note in read_young_notes(journal, file)):
+            problems.append(f"a note of {file} is too new: it settles within seconds")
+        yield Back(file, "entry" if file.endswith(".json") else TEXT, held, text)
+
+
+def _change(group: str, back: Back) -> Change:
+    """Return the change that brings a file back. Raises Refusal."""
+    name = back.file.removeprefix(f"groups/{group}/")
+    if name in APPENDED and back.held is not None:
+        hunks = hunks_between(lines_of(back.held), lines_of(back.wanted or b""))
+        try:
+            return put_back_lines(group, back.file, back.held, hunks)
+        except UnicodeDecodeError:
+            raise _refused([f"lines of {back.file} are not UTF-8"]) from None
+    if back.wanted is None:
+        return FileRemoved(group, back.kind, back.file, back.held or b"")
+    if name in APPENDED:
+        return APPENDED[name](group, back.wanted)
+    return FileWritten(group, back.kind, back.file, back.wanted, back.held)
+
+
+def _told(back: Back) -> dict[str, Any]:
+    did = "restored" if back.held is None else "removed" if back.wanted is None else "put_back"
+    hunks = hunks_between(lines_of(back.held or b""), lines_of(back.wanted or b""))
+    added, removed = sum(len(hunk.added) for hunk in hunks), sum(len(hunk.removed) for hunk in hunks)
+    return {"file": back.file, "did": did, "added": added, "removed": removed}
+
+
+def _refused(problems: Sequence[str]) -> Refusal:
+    more = f", and {len(problems) - _MOST_NAMED} more" if len(problems) > _MOST_NAMED else ""
+    return Refusal("conflict", f"{'; '.join(problems[:_MOST_NAMED])}{more}; nothing was changed", field="payload.to")

@@ -1,0 +1,120 @@
+"""`rewind`: a group's files come back as they were, all or none, by new changes that can be looked back at, too."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.flows.test_earlier_contexts import ask
+from tests.flows.test_edits import wait_until_looked_at
+from tests.flows.test_undone_edits import newest_edit, settle
+from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
+
+
+@pytest.fixture
+def host(make_host: HostFactory) -> HostProcess:
+    started = make_host().start()
+    wait_until_looked_at(started)
+    return started
+
+
+def held(home: Path) -> dict[str, str]:
+    """Return what people's files of the group hold; an empty file is as good as none."""
+    group = home / "groups" / "main"
+    files = [*group.glob("*.md"), *group.glob("archive/*.md"), *(group / "memory").rglob("*.json")]
+    return {str(path.relative_to(home)): text for path in sorted(files) if (text := path.read_text())}
+
+
+def lived(host: HostProcess, stranger: RawSender) -> tuple[int, dict[str, str], dict[str, str]]:
+    """Let things happen; return a moment, what the files held then, and what they hold in the end."""
+    home = host.home
+    ask(stranger, "n1", "update_memory", content="likes tea")
+    kept = ask(stranger, "e1", "save_memory", content="has a cat")
+    gone = ask(stranger, "e2", "save_memory", content="has a dog")
+    (home / "groups/main/CLAUDE.md").write_text("Be brief.\n")
+    seq = newest_edit(home, "CLAUDE.md").seq
+    then = held(home)
+    ask(stranger, "n2", "update_memory", content="likes cake")
+    ask(stranger, "e3", "edit_memory", id=kept["id"], content="has two cats")
+    ask(stranger, "e4", "delete_memory", id=gone["id"])
+    ask(stranger, "e5", "save_memory", content="has a house")
+    settle(home)
+    stranger.memory.write_text(stranger.memory_text().replace("tea", "green tea") + "Only on Sundays.\n")
+    (home / "groups/main/CLAUDE.md").unlink()
+    newest_edit(home, "MEMORY.md")
+    newest_edit(home, "CLAUDE.md", 2)
+    settle(home)
+    return seq, then, held(home)
+
+
+def rewound(home: Path, to: object, *more: str) -> dict[str, Any]:
+    done = run_cli("rewind", "main", "--to", to, "--json", *more, home=home)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_files_and_entries_come_back_as_they_were_and_that_is_undone_likewise(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    seq, then, last = lived(host, stranger)
+    home = host.home
+    before = json.loads(run_cli("log", "main", "--json", "--limit", "99", home=home).stdout)
+    dry = rewound(home, seq, "--dry-run")
+    assert held(home) == last
+    assert sorted(one["did"] for one in dry["files"]) == ["put_back", "put_back", "removed", "restored", "restored"]
+    assert rewound(home, seq)["files"] == dry["files"]
+    assert held(home) == then
+    assert rewound(home, seq)["files"] == []
+    log = json.loads(run_cli("log", "main", "--json", "--limit", "99", home=home).stdout)
+    assert log[-len(before) :] == before
+    assert {row["sender"] for row in log[: -len(before)]} == {"operator"}
+    blamed = json.loads(run_cli("blame", "main", "MEMORY.md", "--json", home=home).stdout)
+    assert {(one["author"], one["seq"]) for one in blamed} == {("stranger", 1)}
+    settle(home)
+    rewound(home, before[0]["seq"])
+    assert held(home) == last
+
+
+def test_what_cannot_be_brought_back_refuses_all_of_it_and_says_which(host: HostProcess, stranger: RawSender) -> None:
+    seq, _, _ = lived(host, stranger)
+    home = host.home
+    host.stop()
+    (home / "groups/main/summary.md").write_bytes(b"x" * ((1 << 20) + 1))
+    stranger.memory.write_text(stranger.memory_text() + "Just saved.\n")
+    last = held(home)
+    refused = run_cli("rewind", "main", "--to", seq, home=home)
+    assert (refused.returncode != 0, held(home)) == (True, last)
+    assert "what groups/main/MEMORY.md holds now is not in the journal: it would be lost" in refused.stderr
+    host.start()
+    newest_edit(home, "summary.md")
+    newest_edit(home, "MEMORY.md", 2)
+    refused = run_cli("rewind", "main", "--to", seq, home=home)
+    assert "groups/main/summary.md holds now is not in the journal" in refused.stderr
+    assert held(home) == last
+    nowhere = run_cli("rewind", "main", "--to", "f" * 32, home=home)
+    assert "no context of main with the hash" in nowhere.stderr
+    agent = stranger.ask("r1", request("r1", "rewind", payload={"to": "1"}))
+    assert agent["error"]["code"] == "forbidden"
+
+
+def test_two_at_once_and_a_kill_leave_all_or_nothing(host: HostProcess, stranger: RawSender) -> None:
+    seq, then, last = lived(host, stranger)
+    home = host.home
+    asked = ("rewind", "main", "--to", seq)
+    commands = [threading.Thread(target=run_cli, args=asked, kwargs={"home": home}) for _ in "ab"]
+    for command in commands:
+        command.start()
+    wait_for(lambda: held(home) != last, what="the first of it")
+    host.kill()
+    host.start()
+    for command in commands:
+        command.join()
+    wait_for(lambda: held(home) == then, what="all of it")
+    log = json.loads(run_cli("log", "main", "--by", "operator", "--json", home=home).stdout)
+    assert len({row["request"] for row in log}) == 1
