@@ -30,7 +30,7 @@ TokenCounter: TypeAlias = Literal["estimate", "o200k"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
 _PREFIX: Final = "HONEYBADGER_"
-_TABLES: Final = ("curation.groups", "curation.kinds")
+_TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
 """Settings that are tables of names which people choose."""
 _NOT_SETTINGS: Final = (
     *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
@@ -80,6 +80,12 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def _table(value: object) -> object:
+    """Read the text of a flag or a variable: main=100000,other=50000."""
+    is_text = isinstance(value, str) and "=" in value
+    return dict(part.split("=", 1) for part in str(value).split(",")) if is_text else value
+
+
 class Ipc(_Section):
     """The inboxes and the path of a request."""
 
@@ -117,6 +123,16 @@ class Memory(_Section):
         ge=1024,
         description="Bytes of a group file that are served; of a larger MEMORY.md the newest notes.",
     )
+    writes: dict[str, Literal["direct", "review"]] = Field(
+        {},
+        description="Groups whose notes and entries wait for `honeybadger-host review` before they are written: "
+        'writes = { main = "review" }.',
+    )
+
+    @field_validator("writes", mode="before")
+    @classmethod
+    def _read(cls, value: object) -> object:
+        return _table(value)
 
 
 class Conversation(_Section):
@@ -176,9 +192,7 @@ class Curation(_Section):
     @field_validator("groups", "kinds", mode="before")
     @classmethod
     def _read(cls, value: object) -> object:
-        """Read the text of a flag or a variable: main=100000,other=50000."""
-        is_text = isinstance(value, str) and "=" in value
-        return dict(part.split("=", 1) for part in str(value).split(",")) if is_text else value
+        return _table(value)
 
 
 class Dream(_Section):

@@ -20,7 +20,7 @@ from honeybadger_agent import wire
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
 from honeybadger_agent.cli.chat_input import Piped, Typing, history_path, open_typing
 from honeybadger_agent.cli.chat_waiting import NO_HOST, PING_SECONDS, Message, answer_to
-from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of
+from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, waiting_told
 from honeybadger_agent.cli.following import Heard
 from honeybadger_agent.cli.terminal import Screen, complain, takes_styles
 from honeybadger_agent.client import Client, SyncClient
@@ -292,9 +292,10 @@ class Chat:
             return
         note = asyncio.run(self.notes.ask(made(wire.UpdateMemory, text)))
         changed = kinds_of(note.neutralised)
-        self.screen.line(
-            f"Saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else "")
+        saved = (
+            f"Saved in {note.file}, section {note.section}" if note.proposal is None else waiting_told(note.proposal)
         )
+        self.screen.line(saved + (f"; made harmless: {changed}" if changed else ""))
         self._keep(f"/remember {text}", note.neutralised)
 
     def context(self, message: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answer
-from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, similar_told
+from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, similar_told, waiting_told
 from honeybadger_agent.cli.following import Following, message_lines
 from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import (
@@ -62,6 +62,9 @@ def _remember(options: Mapping[str, Any]) -> None:
     if options["json"]:
         _print_json(note.model_dump())
         return
+    if note.proposal is not None:
+        print(waiting_told(note.proposal))
+        return
     changed = kinds_of(note.neutralised)
     print(f"saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else ""))
     if note.warning:
@@ -86,6 +89,9 @@ def _save(options: Mapping[str, Any]) -> None:
     if options["json"]:
         _print_json(entry.model_dump())
         return
+    if entry.proposal is not None:
+        print(waiting_told(entry.proposal))
+        return
     changed = kinds_of(entry.neutralised)
     known = f"known already, said {count_of(entry.reinforced + 1, 'time')}" if entry.reinforced else "saved"
     print(f"{known}: {entry.id} in {entry.file}" + (f"; made harmless: {changed}" if changed else ""))
@@ -99,6 +105,8 @@ def _forget(options: Mapping[str, Any]) -> None:
     entry = result_of(reply, asked)
     if options["json"]:
         _print_json({**entry.model_dump(), "seq": reply.seq})
+    elif entry.proposal is not None:
+        print(waiting_told(entry.proposal))
     else:
         print(f"forgotten: {entry.file}; the operator brings it back with `honeybadger-host undo {reply.seq}`")
 

@@ -67,6 +67,11 @@ def origin_told(one: EntryResult | Hit | Recalled) -> str:
     return f"{one.origin}{where}{', as claimed' * one.origin_claimed}"
 
 
+def waiting_told(proposal: str) -> str:
+    """Return what became of a write that a person is to review."""
+    return f"It waits for review as {proposal}: nothing is changed until a person accepts it."
+
+
 def similar_told(one: SimilarEntry) -> str:
     """Return which entry says nearly the same, and what differs."""
     return f"[{one.id}] {one.score:.0%} ({one.what_differs or 'the same words'})"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.explaining import kinds_of
+from honeybadger_agent.cli.explaining import kinds_of, waiting_told
 from honeybadger_agent.errors import AgentError, CommandFailed, Conflict, NotFound
 from honeybadger_agent.integrations.memory_paths import NOTES, ROOT, MemoryPath, name_of, parse_path, shown_name
 from honeybadger_agent.tools import made
@@ -30,12 +30,27 @@ _MOST_LINES_NAMED: Final = 50
 _CLOSED: Final = f"{ROOT}/{NOTES} is the group's shared file of notes, which people edit"
 
 
+class _Waits(Exception):
+    """A write waits for review, and so does what was to follow it."""
+
+
 def steps_of(command: Mapping[str, object]) -> Steps[str]:
     """Return the steps of a command. Raises CommandFailed: it is unknown, or a member is wrong.
 
     Args:
         command: as a model sends it: `{"command": "view", "path": "/memories"}`. Other members are ignored.
     """
+    return _told(_steps_of(command))
+
+
+def _told(steps: Steps[str]) -> Steps[str]:
+    try:
+        return (yield from steps)
+    except _Waits as waits:
+        return str(waits)
+
+
+def _steps_of(command: Mapping[str, object]) -> Steps[str]:
     match command.get("command"):
         case "view":
             return _view(parse_path(command.get("path")), _range(command))
@@ -312,8 +327,10 @@ def _each_below(path: MemoryPath, act: Callable[[wire.EntryRow], wire.Request[An
 
 
 def _ask(call: wire.Request[ResultT]) -> Steps[ResultT]:
-    """Return the result of a call. Raises the client's errors."""
+    """Return the result of a call. Raises the client's errors, and `_Waits`."""
     result: ResultT = yield call
+    if (proposal := getattr(result, "proposal", None)) is not None:
+        raise _Waits(waiting_told(proposal))
     return result
 
 

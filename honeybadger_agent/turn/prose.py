@@ -8,13 +8,15 @@ from typing import Any, Final
 import orjson
 
 from honeybadger_agent import wire
-from honeybadger_agent.cli.explaining import about_message, also, kinds_of, origin_told, similar_told
+from honeybadger_agent.cli.explaining import about_message, also, kinds_of, origin_told, similar_told, waiting_told
 from honeybadger_agent.quoting import quoted
 from honeybadger_agent.wording import count_of
 
 
 def text_of(tool: str, result: wire.Wire) -> str:
     """Return a result as text, never empty; as JSON for a type without prose of its own."""
+    if isinstance(result, wire.NoteResult | wire.EntryResult) and result.proposal is not None:
+        return waiting_told(result.proposal)
     return PROSE[tool](result) if tool in PROSE else _json(result.model_dump(mode="json", exclude_none=True))
 
 

@@ -96,7 +96,9 @@ def summary_of(request: wire.Request[Any], result: wire.Wire) -> str:
     A stored text is shown only when the host found no credential in it.
     """
     tool = request.type_name
-    return one_line(_SUMMARIES[tool](request, result) if tool in _SUMMARIES else _first_line(tool, result))
+    is_waiting = getattr(result, "proposal", None) is not None
+    summary = _SUMMARIES[tool](request, result) if tool in _SUMMARIES and not is_waiting else _first_line(tool, result)
+    return one_line(summary)
 
 
 def one_line(text: str, most: int = MAX_SUMMARY_CHARACTERS) -> str:

@@ -57,6 +57,9 @@ class EntryResult(Result):
     superseded_by: str | None = Field(default=None, description="Id of the one that took its place.")
     valid_until: str | None = Field(default=None, description="UTC, RFC 3339; from then on nothing recalls it.")
     archived: bool = Field(default=False, description="Whether it is in the archive: nothing recalls it.")
+    proposal: str | None = Field(
+        default=None, description="Id under which it waits for a person: nothing was changed yet."
+    )
     file: str = Field(
         description="Below the group's folder; of `global`, and of what is not an entry, below the home folder."
     )

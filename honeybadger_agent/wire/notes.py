@@ -19,6 +19,9 @@ class NoteResult(Result):
     warning: str | None = Field(
         default=None, description="The note is saved; said when the file is more than half as large as is served."
     )
+    proposal: str | None = Field(
+        default=None, description="Id under which it waits for a person: nothing was written yet."
+    )
 
 
 class UpdateMemory(Request[NoteResult], changes=True, audience="default"):

@@ -20,7 +20,6 @@ from honeybadger_host.curation.proposal import (
     REPLACED,
     RETIRED,
     TAKEN,
-    Kind,
     Operation,
     OperationState,
     Proposal,
@@ -60,7 +59,7 @@ from honeybadger_host.text.neutralise import neutralise, render_note
 SECTION: Final = "Notes"
 MERGED: Final = "merged"
 """Member of an entry's metadata: how many merges it is made of, one upon the other."""
-_READ_FILES: Final[Mapping[Kind, Callable[[str], str]]] = {"preferences": inferred_file, "dream": dreamt_file}
+_READ_FILES: Final[Mapping[str, Callable[[str], str]]] = {"preferences": inferred_file, "dream": dreamt_file}
 """Kind -> the file that says up to when a group was looked at for it."""
 _PLACES: Final = 4
 """Files looked at for a new entry: the first of them that is free is its own."""

@@ -25,7 +25,7 @@ from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften
 from honeybadger_host.curation.directives import Directives
 from honeybadger_host.curation.gates import applies_itself
 from honeybadger_host.curation.jobs import Jobs
-from honeybadger_host.curation.proposal import COUNTED, RULES, Kind, Proposal, Tokens
+from honeybadger_host.curation.proposal import COUNTED, RULES, Proposal, Tokens
 from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
@@ -40,7 +40,7 @@ from honeybadger_host.storage.atomic_files import WholeFiles
 
 log = structlog.get_logger()
 
-_FINISHED: Final[Mapping[Kind, str]] = {
+_FINISHED: Final[Mapping[str, str]] = {
     "consolidation": "consolidation.finished",
     "enrichment": "enrichment.finished",
     "dream": "dream.finished",

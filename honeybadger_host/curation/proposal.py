@@ -27,7 +27,9 @@ MAX_PROPOSAL_BYTES: Final = 8 * 1024 * 1024
 MAX_OPERATIONS: Final = 2000
 
 Kind: TypeAlias = Literal["consolidation", "enrichment", "dream", "preferences"]
-Op: TypeAlias = Literal["add", "merge", "supersede", "retire", "promote", "annotate", "write_history", "write_summary"]
+Op: TypeAlias = Literal[
+    "add", "merge", "supersede", "retire", "promote", "annotate", "write_history", "write_summary", "write"
+]
 OperationState: TypeAlias = Literal["waiting", "applied", "refused", "struck", "stale"]
 """`refused`: a gate fails. `struck`: a person does not want it. `stale`: what it builds upon has changed."""
 COUNTED: Final[tuple[OperationState, ...]] = ("applied", "waiting", "refused", "stale")
@@ -79,6 +81,14 @@ class Gates(Part):
     failed: Annotated[tuple[FailedGate, ...], Field(strict=False)] = ()
 
 
+class WriteAsked(Part):
+    """A write that a sender asked for, in a group whose writes are reviewed."""
+
+    type: Literal["update_memory", "save_memory", "edit_memory", "delete_memory"]
+    session: Session
+    payload: dict[str, Any]
+
+
 class Operation(Part):
     """One change that is proposed.
 
@@ -88,6 +98,7 @@ class Operation(Part):
             only linked to them.
         result: the text there will be; None where nothing new is written.
         category: with `tags`, `title` and `metadata`, of the entry it makes; without one, the result is a note.
+        write: of the op `write`; `result` is its text, if it has one.
         lost: specifics of the sources that the result leaves out on purpose; a person decides about these.
     """
 
@@ -102,6 +113,7 @@ class Operation(Part):
     evidence: Annotated[tuple[Evidence, ...], Field(strict=False, max_length=1000)] = ()
     lost: Texts = ()
     why: str = ""
+    write: WriteAsked | None = None
     gates: Gates = Gates()
     state: OperationState = "waiting"
 
@@ -115,7 +127,9 @@ class Operation(Part):
             raise _must_be(f"complete: operation {self.n}, {self.op}, needs at least {least} in `sources`")
         if self.sources and self.op in _WITHOUT_SOURCES:
             raise _must_be(f"without `sources`: operation {self.n}, {self.op}, is made of turns")
-        if self.op != "retire" and not (self.result or "").strip():
+        if (self.op == "write") != (self.write is not None):
+            raise _must_be(f"complete: operation {self.n}, {self.op}, has `write` if it is one, and else has none")
+        if self.op not in ("retire", "write") and not (self.result or "").strip():
             raise _must_be(f"complete: operation {self.n}, {self.op}, needs a text in `result`")
         if self.op == "retire" and self.result is not None:
             raise _must_be(f"without `result`: operation {self.n}, retire, writes nothing; `supersede` replaces")
@@ -169,7 +183,7 @@ class Proposal(Part):
     v: Literal[1] = 1
     id: _Name
     group: _Name
-    kind: Kind
+    kind: Literal[Kind, "write"]
     made_at: _At
     by: str = RULES
     prompt: _Digest | None = None

@@ -5,17 +5,18 @@ May import: search, memory, storage, text, domain, errors, settings, and the age
 Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `editing`, `listing`,
 `undo` with `undo_edits`, `rewind`; `context` with `context_maker`, `context_parts` and `context_text`, `context_recall`
 and `recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`,
-`turn_output` and `delegation`; `tasks` and `task_runs`; `proposals`; `importing`; `redaction` (screens them all);
-`host`.
+`turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens
+them all); `host`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
-from honeybadger_host.domain import NOBODY, Handler, QueryHandler
+from honeybadger_host.domain import NOBODY, ChangeHandler, Handler, QueryHandler
 from honeybadger_host.handlers import (
     conversation,
     delegation,
@@ -40,6 +41,7 @@ from honeybadger_host.handlers.context_maker import ContextMaker, ContextMemory,
 from honeybadger_host.handlers.context_past import PastContexts
 from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.reviewing import reviewed
 from honeybadger_host.handlers.working_memory import (
     WorkingMemoryDependencies,
     inventory_of,
@@ -143,13 +145,8 @@ def build_table(
     }
     if not settings.conversation.enabled:
         turn_log = {name: switched_off(handler, conversation.OFF) for name, handler in turn_log.items()}
-    return {
-        "ping": host.ping((lambda sender: None) if runtime is None else runtime.agents.tools_of),
+    writes: dict[str, ChangeHandler[Any]] = {
         "update_memory": notes.update_memory(dependencies.files, screen),
-        "read_group_files": notes.read_group_files(dependencies.files),
-        **turn_log,
-        "get_context": QueryHandler(context.answer),
-        "preview_context": QueryHandler(context.answer),
         "save_memory": entries.save_memory(
             dependencies.entry_files,
             dependencies.whole_files,
@@ -157,11 +154,20 @@ def build_table(
             dependencies.index,
             is_agent,
         ),
-        "get_memory": entries.get_memory(dependencies.entry_files, dependencies.index),
         "edit_memory": editing.edit_memory(
             dependencies.entry_files, dependencies.whole_files, screen, dependencies.index.lookups.named, is_agent
         ),
         "delete_memory": entries.delete_memory(dependencies.entry_files, dependencies.whole_files),
+    }
+    waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
+    return {
+        "ping": host.ping((lambda sender: None) if runtime is None else runtime.agents.tools_of),
+        **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
+        "read_group_files": notes.read_group_files(dependencies.files),
+        **turn_log,
+        "get_context": QueryHandler(context.answer),
+        "preview_context": QueryHandler(context.answer),
+        "get_memory": entries.get_memory(dependencies.entry_files, dependencies.index),
         "list_memory_entries": listing.list_memory_entries(dependencies.entry_files, dependencies.index),
         "list_memory_categories": entries.list_memory_categories(dependencies.entry_files),
         "search_memory": search.search_memory(dependencies.index),
@@ -178,7 +184,7 @@ def build_table(
         ),
         "list_proposals": proposals.list_proposals(dependencies.entry_files.home, dependencies.entry_files),
         "decide_proposal": proposals.decide_proposal(
-            dependencies.journal.path, dependencies.entry_files, dependencies.whole_files
+            dependencies.journal.path, dependencies.entry_files, dependencies.whole_files, writes
         ),
         "consolidate": proposals.consolidate(dependencies.turn_logs, dependencies.consolidate_now),
         "dream": proposals.dream(dependencies.entry_files.home, dependencies.entry_files, dependencies.dream_now),

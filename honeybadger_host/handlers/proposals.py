@@ -23,6 +23,7 @@ from honeybadger_host.curation.proposal_files import proposal_file, proposal_in,
 from honeybadger_host.curation.reverting import Reverting
 from honeybadger_host.domain import MEMORY, Asked, ChangeHandler, Outcome, QueryHandler, WaitingHandler
 from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.handlers.reviewing import Accepting
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
@@ -36,7 +37,7 @@ _UNDECIDED: Final = ("waiting", "refused")
 class _Decision(NamedTuple):
     """What is to be done with a proposal, and what was loaded for it."""
 
-    work: Applying | Reverting
+    work: Applying | Accepting | Reverting
     loaded: Any
 
 
@@ -61,8 +62,14 @@ def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> ChangeHandler[_Decision]:
-    """Return the handler of `decide_proposal`. Accepting an operation by its number overrules its gates."""
+def decide_proposal(
+    journal: Path, entries: EntryFiles, files: WholeFiles, writes: Mapping[str, ChangeHandler[Any]]
+) -> ChangeHandler[_Decision]:
+    """Return the handler of `decide_proposal`. Accepting an operation by its number overrules its gates.
+
+    Args:
+        writes: see `Accepting`.
+    """
 
     def prepare(asked: Asked) -> _Decision:
         payload: DecideProposal = asked.payload
@@ -71,7 +78,7 @@ def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> Ch
         data = files.load(file)
         proposal = _parsed(data, asked.group, payload.proposal)
         assert data is not None  # noqa: S101  it was parsed
-        work: Applying | Reverting
+        work: Applying | Accepting | Reverting
         if payload.decision == "revert":
             work = Reverting(journal, files, proposal, file, data)
             return _Decision(work, work.prepare(asked))
@@ -79,6 +86,9 @@ def decide_proposal(journal: Path, entries: EntryFiles, files: WholeFiles) -> Ch
         is_struck = payload.decision == "strike"
         proposal = _with_states(proposal, chosen, "struck" if is_struck else "waiting")
         applied = frozenset[int]() if is_struck else chosen
+        if proposal.kind == "write" and applied:
+            work = Accepting(writes, files, proposal, applied, data)
+            return _Decision(work, work.prepare(asked))
         work = Applying(files, entries, proposal, lambda operation: operation.n in applied, proposal.made_at, data)
         return _Decision(work, work.prepare(asked))
 

@@ -4,7 +4,7 @@ The sketch of a text is those pairs of its neighbouring words that have the leas
 of their words the sketches share one nearly always, so a few rows of an index lead from one to the other: nothing is
 scanned, and no words are kept in memory. A pair is rare where each of its words is common.
 
-Source: docs/decisions/031-what-an-entry-knows.md; what it misses is measured in tests/host/search/test_nearly.py.
+Source: docs/decisions/032-what-a-save-meets.md; what is missed is measured in tests/host/search/test_nearly.py.
 """
 
 from __future__ import annotations

@@ -626,3 +626,15 @@ async def test_the_tool_for_asyncio_does_the_same_and_a_cancelled_command_goes_o
     assert (await tool.run({"command": "view", "path": "/memories/a.md"})).endswith(
         "     1\tone\n     2\ttwo\n     3\t"
     )
+
+
+def test_a_command_says_that_its_write_waits_for_review(make_host: HostFactory, client: MakeClient) -> None:
+    host = make_host({"memory.writes": "main=review"}).start()
+    agent = Agent(client("claude"))
+    for told in (
+        agent("create", "/memories/plan.md", file_text="tea"),
+        agent("create", "/memories/MEMORY.md", file_text="tea"),
+    ):
+        assert told.startswith("It waits for review as write-")
+    assert agent.refused("view", "/memories/plan.md")[0] == "not_found"
+    host.stop()

@@ -95,12 +95,13 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
         case str(default):
             other = OTHER_WORDS.get(default, "elsewhere")
         case dict():
-            other = {"dream": 9}
+            other = {"main": "review"} if name == "memory.writes" else {"dream": 9}
         case list():
             other = [{"command": ["tell"], "webhook": "", "key_file": "", "groups": ["main"]}]
         case default:
             other = default * 2 or 9
-    written = "dream=9" if isinstance(other, dict) else str(other).lower() if isinstance(other, bool) else str(other)
+    pairs = ",".join(f"{key}={each}" for key, each in other.items()) if isinstance(other, dict) else ""
+    written = pairs or (str(other).lower() if isinstance(other, bool) else str(other))
     if isinstance(other, list):
         written = '[{"command": ["tell"], "groups": ["main"]}]'
 

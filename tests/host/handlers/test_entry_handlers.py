@@ -58,7 +58,7 @@ def test_an_entry_is_one_json_file_with_all_its_members(room: Room) -> None:
         "by": "researcher",
         "reinforced": 0,
     }
-    assert room.ask("get_memory", id=saved["id"]) == saved
+    assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
 
 
 def test_what_has_no_category_is_general(room: Room) -> None:
@@ -106,7 +106,7 @@ def test_an_entry_saved_and_deleted_in_one_slice_is_gone_and_saved_again_is_new(
         return outcome.result
 
     saved = step("save_memory", content="x")
-    assert step("delete_memory", id=saved["id"]) == saved
+    assert {**step("delete_memory", id=saved["id"]), "similar": []} == saved
     assert room.refused("delete_memory", id=saved["id"]).code == "not_found"
     assert step("save_memory", content="x") == saved
 
@@ -145,7 +145,7 @@ def test_a_file_written_by_hand_is_read_and_deleted_as_any_other(room: Room) -> 
 
 def test_deleting_answers_with_the_entry_and_what_is_not_there_is_not_found(room: Room) -> None:
     saved = room.change("save_memory", content="x")
-    assert room.change("delete_memory", id=saved["id"]) == saved
+    assert {**room.change("delete_memory", id=saved["id"]), "similar": []} == saved
     assert files(room) == []
     for refusal in (room.refused("delete_memory", id=saved["id"]), room.refused("delete_memory", id="never")):
         assert (refusal.code, refusal.field) == ("not_found", "payload.id")
@@ -173,7 +173,7 @@ def test_a_malformed_file_is_reported_once_and_hides_no_other(room: Room) -> Non
     assert refusal.code == "not_found"
     assert "memory/general/bad.json is not an entry: tags must be an array" in refusal.message
     assert [line["event"] for line in logs] == ["entry.skipped"] * 2
-    assert room.ask("get_memory", id=saved["id"]) == saved
+    assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
 
 
 def test_a_malformed_file_in_the_place_of_a_new_entry_stays_and_the_entry_goes_beside_it(room: Room) -> None:
@@ -323,7 +323,7 @@ def test_what_would_make_an_entry_too_large_changes_nothing_and_says_the_limit(r
         refusal = room.refused("save_memory", content="x", **payload)
         assert refusal.code == "too_large"
         assert says in refusal.message
-    assert room.ask("get_memory", id=saved["id"]) == saved
+    assert {**room.ask("get_memory", id=saved["id"]), "similar": []} == saved
 
 
 # -------------------------------------------------------------------------------------------------------------- pinned

@@ -1,0 +1,177 @@
+"""Ordinary writes of a group whose `memory.writes` is `review`: each waits as a proposal until a person accepts it.
+
+A write is tried as it comes, so that whoever asks hears at once what is wrong with it; its changes are not made. What
+waits is the request itself, without credentials, and accepting it is deciding it then, by the same handler, signed with
+who asked for it (docs/decisions/032-what-a-save-meets.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.wire import REQUEST_TYPES, DeleteMemory, EditMemory, Refusal, SaveMemory, Wire, refusal_of
+from honeybadger_host.curation.proposal import (
+    Operation,
+    OperationState,
+    Proposal,
+    WriteAsked,
+    counts_of,
+    dump_proposal,
+)
+from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, Outcome
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.memory.entry import memory_folder
+from honeybadger_host.storage.atomic_files import WholeFiles
+
+
+class _Tried(NamedTuple):
+    """A write that is to wait.
+
+    Args:
+        prepared: of its handler.
+        payload: without credentials.
+    """
+
+    prepared: Any
+    payload: Mapping[str, Any]
+
+
+def reviewed(
+    handler: ChangeHandler[Any], files: WholeFiles, screen: Screen, groups: Collection[str]
+) -> ChangeHandler[Any]:
+    """Return a handler whose changes wait in these groups; those of the operator do not."""
+
+    def prepare(asked: Asked) -> Any:
+        prepared = handler.prepare(asked)
+        if asked.group not in groups or asked.sender == OPERATOR:
+            return prepared
+        files.load(proposal_file(asked.group, _id_of(asked)))
+        payload, _ = screen.tree(asked, "payload", asked.payload.model_dump(mode="json", exclude_none=True))
+        if asked.payload.type_name == "update_memory":
+            section, payload["content"], _ = screen.note(asked, payload.get("section", ""), payload["content"])
+            payload |= {"section": section} if section else {}
+        return _Tried(prepared, payload)
+
+    def decide(asked: Asked, prepared: Any, now: datetime) -> Outcome:
+        if not isinstance(prepared, _Tried):
+            return handler.decide(asked, prepared, now)
+        result = handler.decide(asked, prepared.prepared, now).result
+        payload = {**prepared.payload}
+        if "content" in payload and "content" in result:
+            payload["content"] = result["content"]  # screened below its title, too
+        sources = _sources_of(asked.payload)
+        operation = Operation(
+            n=1,
+            op="write",
+            sources=sources,
+            result=payload.get("content"),
+            write=WriteAsked(type=asked.payload.type_name, session=asked.session, payload=payload),
+            why=f"{asked.payload.type_name} by {asked.sender}",
+        )
+        base = _digests(files, asked.group, sources)
+        proposal = Proposal(
+            id=_id_of(asked),
+            group=asked.group,
+            kind="write",
+            made_at=now,
+            by=asked.sender,
+            base=base,
+            operations=(operation,),
+        )
+        file = proposal_file(asked.group, proposal.id)
+        change = FileWritten(asked.group, "proposal", file, dump_proposal(proposal), files.view(file))
+        return Outcome({**result, "proposal": proposal.id}, (change,))
+
+    return ChangeHandler(decide, prepare)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepting:
+    """Writes that waited and are accepted.
+
+    Args:
+        handlers: request type -> the handler that decides it.
+        chosen: numbers of the operations.
+        kept: bytes of the proposal's file.
+    """
+
+    handlers: Mapping[str, ChangeHandler[Any]]
+    files: WholeFiles
+    proposal: Proposal
+    chosen: Collection[int]
+    kept: bytes
+
+    def prepare(self, asked: Asked) -> Sequence[tuple[Operation, Asked, Any]]:
+        """Load what the writes need. Raises Refusal, WorldFailed."""
+        found = []
+        for operation in self.proposal.operations:
+            if operation.n in self.chosen and operation.write is not None:
+                write = self._asked(asked, operation, operation.write)
+                found.append((operation, write, self.handlers[operation.write.type].prepare(write)))
+        return found
+
+    def decide(self, asked: Asked, prepared: Sequence[tuple[Operation, Asked, Any]], now: datetime) -> Outcome:
+        """Decide the writes. Raises Refusal: what is wrong with one by now; it goes on waiting."""
+        file = proposal_file(asked.group, self.proposal.id)
+        if self.files.view(file) != self.kept:
+            raise Refusal("conflict", f"proposal {self.proposal.id} was changed meanwhile: look at it again")
+        changes: list[Change] = []
+        states: dict[int, OperationState] = {}
+        for operation, write, loaded in prepared:
+            base = {source: self.proposal.base.get(source) for source in operation.sources}
+            if _digests(self.files, asked.group, operation.sources) != base:
+                states[operation.n] = "stale"
+                continue
+            changes += self.handlers[write.payload.type_name].decide(write, loaded, now).changes
+            states[operation.n] = "applied"
+        operations = tuple(
+            each.model_copy(update={"state": states.get(each.n, each.state)}) for each in self.proposal.operations
+        )
+        data = dump_proposal(self.proposal.model_copy(update={"operations": operations}))
+        changes.append(FileWritten(asked.group, "proposal", file, data, self.kept))
+        return Outcome({"proposal": self.proposal.id, **counts_of(operations)}, tuple(changes))
+
+    def _asked(self, asked: Asked, operation: Operation, write: WriteAsked) -> Asked:
+        """Return a write as it was asked, with the text that the proposal has now. Raises Refusal."""
+        payload = write.payload | ({} if operation.result is None else {"content": operation.result})
+        try:
+            model = REQUEST_TYPES[write.type].model_validate(payload)
+        except ValidationError as error:
+            why = f"operation {operation.n} of {self.proposal.id}: {refusal_of(error).message}; edit it, or strike it"
+            raise Refusal("conflict", why, field="payload.operations") from None
+        return replace(asked, sender=self.proposal.by, session=write.session, payload=model)
+
+
+def _id_of(asked: Asked) -> str:
+    """Return the id of the proposal that a request becomes, the same whenever it is sent."""
+    what = f"{asked.group}\0{asked.sender}\0{asked.request_id}"
+    return f"write-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+
+
+def _sources_of(payload: Wire) -> tuple[str, ...]:
+    """Return the ids of the entries that a write changes or archives."""
+    match payload:
+        case EditMemory(id=id_, supersedes=ids):
+            return tuple(dict.fromkeys((id_, *(ids or ()))))
+        case DeleteMemory(id=id_):
+            return (id_,)
+        case SaveMemory(supersedes=ids):
+            return tuple(dict.fromkeys(ids or ()))
+    return ()
+
+
+def _digests(files: WholeFiles, group: str, ids: Collection[str]) -> dict[str, str]:
+    """Return SHA-256 of entries' files by id; one that is not there is left out."""
+    digests: dict[str, str] = {}
+    for id_ in ids:
+        for file in files.named(memory_folder(group), f"{id_}.json"):
+            digests[id_] = hashlib.sha256(files.view(file) or b"").hexdigest()
+    return digests

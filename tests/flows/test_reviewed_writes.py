@@ -1,0 +1,146 @@
+"""A group whose writes are reviewed: each waits for a person, is written as it was asked for, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_agent.errors import Invalid, NotFound
+from honeybadger_agent.wire import SaveMemory
+from tests.conftest import HostFactory
+from tests.flows.test_entries import log_of
+from tests.hosting import HostProcess, run_agent, run_cli
+
+MakeClient = Callable[..., SyncClient]
+
+
+@pytest.fixture
+def careful(make_host: HostFactory) -> HostProcess:
+    """A host on a home whose group `main` is reviewed, and no other."""
+    return make_host({"memory.writes": "main=review"}).start()
+
+
+def review(home: Path, *arguments: object) -> str:
+    result = run_cli("review", *arguments, home=home)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def proposal_in(home: Path, name: str | None) -> Path:
+    return home / f"groups/main/proposals/{name}.json"
+
+
+def test_notes_and_entries_wait_through_a_restart_and_are_written_as_they_were_asked_for(
+    careful: HostProcess, client: MakeClient
+) -> None:
+    home = careful.home
+    note = client("cook").update_memory("Ann likes tea", "Drinks")
+    save = SaveMemory(content="Bob likes coffee", category="drinks", tags=["bob"], metadata={"cups": 3, "milk": None})
+    saved = client("cook")(save, request_id="r1")
+    assert note.proposal is not None
+    assert saved.proposal is not None
+    with pytest.raises(NotFound):
+        client().get_memory(saved.id)
+    assert client().search_memory("coffee").hits == []
+    assert client().read_group_files().memory is None
+    careful.kill()
+    careful.start()
+    assert client("cook")(save, request_id="r1") == saved  # the same again is the same reply, and not a second proposal
+    listed = review(home, "list", "main")
+    assert listed.count("write by cook  1 waiting") == 2
+    assert "+Bob likes coffee" in review(home, "show", "main", saved.proposal)
+    assert review(home, "accept", "main", saved.proposal) == f"{saved.proposal}: accepted; 1 applied\n"
+    assert review(home, "accept", "main", note.proposal) == f"{note.proposal}: accepted; 1 applied\n"
+    entry = client().get_memory(saved.id)
+    assert (entry.content, entry.by, entry.tags, entry.metadata) == (
+        *("Bob likes coffee", "cook", ["bob"]),
+        {"cups": 3, "milk": None},
+    )
+    assert "## Drinks (cook, " in (client().read_group_files().memory or "")
+    assert [row[1:] for row in log_of(home) if row[2] in ("entry", "note")] == [
+        ("operator", "entry"),
+        ("operator", "note"),
+    ]
+    again = run_cli("review", "accept", "main", saved.proposal, home=home)
+    assert (again.returncode, f"nothing of proposal {saved.proposal} waits" in again.stderr) == (1, True)
+    assert client().get_memory(saved.id).reinforced == 0
+    assert review(home, "list", "main") == "nothing waits for a decision\n"
+    careful.stop()
+
+
+def test_an_edit_whose_entry_changed_meanwhile_is_stale_and_changes_nothing(
+    careful: HostProcess, client: MakeClient
+) -> None:
+    home = careful.home
+    first = client().save_memory("Bob likes coffee")
+    assert first.proposal is not None
+    review(home, "accept", "main", first.proposal)
+    edits = [client().edit_memory(first.id, content=f"Bob likes {what}") for what in ("tea", "milk")]
+    gone = client("cook").delete_memory(first.id)
+    assert (edits[0].content, gone.content) == ("Bob likes tea", "Bob likes coffee")
+    assert client().get_memory(first.id).content == "Bob likes coffee"
+    assert review(home, "accept", "main", edits[0].proposal).endswith("1 applied\n")
+    for late in (edits[1].proposal, gone.proposal):
+        assert review(home, "accept", "main", late) == f"{late}: accepted; 1 stale\n"
+    assert client().get_memory(first.id).content == "Bob likes tea"
+    assert review(home, "revert", "main", edits[0].proposal).startswith(f"{edits[0].proposal}: taken back")
+    assert client().get_memory(first.id).content == "Bob likes coffee"
+    review(home, "strike", "main", client().delete_memory(first.id).proposal)
+    assert client().get_memory(first.id).content == "Bob likes coffee"
+    careful.stop()
+
+
+def test_a_person_may_edit_what_waits_and_what_cannot_be_written_any_more_goes_on_waiting(
+    careful: HostProcess, client: MakeClient
+) -> None:
+    home = careful.home
+    named = client().save_memory("Rules of the house", name="rules.md")
+    other = client().save_memory("Other rules", name="rules.md")
+    path = proposal_in(home, named.proposal)
+    path.write_bytes(path.read_bytes().replace(b"Rules of the house", b"Rules of the flat"))
+    review(home, "accept", "main", named.proposal)
+    assert client().get_memory(named.id).content == "Rules of the flat"
+    refused = run_cli("review", "accept", "main", other.proposal, home=home)
+    assert (refused.returncode, "has this name" in refused.stderr) == (1, True)
+    assert orjson.loads(proposal_in(home, other.proposal).read_bytes())["operations"][0]["state"] == "waiting"
+    path = proposal_in(home, other.proposal)
+    path.write_bytes(path.read_bytes().replace(b'"name": "rules.md"', b'"name": 5'))
+    refused = run_cli("review", "accept", "main", other.proposal, home=home)
+    assert (refused.returncode, "name must be a string; edit it, or strike it" in refused.stderr) == (1, True)
+    careful.stop()
+
+
+def test_what_is_wrong_is_refused_at_once_and_no_credential_waits(careful: HostProcess, client: MakeClient) -> None:
+    home = careful.home
+    wrongs: list[Callable[[], object]] = [
+        lambda: client().save_memory("  "),
+        lambda: client().edit_memory("nobody", content="x"),
+        lambda: client().save_memory("x", supersedes=["nobody"]),
+    ]
+    for wrong in wrongs:
+        with pytest.raises((Invalid, NotFound)):
+            wrong()
+    assert list((home / "groups/main").glob("proposals/*")) == []
+    client().save_memory("hunter2-Xk9!pq", title="Wi-Fi password")
+    client().update_memory("hunter2-Xk9!pq", "Wi-Fi password")
+    for path in (home / "groups/main/proposals").iterdir():
+        assert b"hunter2" not in path.read_bytes(), path.read_text()
+    careful.stop()
+
+
+def test_other_groups_and_the_operator_are_not_reviewed_and_a_shell_says_what_waits(
+    careful: HostProcess, client: MakeClient
+) -> None:
+    other = client(group="other").save_memory("x")
+    assert other.proposal is None
+    assert client(group="other").get_memory(other.id).content == "x"
+    for command in (("save", "Tea"), ("remember", "Tea")):
+        told = run_agent(*command, home=careful.home)
+        assert (told.returncode, told.stdout.startswith("It waits for review as write-")) == (0, True)
+    unknown = run_cli("config", "--memory.writes", "main=later", home=careful.home)
+    assert unknown.returncode != 0
+    careful.stop()
