@@ -110,7 +110,9 @@ def import_records(
         asked: Asked, said: ImportedTurn, number: int, last: datetime | None, now: datetime, neutralised: Counter[str]
     ) -> Turn:
         """Return a turn as the log keeps it. Raises Refusal."""
-        text = Visible.of(said.content).text if said.role == "assistant" else said.content
+        text = said.content
+        if said.role == "assistant" and "<" in text:  # it takes each character in turn
+            text = Visible.of(text).text
         if is_blank(neutralise(text).text):
             raise Refusal("invalid", "it is blank")
         content, changed = screen.text(asked, "content", text)

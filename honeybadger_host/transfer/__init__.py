@@ -4,6 +4,6 @@ May import: ops, spool, curation, search, memory, storage, text, domain, errors,
 of a host use it.
 
 Reading order: `places` and `exported` (what an export looks like), `exporting`, `unpacking`, `loading` and `placing`;
-`markdown_export`. `records` (what an importer is), `markdown_import`, `claude_code`, `chatgpt` with `json_elements`;
-`formats`; `importing` (how what they find comes into a group).
+`markdown_export`. `records` (what an importer is), `markdown_import`, `claude_code`, `chatgpt` and `claude` with
+`json_elements`, `other_memories`; `formats`; `importing` (how what they find comes into a group).
 """

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
-
-import orjson
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
-from honeybadger_host.transfer.json_elements import Broken, elements
-from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile
+from honeybadger_host.transfer.json_elements import read_elements
+from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile, time_of
 
 NAME: Final = "chatgpt"
 FILES: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
@@ -26,30 +23,14 @@ def read_chatgpt(source: Source) -> Iterator[Found]:
         if isinstance(file, Skipped):
             yield file
         elif FILES.fullmatch(file.name):
-            yield from _conversations(file)
-
-
-def _conversations(file: SourceFile) -> Iterator[Found]:
-    number = 0
-    try:
-        with file.open() as opened:
-            for one in elements(opened):
-                number += 1
-                where = f"{file.name}, conversation {number}"
-                if isinstance(one, orjson.JSONDecodeError):
-                    yield Skipped(where, f"it is not JSON: {one}")
-                elif not isinstance(one, dict) or not isinstance(one.get("mapping"), dict):
-                    yield Skipped(where, "it has no messages (mapping)")
-                else:
-                    yield from _turns(one, where, file)
-    except (OSError, ValueError, EOFError) as error:
-        yield Skipped(
-            f"{file.name}, conversation {number + 1}", str(error) if isinstance(error, Broken) else repr(error)
-        )
+            yield from read_elements(file, "conversation", _turns)
 
 
 def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
-    begun = _time(conversation.get("create_time"))
+    if not isinstance(conversation.get("mapping"), dict):
+        yield Skipped(where, "it has no messages (mapping)")
+        return
+    begun = time_of(conversation.get("create_time"))
     name = conversation.get("conversation_id") or conversation.get("id")
     session = session_of(NAME, str(name or f"{conversation.get('title')} {conversation.get('create_time')}"))
     last = begun or file.modified
@@ -57,7 +38,7 @@ def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Ite
         try:
             role = _ROLES[message["author"]["role"]]
             text = _text(message.get("content") or {})
-            at = last = _time(message.get("create_time")) or last
+            at = last = time_of(message.get("create_time")) or last
         except (KeyError, TypeError, AttributeError) as error:
             yield Skipped(f"{where}, message {node}", f"it has not the form of a message: {error!r}")
             continue
@@ -95,7 +76,7 @@ def _shown(conversation: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]
 
 def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
     def said_at(node: str) -> float:
-        at = _time((mapping[node].get("message") or {}).get("create_time"))
+        at = time_of((mapping[node].get("message") or {}).get("create_time"))
         return 0.0 if at is None else at.timestamp()
 
     leaves = [node for node, held in mapping.items() if isinstance(held, dict) and not held.get("children")]
@@ -120,10 +101,3 @@ def _text(content: Mapping[str, Any]) -> str:
     if kind == "user_editable_context":
         parts = [str(content.get(name) or "") for name in ("user_profile", "user_instructions")]
     return "\n\n".join(part.strip() for part in parts if part.strip())
-
-
-def _time(value: Any) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(float(value), UTC) if value else None
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None

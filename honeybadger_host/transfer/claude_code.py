@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -11,7 +10,7 @@ import orjson
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.markdown_import import facts_of
-from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile
+from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile, time_of
 
 NAME: Final = "claude-code"
 _LONGEST_LINE: Final = 64 * 1024 * 1024
@@ -67,7 +66,7 @@ def _turn(line: bytes, file: SourceFile, number: int) -> SaidTurn | Skipped | No
     text, tools = _content(message.get("content"))
     if not text and not tools:
         return None
-    if (at := _time(said.get("timestamp"))) is None:
+    if (at := time_of(said.get("timestamp"))) is None:
         at = file.modified
     place = message.get("id") if role == "assistant" else said.get("uuid")
     side = ".side" if said.get("isSidechain") and not file.stem.startswith("agent-") else ""
@@ -110,11 +109,3 @@ def _joined(before: SaidTurn, after: SaidTurn) -> SaidTurn:
     text = "\n\n".join(filter(None, (before.content, after.content)))
     tools = before.tools + after.tools
     return SaidTurn(before.session, before.place, before.where, before.role, text, before.at, before.sender, tools)
-
-
-def _time(value: Any) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(value)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):
-        return None

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import HostError
-from honeybadger_host.transfer import chatgpt, claude_code
+from honeybadger_host.transfer import chatgpt, claude, claude_code, other_memories
 from honeybadger_host.transfer.exported import MANIFEST
 from honeybadger_host.transfer.markdown_import import read_markdown
-from honeybadger_host.transfer.records import Importer, Skipped, Source
+from honeybadger_host.transfer.records import Importer, Skipped, Source, SourceFile
 
 OWN: Final = "honeybadger"
 IMPORTERS: Final[Mapping[str, Importer]] = {
     "markdown": read_markdown,
     claude_code.NAME: claude_code.read_claude_code,
     chatgpt.NAME: chatgpt.read_chatgpt,
+    claude.NAME: claude.read_claude,
+    other_memories.MEM0: other_memories.read_mem0,
+    other_memories.MCP: other_memories.read_mcp_memory,
+    other_memories.LETTA: other_memories.read_letta,
 }
 FORMATS: Final = (OWN, *IMPORTERS)
 _MOST_LOOKED_AT: Final = 10_000
+_BEGINNING_BYTES: Final = 64 * 1024
+_GRAPH: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"(?:entity|relation)"')
 
 
 def is_own(path: Path) -> bool:
@@ -29,16 +38,29 @@ def is_own(path: Path) -> bool:
 
 
 def format_of(source: Source, path: Path) -> str:
-    """Return the format of something, by the names of its files. Raises HostError: it may be several, or none."""
+    """Return the format of something, by its files. Raises HostError: it may be several, or none."""
     endings: set[str] = set()
     for _, file in zip(range(_MOST_LOOKED_AT), source(), strict=False):
         if isinstance(file, Skipped):
             continue
+        ending = file.name.rpartition(".")[2].lower()
         if chatgpt.FILES.fullmatch(file.name):
-            return chatgpt.NAME
-        endings.add(file.name.rpartition(".")[2].lower())
+            return claude.NAME if b'"chat_messages"' in _beginning(file) else chatgpt.NAME
+        if ending == "af":
+            return other_memories.LETTA
+        if ending in ("json", "jsonl") and _GRAPH.match(_beginning(file)):
+            return other_memories.MCP
+        endings.add(ending)
     if "jsonl" in endings:
         return claude_code.NAME
     if endings & {"md", "markdown"}:
         return "markdown"
     raise HostError(f"{path} is nothing that is known by its files: say --from, one of {', '.join(FORMATS)}")
+
+
+def _beginning(file: SourceFile) -> bytes:
+    try:
+        with file.open() as opened:
+            return opened.read(_BEGINNING_BYTES)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+        return b""

@@ -8,6 +8,7 @@ short goes on (docs/decisions/034-in-and-out.md).
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import time
 import unicodedata
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +48,7 @@ _UNDER_WAY_ALONE: Final = 256
 _LONGEST_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.002
 _LONGEST_SPEAKER: Final = 80
+_SESSIONS_HELD: Final = 8
 
 
 @dataclass(slots=True)
@@ -99,6 +102,8 @@ class Import:
         self._serve = serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
         self._under_way: deque[_Sent] = deque()
+        self._known: dict[str, frozenset[str]] = {}
+        """Session -> the ids of its imported turns, of the few that were looked at last."""
         self.done = Imported()
 
     def run(self, found: Iterator[Found], *, is_dry: bool, tell: Callable[[str], object]) -> Imported:
@@ -159,7 +164,7 @@ class Import:
 
     def _records(self, found: Iterator[Found]) -> Iterator[tuple[dict[str, Any], str, int, str | None]]:
         """Yield record, place, number in its conversation, and session of all that is not there yet."""
-        session, known, last, number = "", frozenset[str](), datetime.fromtimestamp(0, UTC), 0
+        reached: dict[str, tuple[int, datetime]] = {}
         done = self._done_requests()
         for one in found:
             match one:
@@ -173,16 +178,15 @@ class Import:
                         done.add(record["request"])
                         yield record, one.where, 0, None
                 case SaidTurn():
-                    if one.session != session:
-                        session, last, number = one.session, datetime.fromtimestamp(0, UTC), 0
-                        known = self._known_turns(session)
+                    number, last = reached.get(one.session, (0, datetime.fromtimestamp(0, UTC)))
                     last = max(last, one.at or last)
                     for record in self._turns(one, last):
                         number += 1
-                        if record["id"] in known:
+                        if record["id"] in self._known_turns(one.session):
                             self.done.known += 1
                         else:
-                            yield record, one.where, number, session
+                            yield record, one.where, number, one.session
+                    reached[one.session] = number, last
 
     def _turns(self, said: SaidTurn, at: datetime) -> Iterator[dict[str, Any]]:
         """Yield a turn as records: more than one where it is too long for a request."""
@@ -222,14 +226,28 @@ class Import:
                 record[name] = time_stamp(at, "milliseconds")
         return record
 
+    @cached_property
+    def _sessions(self) -> frozenset[str]:
+        """The logs that there were when the import began."""
+        try:
+            return frozenset(os.listdir(self._home / "data" / "sessions" / self._group))
+        except OSError:
+            return frozenset()
+
     def _known_turns(self, session: str) -> frozenset[str]:
         """Return the ids of imported turns that a conversation has already."""
+        if f"{session}.jsonl" not in self._sessions:
+            return frozenset()
+        if (held := self._known.get(session)) is not None:
+            return held
         known: set[str] = set()
         with suppress(FileNotFoundError), open(self._home / turns_file(self._group, session), "rb") as log:
             for line in log:
                 if (found := _IMPORTED_LINE.search(line)) is not None:
                     known.add(found[1].decode())
-        return frozenset(known)
+        while len(self._known) >= _SESSIONS_HELD:
+            del self._known[next(iter(self._known))]
+        return self._known.setdefault(session, frozenset(known))
 
     def _done_requests(self) -> set[str]:
         """Return which entries were imported before, also those that are gone since."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import IO, Any, Final
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any, Final, TypeAlias
 
 import orjson
+
+from honeybadger_host.transfer.records import Found, Skipped, SourceFile
 
 _NEXT: Final = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
 """All up to the next bracket; nothing while a text goes on behind what was read."""
@@ -14,8 +18,37 @@ _CHUNK: Final = 1 << 20
 _LARGEST: Final = 256 * 1024 * 1024
 
 
+ReadsOne: TypeAlias = Callable[[Mapping[str, Any], str, SourceFile], Iterator[Found]]
+"""(element, where it stands, its file) -> what it says."""
+
+
 class Broken(ValueError):
     """What follows cannot be read."""
+
+
+def read_elements(file: SourceFile, what: str, read: ReadsOne) -> Iterator[Found]:
+    """Yield what the elements of a file say; one that cannot be read hides no other.
+
+    Args:
+        what: what one is called, for people.
+    """
+    number = 0
+    try:
+        with file.open() as opened:
+            for one in elements(opened):
+                number += 1
+                where = f"{file.name}, {what} {number}"
+                if isinstance(one, orjson.JSONDecodeError):
+                    yield Skipped(where, f"it is not JSON: {one}")
+                    continue
+                try:
+                    yield from read(one, where, file)
+                except (LookupError, TypeError, AttributeError, ValueError) as error:
+                    yield Skipped(where, f"it has not the form of one: {error!r}")
+    except Broken as error:
+        yield Skipped(f"{file.name}, {what} {number + 1}", str(error))
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        yield Skipped(f"{file.name}, {what} {number + 1}", f"the file cannot be read: {error!r}")
 
 
 def elements(file: IO[bytes]) -> Iterator[Any]:

@@ -166,3 +166,14 @@ def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
         else:
             modified = datetime(*info.date_time, tzinfo=UTC)
             yield SourceFile(info.filename, modified, lambda info=info: archive.open(info))  # type: ignore[misc]
+
+
+def time_of(value: object) -> datetime | None:
+    """Return a time that a file says, RFC 3339 (without a zone UTC) or seconds since the epoch; None: it says none."""
+    try:
+        if isinstance(value, str):
+            at = datetime.fromisoformat(value)
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        return datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) and value else None
+    except (ValueError, OverflowError, OSError):
+        return None

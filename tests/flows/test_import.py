@@ -185,6 +185,104 @@ def test_claude_codes_transcripts_become_turns_and_its_memory_entries(home: Path
     )
 
 
+def test_an_export_of_claude_has_conversations_projects_and_memory(home: Path, tmp_path: Path) -> None:
+    said = {"uuid": "m1", "sender": "human", "text": "Read this.", "created_at": "2025-02-03T04:05:06.789Z"}
+    attached = [{"file_name": "plan.txt", "extracted_content": "Go north."}]
+    blocks = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "It says north."},
+        {"type": "tool_use", "name": "web_search", "input": {}},
+    ]
+    answer = {"uuid": "m2", "sender": "assistant", "text": "", "content": blocks, "created_at": "2025-02-03T04:05:09Z"}
+    talk = {"uuid": "4e1f", "name": "Plan", "chat_messages": [said | {"attachments": attached}, answer, {"uuid": "m3"}]}
+    document = {"uuid": "d1", "filename": "notes.md", "content": "Be brief.", "created_at": "2025-01-01T00:00:00Z"}
+    files = {
+        "conversations.json": [talk, {"uuid": "5", "chat_messages": None}],
+        "projects.json": [{"uuid": "p1", "name": "Trip", "prompt_template": "You plan trips.", "docs": [document]}],
+        "memories.json": [{"conversations_memory": "Likes the north.", "project_memories": {"p1": "In June."}}],
+    }
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        for name, value in files.items():
+            archive.writestr(name, json.dumps(value))
+    told = imported(home, tmp_path / "export.zip")
+    assert (told["format"], *counts(told)) == ("claude", 2, 4, 0)
+    assert [line.partition(": ")[0] for line in told["skipped"]] == [
+        "conversations.json, conversation 1, message 3",
+        "conversations.json, conversation 2",
+    ]
+    (turns,) = sessions(home).values()
+    assert [(one["role"], one["content"], one["at"]) for one in turns] == [
+        ("user", "Read this.\n\n[plan.txt]\nGo north.", "2025-02-03T04:05:06.789Z"),
+        ("assistant", "It says north.", "2025-02-03T04:05:09.000Z"),
+    ]
+    assert turns[1]["tools_used"] == ["web_search"]
+    found = {json.loads(path.read_text())["content"] for path in (home / "groups/main/memory").rglob("*.json")}
+    assert found == {"You plan trips.", "Be brief.", "Likes the north.", "In June."}
+    assert counts(imported(home, tmp_path / "export.zip")) == (0, 0, 6)
+
+
+def test_other_memories_become_entries(home: Path, tmp_path: Path) -> None:
+    memory: dict[str, Any] = {
+        "id": "a1",
+        "memory": "Dev works at TechCorp",
+        "user_id": "dev",
+        "categories": ["professional"],
+    }
+    memory |= {"created_at": "2025-07-01T10:00:00-07:00", "updated_at": None, "metadata": {"type": "work"}}
+    write(tmp_path, {"mem0.json": json.dumps({"results": [memory, {"id": "a2"}]})})
+    told = imported(home, tmp_path / "mem0.json", "--from", "mem0")
+    assert counts(told) == (0, 1, 0)
+    assert told["skipped"] == ["mem0.json, memory 1.2: it has no text (memory)"]
+    (entry,) = entries(home).values()
+    assert (entry["content"], entry["tags"]) == ("Dev works at TechCorp", ["professional"])
+    assert (entry["metadata"], entry["created"]) == ({"type": "work", "user_id": "dev"}, "2025-07-01T17:00:00Z")
+    lines = [
+        {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["Speaks French", "Has a cat"]},
+        {"type": "relation", "from": "Ada", "to": "Acme", "relationType": "works_at"},
+        {"type": "entity", "name": "Acme", "entityType": "company", "observations": []},
+    ]
+    write(tmp_path, {"memory.jsonl": "".join(f"{json.dumps(one)}\n" for one in lines) + "{broken\n"})
+    told = imported(home, tmp_path / "memory.jsonl")
+    assert (told["format"], *counts(told)) == ("mcp-memory", 0, 2, 0)
+    assert told["skipped"] == ["memory.jsonl, line 4: it is not JSON"]
+    ada = entries(home)["mcp-memory: memory.jsonl, line 1"]
+    assert ada["content"] == "Ada\n- Speaks French\n- Has a cat\n- works_at: Acme"
+    assert (ada["title"], ada["tags"]) == ("Ada", ["person"])
+
+
+def test_an_agent_file_of_letta_has_blocks_and_messages(home: Path, tmp_path: Path) -> None:
+    call = {"function": {"name": "send_message", "arguments": json.dumps({"message": "Hello, Chad."})}}
+    messages = [
+        {"id": "message-1", "role": "system", "content": [{"type": "text", "text": "You are Sam."}]},
+        {
+            "id": "message-2",
+            "role": "user",
+            "content": [
+                {"type": "text", "text": json.dumps({"type": "user_message", "message": "Hi!", "time": "now"})}
+            ],
+            "created_at": "2025-04-01T10:00:00Z",
+        },
+        {
+            "id": "message-3",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "I greet him."}],
+            "tool_calls": [call],
+            "created_at": "2025-04-01T10:00:02Z",
+        },
+        {"id": "message-4", "role": "user", "content": json.dumps({"type": "heartbeat", "message": "beat"})},
+    ]
+    blocks = [{"id": "block-1", "label": "human", "value": "Chad likes vibe coding.", "limit": 5000}]
+    agent = {"agents": [{"id": "agent-0", "name": "Sam", "messages": messages}], "blocks": blocks}
+    write(tmp_path, {"sam.af": json.dumps(agent)})
+    told = imported(home, tmp_path / "sam.af")
+    assert (told["format"], *counts(told)) == ("letta", 2, 1, 0)
+    ((session, turns),) = sessions(home).items()
+    assert session == "letta-agent-0"
+    assert [(one["role"], one["content"]) for one in turns] == [("user", "Hi!"), ("assistant", "Hello, Chad.")]
+    (entry,) = entries(home).values()
+    assert (entry["title"], entry["content"]) == ("Sam: human", "Chad likes vibe coding.")
+
+
 # ------------------------------------------------------------------------------- twice, grown, interrupted, beside life
 
 
@@ -381,7 +479,7 @@ def test_only_the_operator_imports_and_what_is_not_known_is_said(
     write(tmp_path / "odd", {"a.xyz": "?"})
     result = run_cli("import", "main", tmp_path / "odd", home=home)
     assert result.returncode == 1
-    assert "say --from, one of honeybadger, markdown, claude-code, chatgpt" in result.stderr
+    assert "say --from, one of honeybadger, markdown, claude-code, chatgpt, claude, mem0" in result.stderr
     assert run_cli("import", "main", tmp_path / "none", home=home).returncode == 9
     assert run_cli("import", "main", tmp_path / "odd", "--from", "word", home=home).returncode == 2
     (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04" + b"\0" * 100)

@@ -1,0 +1,77 @@
+"""An export of Claude: `conversations.json`, `projects.json` and `memories.json`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from honeybadger_agent.wire import Role
+from honeybadger_host.transfer.importing import session_of
+from honeybadger_host.transfer.json_elements import read_elements
+from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, Source, SourceFile, time_of
+
+NAME: Final = "claude"
+_CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
+_PROJECTS: Final = re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json")
+_MEMORIES: Final = re.compile(r"(?:.*/)?memories\.json")
+_ROLES: Final[Mapping[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant"}
+
+
+def read_claude(source: Source) -> Iterator[Found]:
+    """Yield the turns of conversations, the documents of projects, and what was remembered."""
+    for file in source():
+        if isinstance(file, Skipped):
+            yield file
+        elif _CONVERSATIONS.fullmatch(file.name):
+            yield from read_elements(file, "conversation", _turns)
+        elif _PROJECTS.fullmatch(file.name):
+            yield from read_elements(file, "project", _documents)
+        elif _MEMORIES.fullmatch(file.name):
+            yield from read_elements(file, "memory", _memories)
+
+
+def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    session, last = session_of(NAME, str(conversation["uuid"])), time_of(conversation.get("created_at"))
+    for number, message in enumerate(conversation["chat_messages"], 1):
+        at = f"{where}, message {number}"
+        try:
+            role = _ROLES[message["sender"]]
+            last = time_of(message.get("created_at")) or last or file.modified
+            text, tools = _said(message)
+        except (KeyError, TypeError, AttributeError) as error:
+            yield Skipped(at, f"it has not the form of a message: {error!r}")
+            continue
+        if text:
+            yield SaidTurn(session, str(message.get("uuid") or number), at, role, text, last, tools=tools)
+
+
+def _said(message: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return what a message says, with what was attached to it, and the tools it asks for."""
+    blocks = message.get("content") or []
+    texts = [block["text"] for block in blocks if block.get("type") == "text" and block.get("text")]
+    tools = tuple(str(block["name"]) for block in blocks if block.get("type") == "tool_use" and block.get("name"))
+    parts = texts or [message.get("text") or ""]
+    for attached in [*(message.get("attachments") or ()), *(message.get("files") or ())]:
+        parts.append(f"[{attached.get('file_name') or 'file'}]\n{attached.get('extracted_content') or ''}")
+    return "\n\n".join(part.strip() for part in parts if part.strip()), tools
+
+
+def _documents(project: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    name = str(project.get("name") or project["uuid"])
+    texts = [("instructions", "instructions", project.get("prompt_template"), project.get("updated_at"))]
+    for document in project.get("docs") or ():
+        title = document.get("filename") or document.get("uuid")
+        texts.append((str(document.get("uuid")), str(title), document.get("content"), document.get("created_at")))
+    for place, title, text, at in texts:
+        if isinstance(text, str) and text.strip():
+            said = time_of(at) or file.modified
+            category = f"projects/{name.replace('/', '-')}"
+            yield Fact(f"{project['uuid']}/{place}", where, text, category, f"{name}: {title}", created=said)
+
+
+def _memories(memory: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
+    texts = {"conversations": memory.get("conversations_memory"), **(memory.get("project_memories") or {})}
+    for name, text in texts.items():
+        if isinstance(text, str) and text.strip():
+            yield Fact(f"memory/{name}", where, text, "memory", f"Memory of {name}", created=file.modified)
