@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.mailbox import OPERATOR, REQUESTS, SESSION, Mailbox
+from honeybadger_agent.mailbox import OPERATOR, REQUESTS, SESSION, TMP, Mailbox
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, MAX_TAGS, Reply, dump_request
 from honeybadger_agent.wire.entries import MAX_METADATA_BYTES, MAX_ORIGIN_CHARACTERS
 from honeybadger_agent.wire.labels import MAX_CATEGORY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TITLE_CHARACTERS
@@ -265,8 +265,12 @@ class Import:
             self._collect()
 
     def _publish(self, request_id: str, data: bytes) -> None:
+        """Drop a request, not durably: after a power cut the next import sends it again."""
+        temporary = self._mailbox.root / TMP / f"{request_id}.tmp"
         try:
-            self._mailbox.publish(request_id, data)
+            temporary.write_bytes(data)
+            temporary.chmod(0o600)
+            os.rename(temporary, self._mailbox.path(REQUESTS, request_id))
         except OSError as error:
             raise HomeError(
                 f"cannot write into {self._mailbox.root}: {error.strerror}; import again, and it goes on"
