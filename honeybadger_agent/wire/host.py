@@ -23,7 +23,7 @@ class Ping(Request[PingResult], audience="programs"):
 
 
 class UndoResult(Result):
-    file: str = Field(description="Below the group's folder.")
+    file: str = Field(description="Below the group's folder; of what is for every group, below the home folder.")
     did: Literal["restored", "put_back", "removed"] = Field(
         description="What was deleted is there again; it has what it held before; it is gone (a note: archived)."
     )

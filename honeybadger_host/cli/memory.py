@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from honeybadger_agent.cli.terminal import patience, print_lines
-from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json
 from honeybadger_host.errors import HostError, NotFound
 
@@ -195,16 +195,17 @@ def _undo_one(folder: Path, settings: Settings, seq: int) -> tuple[str, dict[str
         row = read_change(folder / JOURNAL_FILE, seq) or EditReader(folder / JOURNAL_FILE).edit(seq)
     if row is None:
         raise NotFound(f"{folder} has no change {seq}: `honeybadger-host log <group>` shows them")
-    if row.group == GLOBAL_GROUP:
-        raise HostError(f"{row.file} is for every group, and only what belongs to a group is undone: edit it")
+    group = row.group
+    if group == GLOBAL_GROUP:  # what is for every group has no inbox, and is undone through any
+        groups = sorted(path.name for path in (folder / "groups").iterdir() if NAME.fullmatch(path.name))
+        group = next((name for name in groups if name != GLOBAL_GROUP), "main")
     with patience(lambda: "waiting for the host"):
-        reply = ask(
-            folder, row.group, "undo", Undo(seq=seq), serve=lambda inbox: daemon.serve_box(folder, settings, inbox)
-        )
+        reply = ask(folder, group, "undo", Undo(seq=seq), serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
     if reply.error is not None:
         raise HostError(reply.error.message)
     result = reply.result or {}
-    return f"groups/{row.group}/{result['file']}", {"seq": reply.seq, "group": row.group, **result}
+    path = result["file"] if row.group == GLOBAL_GROUP else f"groups/{group}/{result['file']}"
+    return path, {"seq": reply.seq, "group": row.group, **result}
 
 
 @app.command("stop-turn")
@@ -226,7 +227,6 @@ def stop_turn(
 
 def _check_group(folder: Path, group: str) -> None:
     """See that a home has such a group. Exits when it has none."""
-    from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 
     if not NAME.fullmatch(group):
         raise typer.BadParameter(f"{group!r} is not a name the protocol allows")

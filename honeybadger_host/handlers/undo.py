@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import Refusal, Undo
 from honeybadger_host.domain import (
     ARCHIVE,
@@ -73,7 +73,8 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
         else:
             undone = [_undone(asked, row, before) for row, before in found]
         change, did = next((one for one in undone if one[1] == "restored"), undone[0])
-        return Outcome({"file": change.file.split("/", 2)[2], "did": did}, tuple(change for change, _ in undone))
+        file = change.file.removeprefix(f"groups/{asked.group}/")
+        return Outcome({"file": file, "did": did}, tuple(change for change, _ in undone))
 
     def _undone_notes(asked: Asked, row: Row, now: datetime) -> list[tuple[Change, str]]:
         """Return the changes that take notes of a change out of MEMORY.md, or put them back. Raises Refusal."""
@@ -111,13 +112,12 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
 def _row_of(asked: Asked, journal: Path) -> Row | Edit:
     """Return what is to be undone: a change, or an edit by a person. Raises Refusal."""
     payload: Undo = asked.payload
-    row = read_change(journal, payload.seq)
-    if row is None and (edit := EditReader(journal).edit(payload.seq)) is not None and edit.group == asked.group:
-        return edit
-    if row is None or row.group != asked.group:
+    event = read_change(journal, payload.seq) or EditReader(journal).edit(payload.seq)
+    if event is None or event.group not in (asked.group, GLOBAL_GROUP):
         raise Refusal("not_found", f"group {asked.group} has no change {payload.seq}", field="payload.seq")
-    if row.kind in _OF_EDITS:
-        return row
+    if isinstance(event, Edit) or event.kind in _OF_EDITS:
+        return event
+    row = event
     why = "only notes, entries and people's edits are"
     is_note = row.kind in _NOTES
     if row.file == _archive_of(row):

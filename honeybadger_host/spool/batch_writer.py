@@ -99,7 +99,7 @@ class BatchWriter:
                 else:
                     offset = batch.target(file).place(len(data))
                 written.append(change)
-                rows.append(Row(seq, at, group, sender, request_id, change.row_kind, file, offset, data))
+                rows.append(Row(seq, at, change.group, sender, request_id, change.row_kind, file, offset, data))
             receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
             if request.has_run or request.answer_to is not None:
                 ended.append(TurnKey(group, sender, request_id))
