@@ -31,6 +31,7 @@ class UpdateMemory(Request[NoteResult], changes=True, audience="default"):
         description="The note, 1-32,768 characters. Markdown headings in it are escaped."
     )
     section: OneLine | None = Field(default=None, description="Heading of the note, one line; default `Notes`.")
+    pinned: bool | None = Field(default=None, description="True: it is never merged or retired by itself.")
 
 
 class FileProblem(Result):

@@ -44,9 +44,11 @@ from honeybadger_host.memory.entry import (
 )
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import folded
+from honeybadger_host.memory.notes import is_pinned
 from honeybadger_host.memory.origin import Origin, origin_of
 from honeybadger_host.memory.standing import Standing
 from honeybadger_host.search.index import Index
+from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
@@ -185,10 +187,16 @@ def get_memory(entries: EntryFiles, index: Index) -> QueryHandler:
         if found is None:
             raise Refusal("not_found", f"nothing has the id {id_} by now: search again", field="payload.id")
         at = None if found.at is None else time_stamp(datetime.fromtimestamp(found.at, UTC))
-        entry = Entry(id_, "", found.text, by=found.author or None)
-        return {**shown(entry, found.file, b""), "kind": found.kind, "created": at, "file": found.file, "version": ""}
+        entry = Entry(id_, "", found.text, by=found.author or None, pinned=is_pinned_note(found))
+        of_entries = {"origin": None, "version": ""}
+        return {**shown(entry, found.file, b""), "kind": found.kind, "created": at, "file": found.file, **of_entries}
 
     return QueryHandler(answer)
+
+
+def is_pinned_note(found: Found) -> bool:
+    """Return whether somebody pinned a note: in its text, or in its heading."""
+    return found.kind == "note" and is_pinned(f"{found.names}\n{found.text}")
 
 
 def list_memory_categories(entries: EntryFiles) -> QueryHandler:

@@ -23,6 +23,7 @@ from honeybadger_host.domain import (
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
+from honeybadger_host.memory.notes import PINNED, is_pinned
 from honeybadger_host.text.neutralise import is_blank, neutralise, render_note
 
 log = structlog.get_logger()
@@ -37,6 +38,8 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
         payload: UpdateMemory = asked.payload
         section = DEFAULT_SECTION if payload.section is None else payload.section
         section, content, screened = screen.note(asked, section, payload.content)
+        if payload.pinned and not is_pinned(content) and not is_blank(neutralise(content).text):
+            content = f"{content.rstrip()} {PINNED}"
         try:
             note = render_note(content, section, asked.sender, now)
         except ValueError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.handlers.entries import is_pinned_note
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
@@ -185,6 +186,8 @@ def _shown(same: Sequence[Found], hit: Hit | None) -> dict[str, Any]:
     shown |= _signature(found)
     if found.kind == "entry":
         shown |= {"category": found.category, "tags": list(found.tags), **found.marks}
+    if is_pinned_note(found):
+        shown["pinned"] = True
     if found.kind == "turn":
         shown["session"] = found.session
     if others:

@@ -166,3 +166,29 @@ def test_a_save_says_what_is_nearly_there_and_a_repeated_request_says_the_same(
     assert f"nearly the same is there, and stays: [{first.id}]" in told.stderr
     assert client().list_memory_categories().total == 3
     host.stop()
+
+
+def test_a_note_is_pinned_by_its_sender_and_by_a_person_and_shown_as_an_entry_is(
+    make_host: HostFactory, client: MakeClient
+) -> None:
+    host = make_host().start()
+    client().update_memory("Ann is allergic to nuts\nand to figs", pinned=True)
+    client().update_memory("Ann likes nuts (pinned)", pinned=True)
+    client().update_memory("Ann sells nuts")
+    with pytest.raises(Invalid):
+        client().update_memory(" \u200b", pinned=True)
+    memory = host.home / "groups/main/MEMORY.md"
+    assert memory.read_text().count("(pinned)") == 2
+    memory.write_text(memory.read_text() + "\n## Plants (pinned)\n- The nuts grow behind the house.\n")
+    client().save_memory("Ann plants nuts", pinned=True)
+
+    def pinned() -> dict[str, bool]:
+        return {hit.text: hit.pinned for hit in client().search_memory("nuts").hits}
+
+    wait_for(lambda: len(pinned()) == 5)
+    assert sorted(text for text, is_pinned in pinned().items() if not is_pinned) == ["- Ann sells nuts"]
+    for hit in client().search_memory("nuts").hits:
+        got = client().get_memory(hit.id)
+        assert got.pinned == hit.pinned
+        assert got.origin is None
+    host.stop()

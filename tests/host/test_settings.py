@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 import tomllib
@@ -113,7 +114,9 @@ def test_every_setting_can_be_set_from_each_place(folder: Path, monkeypatch: pyt
     assert value() == other
     monkeypatch.undo()
     written = written.replace('": ', '" = ')
-    in_toml = f'"{other}"' if isinstance(other, str) else f"{{ {written} }}" if isinstance(other, dict) else written
+    in_toml = json.dumps(other) if isinstance(other, str) else written
+    if isinstance(other, dict):
+        in_toml = f"{{ {', '.join(f'{key} = {json.dumps(each)}' for key, each in other.items())} }}"
     write(folder, f"[{section}]\n{leaf} = {in_toml}")
     assert value() == other
 
