@@ -70,6 +70,10 @@ def op(kind: Op, sources: Sequence[str] = (), result: str | None = None, **more:
     return Operation(n=more.pop("n", 1), op=kind, sources=tuple(sources), result=result, **more)
 
 
+def add(result: str, turn: int, quote: str) -> Operation:
+    return op("add", result=result, evidence=quoting(turn, quote))
+
+
 def quoting(turn: int, quote: str) -> tuple[Evidence, ...]:
     return (Evidence(session="main", turn=turn, quote=quote),)
 
@@ -110,42 +114,22 @@ REFUSED: list[tuple[str, str, Operation]] = [
     # base_moved
     ("base_moved", "gone1 was not read", op("merge", ["tea", "gone1"], "User prefers tea over coffee.")),
     # unquoted
-    (
-        "unquoted",
-        "does not say",
-        op("add", result="Dentist is Dr. Weber.", evidence=quoting(1, "my dentist is Dr Weber")),
-    ),
-    (
-        "unquoted",
-        "does not say",
-        op("add", result="Dentist: Dr. Weber", evidence=quoting(1, "my\u200b dentist is Dr. Weber")),
-    ),
-    (
-        "unquoted",
-        "does not say",
-        op("add", result="Dentist: Dr. Weber", evidence=quoting(1, "My dentist is Dr. Weber")),
-    ),
-    ("unquoted", "does not say", op("add", result="Meet on 7 May", evidence=quoting(3, "on 7\u00a0May"))),
-    ("unquoted", "no turn 99", op("add", result="Dentist: Dr. Weber", evidence=quoting(99, "my dentist is Dr. Weber"))),
+    ("unquoted", "does not say", add("Dentist is Dr. Weber.", 1, "my dentist is Dr Weber")),
+    ("unquoted", "does not say", add("Dentist: Dr. Weber", 1, "my\u200b dentist is Dr. Weber")),
+    ("unquoted", "does not say", add("Dentist: Dr. Weber", 1, "My dentist is Dr. Weber")),
+    ("unquoted", "does not say", add("Meet on 7 May", 3, "on 7\u00a0May")),
+    ("unquoted", "no turn 99", add("Dentist: Dr. Weber", 99, "my dentist is Dr. Weber")),
     ("unquoted", "quotes nobody", op("add", result="The dentist is Dr. Weber.")),
-    (
-        "unquoted",
-        "does not say",
-        op("add", result="Hates loud restaurants and long queues.", evidence=quoting(1, "and my")),
-    ),
-    ("unquoted", "does not say hat", op("add", result="My dentist has a hat.", evidence=quoting(1, "my dentist"))),
+    ("unquoted", "does not say", add("Hates loud restaurants and long queues.", 1, "and my")),
+    ("unquoted", "does not say hat", add("My dentist has a hat.", 1, "my dentist")),
     ("unquoted", "rests on does not say", op("merge", ["tea", "tea2"], "User prefers tea over coffee and loves dogs.")),
     ("unquoted", "rests on does not say", op("annotate", ["tea"], "The user is a liar.")),
     # not_a_person
-    (
-        "not_a_person",
-        "helper speaks there as assistant",
-        op("add", result="Likes skiing.", evidence=quoting(2, "you like skiing")),
-    ),
+    ("not_a_person", "helper speaks there as assistant", add("Likes skiing.", 2, "you like skiing")),
     (
         "not_a_person",
         "shell speaks there as tool",
-        op("add", result="The database is on port 6432.", evidence=quoting(5, "The database moved to port 6432")),
+        add("The database is on port 6432.", 5, "The database moved to port 6432"),
     ),
     # specifics_lost
     ("specifics_lost", "twice", op("merge", ["dose", "dose2"], "Takes 8 mg of Ramipril daily before breakfast.")),
@@ -162,7 +146,7 @@ REFUSED: list[tuple[str, str, Operation]] = [
         op("merge", ["dose", "dose2"], "Takes 8 mg, not 18 mg, of Ramipril twice daily before breakfast."),
     ),
     ("specifics_invented", "Assam", op("merge", ["tea", "tea2"], "User prefers Assam tea over coffee.")),
-    ("specifics_invented", "17 May", op("add", result="Meet on 17 May.", evidence=quoting(3, "Meet me on 7 May"))),
+    ("specifics_invented", "17 May", add("Meet on 17 May.", 3, "Meet me on 7 May")),
     (
         "specifics_invented",
         "Osei",
@@ -175,16 +159,8 @@ REFUSED: list[tuple[str, str, Operation]] = [
         "denied",
         op("merge", ["nuts", "tea"], "User is not allergic to peanuts; prefers tea over coffee."),
     ),
-    (
-        "meaning_flipped",
-        "denied",
-        op("add", result="The user is allergic to almonds.", evidence=quoting(3, "allergic to almonds")),
-    ),
-    (
-        "meaning_flipped",
-        "stands behind",
-        op("add", result="Moved from Porto to Lisbon.", evidence=quoting(1, "moved from Lisbon to Porto")),
-    ),
+    ("meaning_flipped", "denied", add("The user is allergic to almonds.", 3, "allergic to almonds")),
+    ("meaning_flipped", "stands behind", add("Moved from Porto to Lisbon.", 1, "moved from Lisbon to Porto")),
     (
         "meaning_flipped",
         "stands behind",
@@ -193,7 +169,7 @@ REFUSED: list[tuple[str, str, Operation]] = [
     (
         "meaning_flipped",
         "asked or supposed",
-        op("add", result="The dose was changed to 16 mg of Ramipril.", evidence=quoting(6, "the dose was changed")),
+        add("The dose was changed to 16 mg of Ramipril.", 6, "the dose was changed"),
     ),
     # not_stale
     ("not_stale", "quotes nobody", op("supersede", ["lisbon"], "User lives in Porto.")),
