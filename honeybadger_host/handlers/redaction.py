@@ -61,6 +61,9 @@ class Screen:
                 items = [self.tree(asked, member, item, heading=name) for name, item in value.items()]
                 made = {name: item for (name, _), (item, _) in zip(names, items, strict=True)}
                 return made, sum((changed for _, changed in (*names, *items)), Counter())
+            case int() | float() if not isinstance(value, bool):  # a PIN may come as a number
+                clean, changed = self.clean(asked, member, str(value), heading=heading)
+                return (clean if changed else value), changed
             case _:
                 return value, Counter()
 

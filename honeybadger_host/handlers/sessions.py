@@ -24,7 +24,7 @@ from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.session_document import Environment, Json, SessionDocument, Task, members_of, version_of
 from honeybadger_host.memory.session_document_store import Sessions, session_file
 from honeybadger_host.memory.turn_log import set_aside_file, turns_file
-from honeybadger_host.text.neutralise import is_blank, neutralise, one_line
+from honeybadger_host.text.neutralise import is_blank, one_line
 from honeybadger_host.text.time_stamps import time_stamp
 
 MAX_FACTS: Final = 1000
@@ -196,46 +196,31 @@ class _Texts:
 
     def line(self, member: str, text: str) -> str:
         """Return a text as one visible line."""
-        clean, screened = self.screen.text(self.asked, member, text)
+        clean, changed = self.screen.clean(self.asked, member, text)
         neutral = one_line(clean)
-        self.changed.update(screened)
+        self.changed.update(changed)
         self.changed.update(neutral.changed)
         if is_blank(neutral.text):
             raise Refusal("invalid", f"{member} is blank; nothing was changed", field=member)
         return neutral.text
 
-    def lines(self, member: str, text: str, *, heading: str = "") -> str:
+    def lines(self, member: str, text: str) -> str:
         """Return a text of any number of lines, which may be blank."""
-        clean, screened = self.screen.text(self.asked, member, text, heading=heading)
-        neutral = neutralise(clean)
-        self.changed.update(screened)
-        self.changed.update(neutral.changed)
-        return neutral.text
+        clean, changed = self.screen.clean(self.asked, member, text)
+        self.changed.update(changed)
+        return clean
 
     def free(self, member: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an object that the agent shapes with every text in it looked at; a key is the heading of its value."""
-        clean = {self.lines(member, key): self._free(member, key, item) for key, item in value.items()}
+        """Return an object that the agent shapes with every text in it looked at."""
+        tree, changed = self.screen.tree(self.asked, member, value)
+        clean: dict[str, Any] = tree
+        self.changed.update(changed)
         size = len(orjson.dumps(clean))
         if size > MAX_OBJECT_BYTES:
             raise Refusal(
                 "too_large", f"{member} has {size} bytes, the limit is {MAX_OBJECT_BYTES}: send less", field=member
             )
         return clean
-
-    def _free(self, member: str, key: str, value: object) -> object:
-        match value:
-            case str():
-                return self.lines(member, value, heading=key)
-            case dict():
-                return {self.lines(member, name): self._free(member, name, item) for name, item in value.items()}
-            case list():
-                return [self._free(member, key, item) for item in value]
-            case int() | float() if not isinstance(value, bool):  # a PIN may come as a number
-                shown = str(value)
-                clean = self.lines(member, shown, heading=key)
-                return value if clean == shown else clean
-            case _:
-                return value
 
 
 def _updated(

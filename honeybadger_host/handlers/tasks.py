@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -144,7 +145,7 @@ def _schedule_task(desk: TaskDesk) -> ChangeHandler[list[str]]:
             raise Refusal("invalid", why, field="payload.run_at")
         state = TaskState(id_, now, until=now)
         row = task_row(desk, asked.group, id_, task, state, now)
-        row["neutralised"] = {kind: changed.get(kind, 0) + more.get(kind, 0) for kind in {*changed, *more}}
+        row["neutralised"] = dict(Counter(changed) + Counter(more))
         written = FileWritten(asked.group, "task", task_file(asked.group, id_), dump_task(task), None)
         return Outcome(row, (written, recorded(asked.group, state)))
 

@@ -218,13 +218,11 @@ def _key(key: str) -> str:
 
 def _clean(asked: Asked, screen: Screen, member: str, text: str, changed: Counter[str], *, heading: str = "") -> str:
     """Return a text without credentials and neutralised; what was changed is counted. Raises Refusal."""
-    text, screened = screen.text(asked, member, text, heading=heading)
-    neutral = neutralise(text)
-    if is_blank(neutral.text):
+    clean, how = screen.clean(asked, member, text, heading=heading)
+    if is_blank(clean):
         raise Refusal("invalid", f"{member} is blank: nothing was saved", field=member)
-    changed.update(screened)
-    changed.update(neutral.changed)
-    return neutral.text
+    changed.update(how)
+    return clean
 
 
 def _names(

@@ -275,18 +275,20 @@ def test_text_that_hides_or_is_a_credential_is_cleaned_in_every_member_and_count
         title=f"Title\n{token}",
         aliases=[f"al\u200bias {token}"],
         tags=["a\nb", token],
-        metadata={"where": [{"in\u200b": token}], "password": "hunter22!"},
+        metadata={"where": [{"in\u200b": token}], "password": "hunter22!", "pin": 4711, "port": 8080},
     )
     (name,) = files(room)
     text = (memory(room) / name).read_text()
     assert token not in text
     assert "hunter22" not in text
+    assert "4711" not in text
+    assert saved["metadata"]["port"] == 8080
     assert not {"\u202e", "\u200b"} & set(text)
     assert saved["tags"][0] == "a b"
     assert saved["title"].startswith("Title [REDACTED:")
     kinds = {kind: count for kind, count in saved["neutralised"].items() if not kind.startswith("secrets/")}
-    assert kinds == {"secrets": 6, "bidi characters": 1, "zero-width characters": 2}
-    assert sum(saved["neutralised"].values()) - sum(kinds.values()) == 6
+    assert kinds == {"secrets": 7, "bidi characters": 1, "zero-width characters": 2}
+    assert sum(saved["neutralised"].values()) - sum(kinds.values()) == 7
 
 
 def test_a_secret_below_its_title_is_one(room: Room) -> None:
