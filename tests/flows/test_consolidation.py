@@ -190,10 +190,7 @@ def test_ten_messages_at_a_window_of_ten_ask_no_model(make_host: HostFactory, ho
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        *("null", '""', "{}", "[]", "", "I cannot do that.", '{"history_entry": "cut of', '{"history_entry": 7}'),
-        *('{"history_entry": "  "}', '{"history_entry": "x", "memory_update": ["a"]}', "[" * 50_000, "x" * 1_000_000),
-    ],
+    ["I cannot do that.", '{"history_entry": "  "}', "[" * 50_000, "x" * 1_000_000],
     ids=lambda text: text[:30] or "empty",
 )
 def test_a_wrong_answer_changes_nothing_and_is_asked_for_again(

@@ -163,20 +163,6 @@ def test_a_dream_is_taken_back_byte_for_byte(make_host: HostFactory, memory: Mem
     assert memory.dream()["told"] == NOTHING  # what was taken back is not done again
 
 
-def test_what_a_person_wrote_pinned_or_repeated_stays(make_host: HostFactory, memory: Memory) -> None:
-    make_host().start()
-    memory.save(TEA, "a")
-    memory.save(TEA, "b", pinned=True)
-    for _ in range(6):
-        memory.save(TEA, "c")
-    folder = memory.group / "memory/d"
-    folder.mkdir()
-    (folder / "own.json").write_text(json.dumps({"content": TEA}))
-    before = memory.state()
-    assert memory.dream()["told"] == NOTHING
-    assert memory.state() == before
-
-
 def test_a_trial_shows_the_proposal_and_changes_nothing(make_host: HostFactory, memory: Memory) -> None:
     host = make_host().start()
     memory.save(TEA, "a")
@@ -282,13 +268,10 @@ def test_what_a_gate_refuses_changes_nothing_and_is_named(
 @pytest.mark.parametrize(
     "answer",
     [
-        *("null", "[]", "{}", "", "No.", '{"operations": {}}', '{"operations": [1]}', '{"operations": [], "more": 1}'),
-        '{"operations": [{"op": "write_history", "result": "x"}]}',
-        '{"operations": [{"op": "retire", "sources": ["a"], "state": "applied"}]}',
+        "No.",
         '{"operations": [{"op": "merge", "sources": ["a", "b"], "result": "x"}, {"op": "merge", "sources": ["a"]}]}',
-        json.dumps({"operations": [{"op": "retire", "sources": ["a"]}] * 2001}),
     ],
-    ids=lambda text: text[:40] or "empty",
+    ids=lambda text: text[:40],
 )
 def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Path, memory: Memory, answer: str) -> None:
     make_host(answering(home, answer)).start()
