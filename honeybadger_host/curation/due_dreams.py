@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ QUIET_SECONDS = 30.0
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
+@dataclass(frozen=True, slots=True)
 class DueDreams:
     """Knows when each group dreamt last. One thread at a time.
 
@@ -32,28 +34,20 @@ class DueDreams:
         clock: aware.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        schedule: Cron,
-        ledger: InjectionLedger,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._home = home
-        self._schedule = schedule
-        self._ledger = ledger
-        self._clock = clock
-        self._looked: dict[str, datetime] = {}
-        """When a group was due and had nothing new, or was told to be due."""
+    home: Path
+    schedule: Cron
+    ledger: InjectionLedger
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _looked: dict[str, datetime] = field(default_factory=dict)
+    """When a group was due and had nothing new, or was told to be due."""
 
     def groups(self) -> list[str]:
         """Return the groups that are to dream now, each once for as many times as were missed."""
-        now = self._clock()
-        names = (name for name in groups_of(self._home) if name != GLOBAL_GROUP and not is_archive(name))
+        now = self.clock()
         due: list[str] = []
-        for name in names:
+        for name in groups_of(self.home):
             try:
-                if self._is_due(name, now):
+                if name != GLOBAL_GROUP and not is_archive(name) and self._is_due(name, now):
                     due.append(name)
             except OSError as error:  # a file went away meanwhile, or the disk fails: the next look tells
                 log.warning("dream.not_looked_at", group=name, why=str(error))
@@ -61,8 +55,8 @@ class DueDreams:
 
     def _is_due(self, group: str, now: datetime) -> bool:
         dreamt = self._dreamt(group)
-        since = max(dreamt or self._ledger.last_recalled(group)[1], self._looked.get(group, _BEGINNING))
-        run = next_run(self._schedule, min(since, now))  # a clock that was ahead keeps nobody awake
+        since = max(dreamt or self.ledger.last_recalled(group)[1], self._looked.get(group, _BEGINNING))
+        run = next_run(self.schedule, min(since, now))  # a clock that was ahead keeps nobody awake
         if run is None or run > now:
             return False
         changed = self._changed(group)
@@ -75,8 +69,8 @@ class DueDreams:
         """Return when a group dreamt last; None: never, or nobody can say."""
         file = dreamt_file(group)
         try:
-            mark = parse_watermark(read_whole(self._home / file))
-            written = (self._home / file).stat().st_mtime if mark is not None else 0.0
+            mark = parse_watermark(read_whole(self.home / file))
+            written = (self.home / file).stat().st_mtime if mark is not None else 0.0
         except (OSError, ValueError, WorldFailed) as error:
             log.warning("watermark.refused", file=file, why=str(error), now_what="remove the file: it is made again")
             return None
@@ -84,8 +78,8 @@ class DueDreams:
 
     def _changed(self, group: str) -> datetime | None:
         """Return when something of a group changed last; None: there is nothing."""
-        newest = max((signature.mtime_ns for _, signature in sources(self._home, group, set())), default=0)
-        feedback = self._home / feedback_file(group)
+        newest = max((signature.mtime_ns for _, signature in sources(self.home, group, set())), default=0)
+        feedback = self.home / feedback_file(group)
         if feedback.is_file():
             newest = max(newest, feedback.stat().st_mtime_ns)
         return datetime.fromtimestamp(newest / 1e9, UTC) if newest else None

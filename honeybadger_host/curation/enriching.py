@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final, NamedTuple
@@ -87,12 +88,12 @@ def saved_in(written: Iterable[Change]) -> Iterator[Saved]:
                 yield Saved(change.group, name)
 
 
+@dataclass(frozen=True, slots=True)
 class Enrichment:
     """Looks at saved entries, one at a time. Event loop."""
 
-    def __init__(self, uses: PassDependencies, asker: Asker) -> None:
-        self._uses = uses
-        self._asker = asker
+    uses: PassDependencies
+    asker: Asker
 
     async def note(self, saved: Collection[Saved]) -> set[str]:
         """Keep which entries are to be looked at; return their groups. One that cannot be kept is left as it is."""
@@ -100,7 +101,7 @@ class Enrichment:
         for group, entry_id in saved:
             try:
                 if await anyio.to_thread.run_sync(self._source, group, entry_id) is not None:
-                    await self._asker.note(self._question(group, f"{_NAMED}{entry_id}", ""))
+                    await self.asker.note(self._question(group, f"{_NAMED}{entry_id}", ""))
                     groups.add(group)
             except WorldFailed as error:
                 log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
@@ -109,45 +110,45 @@ class Enrichment:
     async def groups(self) -> set[str]:
         """Return the groups that have entries to be looked at."""
         try:
-            return {key.group for key in await self._asker.begun(_NAMED)}
+            return {key.group for key in await self.asker.begun(_NAMED)}
         except WorldFailed as error:
             log.warning("enrichment.refused", why=str(error))  # the next entry that is saved begins with them
             return set()
 
     async def make(self, group: str) -> bool:
         """Look at one entry; return whether there are more. Raises OverBudget, ModelFailed, WorldFailed."""
-        name = await self._asker.unfinished(group, _NAMED)
+        name = await self.asker.unfinished(group, _NAMED)
         if name is None:
             return False
         source = await anyio.to_thread.run_sync(self._source, group, name.removeprefix(_NAMED))
         question = self._question(group, name, "" if source is None else source.asked)
         if source is None:
-            await self._uses.forget(question)
+            await self.uses.forget(question)
             return True
         try:
-            await self._uses.make(question, partial(self._propose, question, source))
+            await self.uses.make(question, partial(self._propose, question, source))
         except WrongAnswer as error:  # what was saved stands: it is not worth a second question
             log.warning("enrichment.refused", group=group, entry=source.entry.id, why=str(error))
         return True
 
     def _question(self, group: str, name: str, text: str) -> Question:
-        return Question(group, name, "enrichment", self._uses.directives.read("enrichment"), text)
+        return Question(group, name, "enrichment", self.uses.directives.read("enrichment"), text)
 
     def _source(self, group: str, entry_id: str) -> _Source | None:
         """Return an entry that may hold several facts; None: there is nothing to do with it. Raises WorldFailed."""
-        files = self._uses.entry_files.find(group, entry_id)
-        data = read_whole(self._uses.home / files[0]) if len(files) == 1 else None
+        files = self.uses.entry_files.find(group, entry_id)
+        data = read_whole(self.uses.home / files[0]) if len(files) == 1 else None
         if data is None:
             return None
         try:
-            entry = self._uses.entry_files.parse(files[0], data)
+            entry = self.uses.entry_files.parse(files[0], data)
         except ValueError:  # it was logged
             return None
         text = entry.content.strip()
         is_long = len(text) >= _LEAST_CHARACTERS and len(_SENTENCE.findall(text)) >= _LEAST_SENTENCES
         if not is_long or entry.by == CONSOLIDATOR or entry.name is not None:
             return None
-        categories = [*self._uses.entry_files.categories(group)][:_MOST_CATEGORIES]
+        categories = [*self.uses.entry_files.categories(group)][:_MOST_CATEGORIES]
         about = f"[{entry.id}] {entry.category}" + (f"; {entry.title}" if entry.title else "")
         asked = f"## Categories\n{', '.join(categories)}\n\n## Saved Text\n{about}\n{text}\n"
         return _Source(entry, hashlib.sha256(data).hexdigest(), asked)
@@ -159,10 +160,10 @@ class Enrichment:
         if answer is None or not operations:
             return None
         known = Known(
-            texts={entry.id: entry.content, **standing(self._uses.home, question.group, operations)},
+            texts={entry.id: entry.content, **standing(self.uses.home, question.group, operations)},
             digests={entry.id: source.digest},
             turns={},
-            is_person=self._uses.is_person,
+            is_person=self.uses.is_person,
             protected={},
             group_size=1,
         )

@@ -55,7 +55,7 @@ def history_entry(turns: Sequence[Turn], session: str, is_person: Callable[[Turn
     first, last = turns[0], turns[-1]
     head = f"[{last.at:%Y-%m-%d %H:%M}] {MARK} session {session}, turns {first.number}-{last.number}"
     best = _best(_sentences(turns, is_person))[:_MAX_HISTORY_LINES]
-    return "\n".join((head, *(sentence.line for sentence in _in_order(best))))
+    return "\n".join((head, *_lines(best)))
 
 
 def conversation_summary(
@@ -80,7 +80,7 @@ def conversation_summary(
             room -= words
     while old and sum(map(_words, old)) > room:
         old.pop(0)
-    return "\n".join((MARK, *old, *(sentence.line for sentence in _in_order(chosen))))
+    return "\n".join((MARK, *old, *_lines(chosen)))
 
 
 def _sentences(turns: Iterable[Turn], is_person: Callable[[Turn], bool]) -> Iterator[_Sentence]:
@@ -109,8 +109,8 @@ def _best(sentences: Iterable[_Sentence]) -> list[_Sentence]:
     return sorted(sentences, key=lambda sentence: (-sentence.score, sentence.turn.number))
 
 
-def _in_order(sentences: Iterable[_Sentence]) -> list[_Sentence]:
-    return sorted(sentences, key=lambda sentence: sentence.turn.number)
+def _lines(sentences: Iterable[_Sentence]) -> list[str]:
+    return [sentence.line for sentence in sorted(sentences, key=lambda sentence: sentence.turn.number)]
 
 
 def _words(text: str) -> int:

@@ -5,7 +5,6 @@ Nothing here writes memory: what a pass comes to goes through the pipeline like 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -118,7 +117,7 @@ class PassDependencies:
             await self.forget(question)
         if proposal is None:
             return None
-        counts = {} if is_trial else await self._write(proposal, until or proposal.made_at)
+        counts = {} if is_trial else await self._write(question, proposal, until or proposal.made_at)
         if proposal.operations and not is_trial:
             log.info(
                 _FINISHED[proposal.kind],
@@ -146,17 +145,16 @@ class PassDependencies:
             log.error("curation.given_up", group=question.group, id=question.name, now_what="rules do it")
             return None
 
-    async def _write(self, proposal: Proposal, until: datetime) -> Mapping[str, int]:
+    async def _write(self, question: Question, proposal: Proposal, until: datetime) -> Mapping[str, int]:
         """Apply what applies itself, and keep the proposal; return how many operations are in which state.
 
         Raises WorldFailed: somebody was faster, or the disk is full; nothing was changed.
         """
         applies = partial(applies_itself, policy=self.mode)
         applying = Applying(self.whole_files, self.entry_files, proposal, applies, until)
-        digest = hashlib.sha256(proposal.id.encode()).digest()
         asked = Asked(proposal.group, CONSOLIDATOR, proposal.id, proposal.session or "main", Wire())
         type_name = "consolidate" if proposal.kind == "consolidation" else "dream"
-        reply = orjson.loads(await self.change(asked, type_name, applying.handler, digest))
+        reply = orjson.loads(await self.change(asked, type_name, applying.handler, question.digest))
         if not reply["ok"]:
             raise WorldFailed(f"{reply['error']['message']}")
         return {state: reply["result"][state] for state in COUNTED}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import accumulate
@@ -61,23 +62,23 @@ _SENSITIVE: Final = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class Preferences:
     """Makes the second pass of a dream. Event loop."""
 
-    def __init__(self, uses: PassDependencies, clock: Callable[[], datetime]) -> None:
-        self._uses = uses
-        self._clock = clock
+    uses: PassDependencies
+    clock: Callable[[], datetime]
 
     async def infer(self, snapshot: Snapshot, is_trial: bool) -> tuple[Made | None, str]:
         """Return what was proposed, and what there is to say. Raises as `Dreams.dream`."""
-        uses, group = self._uses, snapshot.group
+        uses, group = self.uses, snapshot.group
         if uses.asker is None:
             return None, NO_MODEL
         turns = await anyio.to_thread.run_sync(self._new_turns, group)
         if not turns:
             return None, ""
         kept = await uses.asker.unfinished(group, _NAMED)
-        name = kept or f"{_NAMED}{_milliseconds(turns[-1][1].at)}-{_milliseconds(self._clock())}"
+        name = kept or f"{_NAMED}{_milliseconds(turns[-1][1].at)}-{_milliseconds(self.clock())}"
         entries = snapshot.entries.values()
         known = [entry.content for entry in entries if is_below(entry.category, "user-preferences")]
         text = request_text(turns, known, [each.result or "" for each in seen_before(snapshot.earlier).values()])
@@ -88,27 +89,27 @@ class Preferences:
     def _new_turns(self, group: str) -> list[tuple[str, Turn]]:
         """Return session and turn of what people have said since the last pass, oldest first, as many as one takes."""
         try:
-            mark = parse_watermark(read_whole(self._uses.home / inferred_file(group)))
+            mark = parse_watermark(read_whole(self.uses.home / inferred_file(group)))
         except ValueError:  # then all of it is read again
             mark = None
         since = None if mark is None else mark.at
-        turns = newest_turns(self._uses, group, _MOST_TURNS)
+        turns = newest_turns(self.uses, group, _MOST_TURNS)
         return taken(
             (session, turn)
             for (session, _), turn in turns.items()
-            if self._uses.is_person(turn) and (since is None or turn.at > since)
+            if self.uses.is_person(turn) and (since is None or turn.at > since)
         )
 
     def _propose(self, question: Question, snapshot: Snapshot, answer: Answer | None) -> Proposal | None:
         """Return what an answer proposes, with its gates checked; None: rules cannot do it. Raises WrongAnswer."""
         if answer is None:
             return None
-        uses, earlier = self._uses, snapshot.earlier
+        uses, earlier = self.uses, snapshot.earlier
         operations = parse_preferences(answer.text, seen_before(earlier))
         quoted = [(each.session, each.turn) for one in operations for each in one.evidence]
         known = snapshot.known(turns_of(uses, snapshot.group, quoted), uses.is_person)
         asked = tuple(map(bare, operations))
-        proposal = check(Proposal(**origin(question, answer), made_at=self._clock(), operations=asked), known)
+        proposal = check(Proposal(**origin(question, answer), made_at=self.clock(), operations=asked), known)
         settled = {folded(text) for text in snapshot.texts.values()} | {
             folded(each.result or "")
             for one in earlier
