@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.ordinary import word_forms
+from honeybadger_host.curation.ordinary import word_forms, word_patterns
 from honeybadger_host.curation.proposal import Evidence, Operation
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.feedback import FEEDBACK_SESSION, Feedback, as_turn
@@ -35,11 +35,7 @@ _LEAD: Final = (
     r"[,.!:;\s–—-]+)*(?:(?:when|if|for|in|with|wenn|bei|für)\b[^,.;!?\n]{2,80},\s+)?(?:please\s+|bitte\s+)?"
 )
 """What may stand before an order."""
-_VERBS: Final = (
-    r"(?:use|do|send|ask|write|call|run|take|try|say|put|read|check|search|look|answer|keep|make|give|go|start|stop"
-    r"|open|add|create|move|name|reply|save|show|tell|test|wait|verify|confirm|prefer|let|mention|include|leave"
-    r"|schedule|commit|push|pull|delete|edit|format|quote|list|sort|summari[sz]e|translate)"
-)
+_VERBS: Final = f"(?:{word_patterns('order_verbs')})"
 _NOT: Final = (
     r"(?:do\s+not|don['’]?t|never|stop|avoid|you\s+(?:should|must)\s*(?:not|n['’]t)|mustn['’]t)\s"
     r"(?!you\b|we\b|i\b|(?:worry|mind|bother|hesitate|forget|know|think|see|have|want|like)\b)"
@@ -49,9 +45,7 @@ _ABBREVIATED: Final = "|".join(
 )
 _REST: Final = rf"(?:[^.;!?\n]|\.(?=[^\s.])|(?:{_ABBREVIATED})\.)"
 """A character that does not end a sentence."""
-_GERMAN_VERBS: Final = (
-    r"(?:nimm|nutze?|benutze?|verwende?|schreibe?|frage?|suche?|schicke?|antworte|mache?|sage?|rufe?|gib|lies)"
-)
+_GERMAN_VERBS: Final = f"(?:{word_patterns('german_order_verbs')})"
 _PATTERNS: Final = tuple(
     re.compile(f"(?P<lead>{_LEAD})(?:{pattern})", re.IGNORECASE)
     for pattern in (

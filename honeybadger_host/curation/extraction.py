@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from honeybadger_host.curation.ordinary import word_patterns
 from honeybadger_host.curation.specifics import said
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.labels import folded
@@ -24,15 +25,7 @@ _LEAST_SCORE: Final = 1.0
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_DECIDES: Final = re.compile(
-    r"\b(?:decid\w+|agree[ds]?|let['’]s|we(?:['’]ll| will)|i(?:['’]ll| will)|must|always|never|prefer\w*"
-    r"|remember|deadline|todo|important|no longer|instead|from now on|allergic|born|moved?|cancel+ed|password|birthday"
-    r"|please (?:use|do|don['’]t)"
-    r"|entschieden|beschlossen|vereinbart|einigen|soll(?:en)?|muss"
-    r"|müssen|immer|nie|bevorzug\w+|merk\w*|frist|wichtig"
-    r"|nicht mehr|stattdessen|ab sofort|allergisch|geburtstag|umgezogen|abgesagt|bitte)\b",
-    re.IGNORECASE,
-)
+_DECIDES: Final = re.compile(rf"\b(?:{word_patterns('decides')})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,11 @@ def word_forms(name: str) -> dict[str, str]:
     return {word.replace("_", " "): form for form, _, words in items for word in words.split(",")}
 
 
+def word_patterns(name: str) -> str:
+    """Return a table of patterns as one."""
+    return "|".join(_TABLES[name]).replace("_", " ")
+
+
 def word_groups(name: str) -> list[list[str]]:
     """Return the items of a table, each as the parts that a colon, else a comma, separates."""
     return [item.split(":" if ":" in item else ",") for item in _TABLES[name]]
@@ -40,13 +45,7 @@ _STEMMERS: Final = {language: Stemmer.Stemmer(language) for language in ("englis
 _ENGLISH_ENDS: Final = re.compile(r"\w{3,}(?:ing|tion|tions|ment|ments|ness|able|ible|ful|less|ous)|\w{5,}ly|\w{4,}ed")
 _NOT_THOSE: Final = word_set("english_names")
 _GERMAN_ENDS: Final = re.compile(r"\w{4,}(?:(?:ung|heit|keit|schaft|tion|tät)(?:en)?|ismus|erin(?:nen)?)")
-_GERMAN_HEADS: Final = re.compile(
-    r"\w{3,}(?:allergie|arbeit|adresse|ausweis|bett|buch|datei|dienst|ende|essen|feier|fest|frist|geld|gerät|jahr|karte"
-    r"|kosten|kuchen|kurs|liste|maschine|milch|modus|monat|nummer|plan|plätze|preis|raum|saft|salat|schein|schlüssel"
-    r"|schrank|schule|stelle|stunde|suppe|system|tasche|termin|test|tisch|tür|vertrag|wagen|woche|wohnung|wort|zeit"
-    r"|zimmer)(?:[ens]|er|es)?"
-)
-"""What compounds end in; none that places or families are named after, as `see`, `berg`, `mann`."""
+_GERMAN_HEADS: Final = re.compile(rf"\w{{3,}}(?:{word_patterns('german_heads')})(?:[ens]|er|es)?")
 _GERMAN_NOT_THOSE: Final = word_set("german_names")
 
 

@@ -23,6 +23,7 @@ from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.dream import sections_text, turn_text
 from honeybadger_host.curation.gates import Known, check
+from honeybadger_host.curation.ordinary import word_patterns
 from honeybadger_host.curation.passes import Made, PassDependencies, origin
 from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal, numbered
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
@@ -50,16 +51,7 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 """What a model puts before a preference; that it is one is what quotes are counted for."""
-_SENSITIVE: Final = re.compile(
-    r"""\b(?:secur\w*|passw\w*|passphrase|credential\w*|secrets?|tokens?|api[ -]?keys?|log[ -]?ins?|2fa|mfa|ssh|sudo
-    |root|encrypt\w*|certificate\w*|firewall|permission\w*|access|admin\w*|private|public\w*|deploy\w*|delet\w*
-    |pay|pays|paid|paying|payment\w*|money|bank\w*|cards?|invoice\w*|budget\w*|pric\w+|buy\w*|bought|purchas\w*|orders?
-    |spend\w*|invest\w*|transfer\w*|salar\w+|tax\w*|loan\w*|insur\w*|subscri\w+|donat\w*
-    |passwort|passwörter|kennw\w+|geheim\w*|zugang\w*|berechtig\w*|sicherheit\w*|geld\w*|zahl\w+|konto|konten|bezahl\w*
-    |überweis\w*|kauf\w*|rechnung\w*|preis\w*|bestell\w*|kredit\w*|steuer\w*|versicher\w*
-    |eur|euros?|usd|dollars?|gbp|chf)\b|[€$£]""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_SENSITIVE: Final = re.compile(rf"\b(?:{word_patterns('sensitive')})\b|[€$£]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,58 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from honeybadger_host.curation.meaning import PEOPLE, content_words
-from honeybadger_host.curation.ordinary import word_groups, word_set
+from honeybadger_host.curation.ordinary import word_groups, word_patterns, word_set
 from honeybadger_host.curation.specifics import said
 
-_CHANGED: Final = re.compile(
-    r"""\b(?:
-    no\ longer|any\ ?more|not\ .{0,40}\ any\ ?more|instead|used\ to|from\ now\ on|as\ of|starting\ (?:today|now)
-      |by\ now|switch(?:ed|es)
-    |(?:has|have|was|were|got|been|is|just|'s|'ve)\ (?:\w+\ )?(?:changed|moved|replaced|renamed|cancel+ed|postponed)
-    |(?:i|we|it|they|she|he|who)\ (?:moved|changed|replaced|renamed|sold|quit|stopped|left|cancel+ed
-      |gave\ up|went\ back)
-    |(?:moved|changed|renamed|switched|rescheduled|migrated|upgraded|downgraded)\ (?:\S+\ ){0,4}(?:to|from|into)
-      |replaced\ (?:by|with)|(?:sold|quit)\ (?:my|our|the)
-    |is\ now|are\ now|am\ now|now\ (?:is|are|lives?|works?|uses?|costs?|called|at|in|on)|now\ (?:i|we)|(?:lives?
-      |works?|uses?|costs?|prefers?|runs?|drives?)\ .{0,40}\bnow
-    |the\ new\ \w+\ is|(?:my|our)\ new\ \w+(?:\ \w+)?\ is|divorced|separated|correction|i\ was\ wrong
-      |that\ is\ wrong|that's\ wrong
-      |not\ true\ any|outdated|out\ of\ date|obsolete
-    |(?:scrap|forget|ignore)\ (?:that|the|what)|changed\ my\ mind|since\ then\ .{0,20}changed|took\ over|retired
-      |gave\ up|outgrew|outgrown
-    |nicht\ mehr|kein\w*\ .{0,30}\ mehr|stattdessen|ab\ (?:sofort|jetzt|heute)|von\ nun\ an|von\ jetzt\ an
-      |neuerdings|inzwischen|mittlerweile|seit\ (?:kurzem|neuestem|gestern|heute)
-    |umgezogen|gewechselt|geändert|ersetzt|umbenannt|abgesagt|verschoben|verkauft|gekündigt|umgestiegen|aufgehört
-      |aufgegeben|geschieden|getrennt|verlegt
-    |(?:ist|sind|bin|heißt|wohnt?e?n?|arbeitet?|nutzt?|kostet|läuft)\ (?:\w+\ )?(?:jetzt|nun)|jetzt\ (?:ist|sind
-      |bin|heißt|wohne|wohnt|arbeite|arbeitet|nutze|kostet|läuft|in|bei)
-    |korrektur|stimmt\ nicht\ mehr|war\ falsch|veraltet|früher\ .{0,40}(?:jetzt|heute)
-    |ne\ .{0,30}\ plus|désormais|à\ la\ place|ya\ no|ahora\ (?:es|vivo|trabajo)
-      |больше\ не|теперь|不再|改为|换成|もう.{0,12}ない
-    )""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_OPEN: Final = re.compile(
-    r"""\b(?:if|might|maybe|perhaps|could|would|should|may|wish|hope|hoping|consider(?:ing|ed)?
-      |think(?:ing)?\ (?:of|about)|thought\ (?:of|about)
-    |plan(?:s|ning|ned)?\ (?:to|on)|want(?:s|ed)?\ (?:to|me\ to)|going\ to|will|'ll|soon|someday|almost|nearly
-      |imagine|suppose|dreamt|dreamed|joke|joking|kidding
-    |unless|until|trial|temporarily|for\ (?:a|the|this|one)\ (?:day|week|weekend|night|evening|moment|while)
-      |just\ for|tonight|tempted|pretend
-    |(?:never|not|n't|haven't|hasn't|didn't)\ (?:\w+\ )?(?:moved|changed|replaced|switched|stopped|quit|sold
-      |cancel+ed|renamed)|nothing\ (?:has\ )?changed
-    |wenn|falls|vielleicht|könnten?|würden?|möchten?|überlege\w*|plan\w*|bald|beinahe|fast|geträumt|vorübergehend
-      |probeweise|ausnahmsweise|angenommen|hätten?
-    |soll(?:te|ten)?|nicht\ (?:umgezogen|gewechselt|geändert|verkauft|gekündigt|aufgehört)|wird|werden|werde
-      |peut-être|si\ |quizás)\b|\?""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_UNSURE: Final = re.compile(
-    r"\b(?:if|might|maybe|perhaps|could|would|wish|imagine|suppose|almost|nearly|dreamt|dreamed|joking|kidding"
-    r"|should i|shall i|wenn|falls|vielleicht|könnten?|würden?|hätten?|beinahe|geträumt|angenommen|soll ich"
-    r"|peut-être|quizás)\b|[?？]",
-    re.IGNORECASE,
-)
+_CHANGED: Final = re.compile(rf"\b(?:{word_patterns('changed')})", re.IGNORECASE)
+_OPEN: Final = re.compile(rf"\b(?:{word_patterns('not_a_change')})\b|\?", re.IGNORECASE)
+_UNSURE: Final = re.compile(rf"\b(?:{word_patterns('unsure')})\b|[?？]", re.IGNORECASE)
 _FIRST_PERSON: Final = word_set("first_person")
 _SOMEBODY: Final = word_set("somebody")
 _USER: Final = word_set("user")
