@@ -146,9 +146,8 @@ def test_session_a_never_sees_session_ab_nor_a_group_another(room: Room) -> None
         (hit,) = room.ask(SEARCH, session, group, query="secretword")["hits"]
         assert hit["text"] == f"{group} {session} secretword"
         system = room.ask("get_context", session, group)["system"]
-        assert [line for line in system.splitlines() if line.startswith("- only")] == [
-            f"- only {group} {session}: expires in 4m59s"
-        ]
+        (line,) = [line for line in system.splitlines() if line.startswith("- only")]
+        assert line.startswith(f"- only {group} {session}: expires in ")
     assert room.get("only main ab", "a") is None
     assert room.listed("b") == []
 
