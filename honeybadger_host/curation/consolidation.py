@@ -134,34 +134,20 @@ def memory_operations(
                 why="the model adds it" if replaced is None else "the model writes this instead",
             )
         )
-    for note, old in gone.items():
-        operations.append(
-            Operation(
-                n=1,
-                op="retire",
-                sources=(note,),
-                lost=(old,),  # so that it waits for a person
-                why="the model leaves it out",
-            )
-        )
-    return operations
+    return operations + [
+        # what it says is listed as lost, so that it waits for a person
+        Operation(n=1, op="retire", sources=(note,), lost=(old,), why="the model leaves it out")
+        for note, old in gone.items()
+    ]
 
 
 def evidence_for(text: str, session: str, turns: Sequence[Turn]) -> tuple[Evidence, ...]:
     """Return the turn of a person that says what a text says: most of its content words stand there."""
-    words = {*document_terms(text)}
-    if not words:
+    people = [turn for turn in turns if turn.role == "user"]
+    best = max(people, key=lambda turn: (_shares(text, turn.content), -turn.number), default=None)
+    if best is None or _shares(text, best.content) < _LEAST_SHARED:
         return ()
-    best: tuple[float, Turn] | None = None
-    for turn in turns:
-        if turn.role != "user":
-            continue
-        shared = len(words & {*document_terms(turn.content)}) / len(words)
-        if shared >= _LEAST_SHARED and (best is None or shared > best[0]):
-            best = (shared, turn)
-    if best is None:
-        return ()
-    return (Evidence(session=session, turn=best[1].number, quote=best[1].content[:2000]),)
+    return (Evidence(session=session, turn=best.number, quote=best.content[:2000]),)
 
 
 def _facts(memory: str) -> Iterator[tuple[str, str]]:

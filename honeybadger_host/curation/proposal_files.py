@@ -12,11 +12,7 @@ from honeybadger_host.storage.atomic_files import read_whole
 
 
 class Stored(NamedTuple):
-    """A proposal's file.
-
-    Args:
-        proposal: None: it cannot be read, and `problem` says why.
-    """
+    """A proposal's file; without a proposal it cannot be read, and `problem` says why."""
 
     name: str
     proposal: Proposal | None
@@ -47,18 +43,12 @@ def stored(home: Path, group: str, is_wanted: Callable[[str, float], bool] = lam
         is_wanted: name, seconds since the epoch when it was last changed -> whether to read it.
     """
     for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
-        name = path.stem
+        name, changed_at = path.stem, 0.0
         try:
             changed_at = path.lstat().st_mtime
-            data = read_whole(path) if is_wanted(name, changed_at) else None
+            if is_wanted(name, changed_at) and (data := read_whole(path)) is not None:
+                yield Stored(name, proposal_in(data, group, name), "", changed_at)
         except FileNotFoundError:  # removed meanwhile
             continue
-        except (OSError, WorldFailed) as error:
-            yield Stored(name, None, str(error), 0.0)
-            continue
-        if data is None:
-            continue
-        try:
-            yield Stored(name, proposal_in(data, group, name), "", changed_at)
-        except ValueError as error:
+        except (OSError, WorldFailed, ValueError) as error:
             yield Stored(name, None, str(error), changed_at)

@@ -23,6 +23,7 @@ from honeybadger_host.curation.due_dreams import DueDreams
 from honeybadger_host.curation.enriching import Enrichment, Saved, saved_in
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.passes import PassDependencies
+from honeybadger_host.curation.snapshot import newest_sessions
 from honeybadger_host.domain import Change, TurnAdded
 from honeybadger_host.errors import FileProblem, WorldFailed
 
@@ -92,8 +93,10 @@ class Curator:
 
     async def run(self) -> None:
         """Do what is due, until cancelled."""
-        for job in await anyio.to_thread.run_sync(self._found) if self.consolidates else []:
-            self.jobs.add(job)
+        if self.consolidates:
+            found = await anyio.to_thread.run_sync(newest_sessions, self._uses.home, "*", _FOUND_AT_START)
+            for group, session in found:
+                self.jobs.add(Job(group, "consolidation", session))
         if self._enrichment is not None:
             for group in await self._enrichment.groups():
                 self.jobs.add(Job(group, "enrichment"))
@@ -116,17 +119,6 @@ class Curator:
                     tasks.start_soon(self._do, job)
                 with anyio.move_on_after(LOOK_SECONDS):
                     await self.jobs.ended.wait()
-
-    def _found(self) -> list[Job]:
-        """Return the sessions that changed last."""
-        folder = self._uses.home / "data" / "sessions"
-        found: list[tuple[float, Job]] = []
-        for path in folder.glob("*/*.jsonl"):
-            try:
-                found.append((path.stat().st_mtime, Job(path.parent.name, "consolidation", path.stem)))
-            except OSError:
-                continue
-        return [job for _, job in sorted(found, reverse=True)[:_FOUND_AT_START]]
 
     async def _do(self, job: Job) -> None:
         about = {"kind": job.kind, "group": job.group, **({"session": job.session} if job.session else {})}

@@ -207,10 +207,21 @@ def turns_of(uses: PassDependencies, group: str, wanted: Iterable[tuple[str, int
 
 def newest_turns(uses: PassDependencies, group: str, most: int) -> Turns:
     """Return the newest turns of each of the sessions that changed last. Raises WorldFailed."""
-    logs = (uses.home / "data" / "sessions" / group).glob("*.jsonl")
-    newest = sorted(((path.stat().st_mtime, path.stem) for path in logs if path.is_file()), reverse=True)
     return {
         (session, turn.number): turn
-        for _, session in newest[:_SESSIONS]
+        for _, session in newest_sessions(uses.home, group, _SESSIONS)
         for turn in uses.turn_logs.since(group, session, 0, most)
     }
+
+
+def newest_sessions(home: Path, group: str, most: int) -> list[tuple[str, str]]:
+    """Return group and session of the logs that changed last.
+
+    Args:
+        group: `*` for all.
+    """
+    found: list[tuple[float, str, str]] = []
+    for path in (home / "data" / "sessions").glob(f"{group}/*.jsonl"):
+        with contextlib.suppress(OSError):  # it went away meanwhile
+            found.append((path.stat().st_mtime, path.parent.name, path.stem))
+    return [(group, session) for _, group, session in sorted(found, reverse=True)[:most]]
