@@ -6,7 +6,6 @@ memory read what is new. A line that is not feedback is skipped.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +18,8 @@ from pydantic import Field
 from honeybadger_agent.wire import FeedbackKind
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.edited import Edited, Time, checked, read_json
-from honeybadger_host.storage.files import NotRegular, open_plain
+from honeybadger_host.storage.files import opened_plain
+from honeybadger_host.storage.lines_back import lines_back
 from honeybadger_host.text.neutralise import estimate_tokens
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -91,29 +91,23 @@ def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> li
         since: aware.
     """
     file = feedback_file(group)
-    try:
-        fd, status = open_plain(home / file)
-    except (FileNotFoundError, NotRegular):
-        return []
-    try:
-        start = max(0, status.st_size - _MOST_BYTES)
-        data = os.pread(fd, status.st_size - start, start)
-    finally:
-        os.close(fd)
-    lines = data.split(b"\n")[1 if start else 0 :]
     found: dict[tuple[str, str], Feedback] = {}
-    for line in reversed(lines):
-        if len(found) == most:
-            break
-        if not line.strip():
-            continue
-        try:
-            feedback = parse_feedback(line)
-        except ValueError as error:
-            log.warning("feedback.skipped", file=file, why=str(error))
-            continue
-        if feedback.at >= since:
-            found.setdefault((feedback.by, feedback.request or str(feedback.at)), feedback)
+    with opened_plain(home / file) as opened:
+        if opened is None:
+            return []
+        fd, size = opened
+        for byte, _, line in lines_back(fd, size):
+            if len(found) == most or byte < size - _MOST_BYTES:
+                break
+            if not line.strip():
+                continue
+            try:
+                feedback = parse_feedback(line)
+            except ValueError as error:
+                log.warning("feedback.skipped", file=file, why=str(error))
+                continue
+            if feedback.at >= since:
+                found.setdefault((feedback.by, feedback.request or str(feedback.at)), feedback)
     return [*found.values()][::-1]
 
 

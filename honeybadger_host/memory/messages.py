@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -21,7 +20,7 @@ from pydantic import Field
 
 from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.memory.edited import Edited, Texts, Time, checked, read_json
-from honeybadger_host.storage.files import NotRegular, open_plain
+from honeybadger_host.storage.files import opened_plain
 from honeybadger_host.storage.lines_back import lines_back
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -99,7 +98,7 @@ def read_messages(
     home: Path, group: str, after: int | None, most: int, is_wanted: Callable[[Message], bool]
 ) -> MessagesRead:
     """Return the oldest messages after a number, or with None the newest of all. Raises OSError."""
-    with _opened(home / MESSAGES_FOLDER / f"{group}.jsonl") as opened:
+    with opened_plain(home / MESSAGES_FOLDER / f"{group}.jsonl") as opened:
         if opened is None:
             return MessagesRead((), after or 0)
         fd, size = opened
@@ -116,20 +115,6 @@ def read_messages(
                     if len(wanted) == most:
                         break
         return MessagesRead(wanted, after)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[int, int] | None]:
-    """Yield descriptor and size of a file, None when there is none."""
-    try:
-        fd, status = open_plain(path)
-    except (FileNotFoundError, NotRegular):
-        yield None
-        return
-    try:
-        yield fd, status.st_size
-    finally:
-        os.close(fd)
 
 
 def _first_block(fd: int, size: int, after: int) -> int:

@@ -86,6 +86,20 @@ def kind_of(mode: int) -> str:
     return "a regular file"
 
 
+@contextlib.contextmanager
+def opened_plain(path: str | os.PathLike[str]) -> Iterator[tuple[int, int] | None]:
+    """Yield descriptor and size of a regular file, None when there is none, or something else. Raises OSError."""
+    try:
+        fd, status = open_plain(path)
+    except (FileNotFoundError, NotRegular):
+        yield None
+        return
+    try:
+        yield fd, status.st_size
+    finally:
+        os.close(fd)
+
+
 def open_plain(path: str | os.PathLike[str], *, within: int | None = None) -> tuple[int, os.stat_result]:
     """Open a regular file to read; return its descriptor and its status.
 
