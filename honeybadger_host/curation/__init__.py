@@ -4,7 +4,7 @@ May import: search, memory, storage, text, domain, errors, and the wire models. 
 the background) takes clock, ids and everything it looks at as arguments.
 
 Reading order: `proposal` and `proposal_files`; `ordinary`, `quantities` and `specifics` (what a text says), `meaning`
-and `staleness` (how); `evidence`, `gates` and `account`; `answers`; `extraction`, `candidates`, `anti_patterns`;
-`directives`; `notes`, `consolidation`, `budgets`, `asking`, `applying` and `reverting`; `jobs`, `passes` and
-`consolidating`; `snapshot`, `dream`, `preferences`, `dreaming` and `due_dreams`; `enriching`; `runner`.
+(how) and `evidence` (who said so); `gates`; `answers`; `extraction`, `candidates`, `anti_patterns`; `directives`;
+`notes`, `consolidation`, `budgets`, `asking`, `applying` and `reverting`; `jobs`, `passes` and `consolidating`;
+`snapshot`, `dream`, `preferences`, `dreaming` and `due_dreams`; `enriching`; `runner`.
 """

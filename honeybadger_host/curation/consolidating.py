@@ -15,14 +15,13 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_host.curation import extraction
-from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.consolidation import Consolidated, memory_in, memory_operations, request_text
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.notes import digests_of, notes_of, protected_notes
-from honeybadger_host.curation.passes import PassDependencies, origin
+from honeybadger_host.curation.passes import PassDependencies, accounted, origin
 from honeybadger_host.curation.proposal import Gates, Operation, Proposal, counts_of, numbered
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import SUMMARY, Turn

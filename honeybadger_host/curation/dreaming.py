@@ -12,7 +12,6 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_agent.models.model import ModelFailed
-from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.anti_patterns import anti_patterns, feedback_turns
 from honeybadger_host.curation.asking import Answer, OverBudget, Question
@@ -21,7 +20,7 @@ from honeybadger_host.curation.dream import folds, parse_operations, read_in, re
 from honeybadger_host.curation.gates import check
 from honeybadger_host.curation.jobs import Job
 from honeybadger_host.curation.meaning import content_words
-from honeybadger_host.curation.passes import Made, PassDependencies, origin
+from honeybadger_host.curation.passes import Made, PassDependencies, accounted, origin
 from honeybadger_host.curation.preferences import Preferences
 from honeybadger_host.curation.proposal import Operation, Proposal, counts_of, numbered
 from honeybadger_host.curation.snapshot import Snapshot, Turns, newest_turns, standing, take, turns_of

@@ -20,11 +20,10 @@ from pydantic import Field, StringConstraints
 
 from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire.labels import Category, Title
-from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.asking import Answer, Asker, Question
 from honeybadger_host.curation.gates import Known, check
-from honeybadger_host.curation.passes import PassDependencies, origin
+from honeybadger_host.curation.passes import PassDependencies, accounted, origin
 from honeybadger_host.curation.proposal import Operation, Part, Proposal, numbered
 from honeybadger_host.curation.snapshot import standing
 from honeybadger_host.domain import Change, FileWritten

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from honeybadger_host.curation.evidence import as_told, sentences_with, unsaid, words_lost
+from honeybadger_host.curation.evidence import (
+    as_told,
+    is_about,
+    is_unsure,
+    sentences_with,
+    unsaid,
+    why_not_stale,
+    words_lost,
+)
 from honeybadger_host.curation.meaning import clauses_of, content_words, contradicted, flips
 from honeybadger_host.curation.proposal import (
     RETIRED,
@@ -25,7 +33,6 @@ from honeybadger_host.curation.proposal import (
     Proposal,
 )
 from honeybadger_host.curation.specifics import invented, lost, visible
-from honeybadger_host.curation.staleness import is_about, is_unsure, why_not_stale
 from honeybadger_host.domain import SUMMARY, Turn
 from honeybadger_host.memory.labels import folded
 from honeybadger_host.memory.notes import SIGNED

@@ -5,7 +5,7 @@ Nothing here writes memory: what a pass comes to goes through the pipeline like 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -22,10 +22,20 @@ from honeybadger_host.curation.answers import WrongAnswer
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.asking import Answer, Asker, Question, TooOften
 from honeybadger_host.curation.directives import Directives
-from honeybadger_host.curation.gates import applies_itself
+from honeybadger_host.curation.gates import Known, applies_itself, content_of
 from honeybadger_host.curation.jobs import Jobs
-from honeybadger_host.curation.proposal import COUNTED, RULES, Proposal, Tokens
+from honeybadger_host.curation.proposal import (
+    COUNTED,
+    REPLACED,
+    RETIRED,
+    RULES,
+    Loss,
+    Operation,
+    Proposal,
+    Tokens,
+)
 from honeybadger_host.curation.proposal_files import proposal_file
+from honeybadger_host.curation.specifics import lost, specifics
 from honeybadger_host.domain import Asked, ChangeHandler, Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.entry_store import EntryFiles
@@ -36,6 +46,7 @@ from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.settings import CurationMode
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.text.neutralise import estimate_tokens
 
 log = structlog.get_logger()
 
@@ -46,6 +57,8 @@ _FINISHED: Final[Mapping[str, str]] = {
     "preferences": "dream.finished",
 }
 """What the log calls the end of a pass."""
+_MOST_LISTED: Final = 200
+"""Lost specifics of a proposal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +192,29 @@ def origin(question: Question, answer: Answer | None) -> dict[str, Any]:
         return {**about, "by": RULES}
     tokens = Tokens(input=answer.input_tokens, output=answer.output_tokens)
     return {**about, "by": answer.model, "prompt": question.prompt_digest, "tokens": tokens}
+
+
+def accounted(proposal: Proposal, operations: Sequence[Operation], known: Known) -> Proposal:
+    """Return a proposal of these operations, with the loss account of those that are waiting or applied.
+
+    `lost` are specifics that leave recall: they are archived, and named by what replaced them.
+    """
+    counted = [operation for operation in operations if operation.state in ("waiting", "applied")]
+    retired = {source for operation in counted if operation.op in RETIRED for source in operation.sources}
+    before = [content_of(known.texts[source]) for source in sorted(retired) if source in known.texts]
+    after = [operation.result for operation in counted if operation.result and operation.op in ("add", *REPLACED)]
+    missing = lost(before, "\n".join(after))
+    had = frozenset().union(*map(specifics, before))
+    loss = Loss(
+        entries_before=known.group_size,
+        entries_after=max(0, known.group_size - len(retired)) + len(after),
+        specifics_before=len(had),
+        specifics_kept=max(0, len(had) - len(missing)),
+        lost=tuple(missing[:_MOST_LISTED]),
+        tokens_before=sum(map(estimate_tokens, before)),
+        tokens_after=sum(map(estimate_tokens, after)),
+    )
+    return proposal.model_copy(update={"operations": tuple(operations), "loss": loss})
 
 
 class Made(NamedTuple):

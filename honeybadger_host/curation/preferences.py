@@ -18,13 +18,12 @@ from typing import Annotated, Final, Literal
 import anyio.to_thread
 from pydantic import Field, StringConstraints
 
-from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.answers import read_answer
 from honeybadger_host.curation.asking import Answer, Question
 from honeybadger_host.curation.dream import sections_text, turn_text
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.ordinary import word_patterns
-from honeybadger_host.curation.passes import Made, PassDependencies, origin
+from honeybadger_host.curation.passes import Made, PassDependencies, accounted, origin
 from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Operation, Part, Proposal, numbered
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn

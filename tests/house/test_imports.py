@@ -67,15 +67,8 @@ FOR_TURNS = {
 PURE = [
     *("schedule.times", "text.neutralise", "domain", "memory.notes", "memory.notes_together", "memory.budget"),
     *("handlers.context_text", "memory.working_memory"),
-    *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning", "staleness", "evidence")),
-    *(
-        "curation.answers",
-        "curation.gates",
-        "curation.account",
-        "curation.extraction",
-        "curation.candidates",
-        "curation.anti_patterns",
-    ),
+    *(f"curation.{name}" for name in ("proposal", "quantities", "specifics", "meaning", "evidence")),
+    *(f"curation.{name}" for name in ("answers", "gates", "extraction", "candidates", "anti_patterns")),
     *("search.corpus", "search.scoring", "search.ranking", "spool.rate_limits"),
     *(f"search.language.{name}" for name in ("lexicon", "question", "analyzer", "dates")),
 ]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.survival.restraint import HELD_OUT_MUST, HELD_OUT_NOT, MUST, MUST_NOT
-from honeybadger_host.curation.account import accounted
 from honeybadger_host.curation.gates import ApplyPolicy, Known, applies_itself, check, is_fold
+from honeybadger_host.curation.passes import accounted
 from honeybadger_host.curation.proposal import Evidence, Op, Operation, Proposal, dump_proposal, parse_proposal
 from honeybadger_host.domain import Turn
 

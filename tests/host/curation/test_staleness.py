@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from honeybadger_host.curation.evidence import words_lost
+from honeybadger_host.curation.evidence import why_not_stale, words_lost
 from honeybadger_host.curation.specifics import specifics
-from honeybadger_host.curation.staleness import why_not_stale
 
 
 @pytest.mark.parametrize(
