@@ -11,13 +11,11 @@ from typing import Final
 import structlog
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.feedback import feedback_file
 from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.watermarks import dreamt_file, parse_watermark
+from honeybadger_host.memory.watermarks import Watermarks, dreamt_file
 from honeybadger_host.schedule.times import Cron, next_run
 from honeybadger_host.search.sources import groups_of, is_archive, sources
-from honeybadger_host.storage.atomic_files import read_whole
 
 log = structlog.get_logger()
 
@@ -68,13 +66,10 @@ class DueDreams:
     def _dreamt(self, group: str) -> datetime | None:
         """Return when a group dreamt last; None: never, or nobody can say."""
         file = dreamt_file(group)
-        try:
-            mark = parse_watermark(read_whole(self.home / file))
-            written = (self.home / file).stat().st_mtime if mark is not None else 0.0
-        except (OSError, ValueError, WorldFailed) as error:
-            log.warning("watermark.refused", file=file, why=str(error), now_what="remove the file: it is made again")
+        mark = Watermarks(self.home).of(file)
+        if mark is None or mark.at is None:
             return None
-        return None if mark is None or mark.at is None else max(mark.at, datetime.fromtimestamp(written, UTC))
+        return max(mark.at, datetime.fromtimestamp((self.home / file).stat().st_mtime, UTC))
 
     def _changed(self, group: str) -> datetime | None:
         """Return when something of a group changed last; None: there is nothing."""

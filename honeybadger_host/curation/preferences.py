@@ -28,8 +28,7 @@ from honeybadger_host.curation.proposal import Evidence, FailedGate, Gates, Oper
 from honeybadger_host.curation.snapshot import Snapshot, newest_turns, turns_of
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.labels import folded, is_below
-from honeybadger_host.memory.watermarks import inferred_file, parse_watermark
-from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.memory.watermarks import inferred_file
 
 CATEGORY: Final = "user-preferences/inferred"
 TAG: Final = "inferred"
@@ -79,10 +78,7 @@ class Preferences:
 
     def _new_turns(self, group: str) -> list[tuple[str, Turn]]:
         """Return session and turn of what people have said since the last pass, oldest first, as many as one takes."""
-        try:
-            mark = parse_watermark(read_whole(self.uses.home / inferred_file(group)))
-        except ValueError:  # then all of it is read again
-            mark = None
+        mark = self.uses.watermarks.of(inferred_file(group))
         since = None if mark is None else mark.at
         turns = newest_turns(self.uses, group, _MOST_TURNS)
         return taken(

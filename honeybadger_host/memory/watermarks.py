@@ -86,7 +86,10 @@ class Watermarks:
 
     def read(self, group: str, session: str) -> Watermark | None:
         """Return a session's watermark; None: it has none, or one that cannot be read, which is said."""
-        file = watermark_file(group, session)
+        return self.of(watermark_file(group, session))
+
+    def of(self, file: str) -> Watermark | None:
+        """The same, of any such file."""
         try:
             return parse_watermark(read_whole(self._home / file))
         except (ValueError, WorldFailed) as error:
