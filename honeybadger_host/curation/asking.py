@@ -44,13 +44,7 @@ class TooOften(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked.
-
-    Args:
-        name: unlike that of any other question of the group; of a request id's characters.
-        kind: what it is for: consolidation, dream, ...
-        system: the prompt; `text` is what it is about.
-    """
+    """What a model is asked: a prompt, and what it is about. The name is unlike that of any other of the group."""
 
     group: str
     name: str

@@ -50,12 +50,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two texts about the same.
-
-    Args:
-        likeness: share of their words that both have.
-        differs: what one says and the other does not, for contradictions.
-    """
+    """Two texts about the same: the share of words that both have, and what they contradict each other in."""
 
     ids: tuple[str, str]
     likeness: float
@@ -119,12 +114,7 @@ def unused(items: Sequence[Item], recalled: Mapping[str, datetime], known_since:
 
 
 def over_share(tokens: Sequence[tuple[str, int]], share: int) -> list[str]:
-    """Return the ids of the oldest notes that no context has room for.
-
-    Args:
-        tokens: id and tokens of each note, oldest first.
-        share: tokens that a context gives to notes.
-    """
+    """Return the oldest notes that no context has room for, of (id, tokens), oldest first; notes get `share`."""
     totals = accumulate(each for _, each in reversed(tokens))
     return [note for (note, _), total in zip(reversed(tokens), totals, strict=True) if total > share][::-1]
 

@@ -43,13 +43,7 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """One consolidation.
-
-    Args:
-        turns: to be consolidated, oldest first; at least one.
-        mark: where the session stands now.
-        has_more: what is left is due, too.
-    """
+    """What is to be consolidated: turns, oldest first, one at least; and whether what is left is due, too."""
 
     group: str
     session: str

@@ -41,12 +41,7 @@ def _is_short(summary: str) -> str:
 
 
 class Consolidated(Edited):
-    """A model's answer.
-
-    Args:
-        memory_update: the whole MEMORY.md as it should be; None: as it is.
-        conversation_summary: None, or blank: as it is.
-    """
+    """A model's answer: what happened, the whole MEMORY.md as it should be, a summary; None: it stays as it is."""
 
     history_entry: Annotated[
         str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MOST_HISTORY_CHARACTERS)
@@ -61,13 +56,7 @@ _SUMMARY: Final = "\n\n## Conversation Summary So Far\n"
 
 
 def request_text(memory: str, summary: str | None, turns: Sequence[Turn]) -> str:
-    """Return what a model is asked.
-
-    Args:
-        memory: MEMORY.md, or the part of it that fits.
-        summary: the session's part of summary.md.
-        turns: to be consolidated, oldest first.
-    """
+    """Return what a model is asked: MEMORY.md, the session's part of summary.md, and turns, oldest first."""
     return (
         f"{_MEMORY}{memory.strip() or _EMPTY}{_SUMMARY}{(summary or '').strip() or '(none)'}\n\n"
         f"## Conversation to Process\n{''.join(map(turn_line, turns))}"
@@ -89,11 +78,7 @@ def turn_line(turn: Turn) -> str:
 
 
 def history_entry(text: str, until: datetime) -> str:
-    """Return an entry as it stands in HISTORY.md: one paragraph that begins with a time.
-
-    Args:
-        until: when the newest of the turns was said.
-    """
+    """Return an entry as HISTORY.md has it: one paragraph with a time, else that of the newest turn, `until`."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if not _DATED.match(lines[0]):
         lines[0] = f"[{until.astimezone(UTC):%Y-%m-%d %H:%M}] {lines[0]}"

@@ -43,12 +43,7 @@ _HEADING: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Dreamt:
-    """What came of passes.
-
-    Args:
-        looked_at: entries and notes; `left_out` are entries.
-        told: for people.
-    """
+    """What passes came to, the entries and notes they looked at, the entries left out, and the same in words."""
 
     proposals: Sequence[Made]
     looked_at: int
@@ -57,12 +52,7 @@ class Dreamt:
 
 
 class Dreams:
-    """Makes passes. Event loop.
-
-    Args:
-        infers: whether preferences are inferred from what people said.
-        clock: aware.
-    """
+    """Makes passes; with `infers` over what people said, too. Event loop."""
 
     def __init__(
         self, uses: PassDependencies, *, infers: bool = True, clock: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -25,12 +25,7 @@ _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class DueDreams:
-    """Knows when each group dreamt last. One thread at a time.
-
-    Args:
-        ledger: knows since when this home has been curated, for a group that never dreamt.
-        clock: aware.
-    """
+    """Knows when each group dreamt last; the ledger knows since when this home is curated. One thread at a time."""
 
     home: Path
     schedule: Cron

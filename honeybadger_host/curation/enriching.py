@@ -59,12 +59,7 @@ class _Answer(Part):
 
 
 class _Source(NamedTuple):
-    """An entry that is looked at.
-
-    Args:
-        digest: SHA-256 of its file.
-        asked: what a model is asked about it.
-    """
+    """An entry that is looked at, the SHA-256 of its file, and what a model is asked about it."""
 
     entry: Entry
     digest: str

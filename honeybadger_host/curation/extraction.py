@@ -40,11 +40,7 @@ class _Sentence:
 
 
 def history_entry(turns: Sequence[Turn], session: str, is_person: Callable[[Turn], bool]) -> str:
-    """Return the entry for HISTORY.md: one line for each sentence that is kept, with its time, oldest first.
-
-    Args:
-        turns: at least one, oldest first.
-    """
+    """Return the entry for HISTORY.md: a line for each sentence that is kept, with its time. One turn at least."""
     first, last = turns[0], turns[-1]
     head = f"[{last.at:%Y-%m-%d %H:%M}] {MARK} session {session}, turns {first.number}-{last.number}"
     best = _best(_sentences(turns, is_person))[:_MAX_HISTORY_LINES]

@@ -22,11 +22,7 @@ _MOST_WAITING: Final = 10_000
 
 
 class Job(NamedTuple):
-    """Something to look at.
-
-    Args:
-        session: of a consolidation.
-    """
+    """Something to look at; a consolidation has a session."""
 
     group: str
     kind: Kind
@@ -37,12 +33,7 @@ class Job(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What went wrong with a job, the last time.
-
-    Args:
-        times: how often it failed.
-        again_at: monotonic seconds.
-    """
+    """Why a job failed the last time, how often it did, and when it is tried again, in monotonic seconds."""
 
     why: str
     times: int

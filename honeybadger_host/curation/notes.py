@@ -21,12 +21,7 @@ PINNED: Final = "it is pinned"
 
 @dataclass(frozen=True, slots=True)
 class NotePlace:
-    """A note as it stands in MEMORY.md.
-
-    Args:
-        span: begin and end of what goes when it goes.
-        author: `NOBODY` when nobody signed it.
-    """
+    """A note as it stands in MEMORY.md, with the span that goes when it goes; its author may be `NOBODY`."""
 
     span: tuple[int, int]
     section: str

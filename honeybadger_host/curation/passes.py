@@ -182,11 +182,7 @@ def _span(proposal: Proposal) -> dict[str, Any]:
 
 
 def origin(question: Question, answer: Answer | None) -> dict[str, Any]:
-    """Return the members of a proposal that say what it is called, and who made it by which prompt at what cost.
-
-    Args:
-        answer: None: rules made it.
-    """
+    """Return the members of a proposal that say what it is called and who made it, at what cost: a model, or rules."""
     about = {"id": question.name, "group": question.group, "kind": question.kind}
     if answer is None:
         return {**about, "by": RULES}
@@ -218,11 +214,7 @@ def accounted(proposal: Proposal, operations: Sequence[Operation], known: Known)
 
 
 class Made(NamedTuple):
-    """A proposal that a pass came to.
-
-    Args:
-        counts: its operations by what became of them; empty: it was a trial, nothing was changed.
-    """
+    """A proposal that a pass came to, and how many operations are in which state; none of a trial."""
 
     proposal: Proposal
     counts: Mapping[str, int]

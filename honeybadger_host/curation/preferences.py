@@ -141,13 +141,7 @@ def taken(turns: Iterable[tuple[str, Turn]]) -> list[tuple[str, Turn]]:
 
 
 def request_text(turns: Sequence[tuple[str, Turn]], known: Iterable[str], seen: Iterable[str]) -> str:
-    """Return what a model is asked.
-
-    Args:
-        turns: (session, turn) of people.
-        known: preferences that are known.
-        seen: those that were not quoted often enough so far.
-    """
+    """Return what a model is asked: preferences that are known, those quoted too seldom so far, and people's turns."""
     return sections_text(
         {
             "Known Already": [f"- {text}\n" for text in [*known][-_MOST_KNOWN:]],
@@ -168,11 +162,7 @@ def seen_before(earlier: Iterable[Proposal]) -> dict[str, Operation]:
 
 
 def parse_preferences(text: str, seen: Mapping[str, Operation]) -> list[Operation]:
-    """Return the operations of a model's answer. Raises WrongAnswer.
-
-    Args:
-        seen: see `seen_before`; what was quoted then is quoted again.
-    """
+    """Return the operations of a model's answer; what was quoted before counts again. Raises WrongAnswer."""
     return [*numbered(_operation(said, seen) for said in read_answer(text, _Answer).preferences)]
 
 

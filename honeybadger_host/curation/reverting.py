@@ -53,11 +53,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Reverting:
-    """One proposal that is taken back.
-
-    Args:
-        file: of the proposal; `kept` is what that holds.
-    """
+    """One proposal that is taken back; its `file` holds what was `kept`."""
 
     journal: Path
     files: WholeFiles
@@ -120,11 +116,7 @@ class Reverting:
         return bring_back_notes(group, held, self.files.view(f"groups/{group}/{ARCHIVE}"), removed) if removed else ()
 
     def _whole(self, rows: Sequence[Row], prepared: Prepared) -> Change:
-        """Return the change that gives a file back what it held before.
-
-        Args:
-            rows: its changes by this proposal, newest first.
-        """
+        """Return the change that gives a file back what it held before its changes, given newest first."""
         newest, oldest, file, group = rows[0], rows[-1], rows[0].file, self.proposal.group
         held, kind = self.files.view(file), cast(WholeKind, newest.kind.removesuffix(REMOVED))
         if held != (None if newest.kind.endswith(REMOVED) else newest.data):
