@@ -14,6 +14,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -587,8 +588,9 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _names() -> list[str]:
-    return list(_flatten(Settings.model_construct().model_dump()))
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(_flatten(Settings.model_construct().model_dump()))
 
 
 def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -31,12 +31,14 @@ PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
 AGENT: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
 """The commands as they are installed, with warnings as errors."""
 _LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
-_OF_A_HOST: Final = ("honeybadger_host.daemon", "honeybadger_host.ops.doctor", "honeybadger_host.ops.maintenance")
+_OF_BOTH: Final = (
+    *("honeybadger_host.daemon", "honeybadger_host.ops.doctor", "honeybadger_host.ops.maintenance"),
+    *("honeybadger_agent.cli.commands", "honeybadger_agent.cli.chat", "rich.markdown", "asyncio"),
+)
 _OF_A_MODEL: Final = (
     "honeybadger_agent.models.providers",
     *("pydantic_ai.models.openai", "pydantic_ai.providers.ollama", "pydantic_ai.models.anthropic"),
 )
-_OF_AN_AGENT: Final = ("honeybadger_agent.cli.commands", "honeybadger_agent.cli.chat", "rich.markdown", "asyncio")
 
 PATIENCE: Final = 50.0
 """Seconds until what is waited for is given up: long enough for a busy machine, and nobody waits who is answered."""
@@ -219,7 +221,7 @@ class Forge:
 @functools.cache
 def forge(*modules: str, **env: str) -> Forge:
     """Return a forge of this test process; one for each kind."""
-    made = Forge(*(modules or _OF_A_HOST), **env)
+    made = Forge(*(*_OF_BOTH, *modules), **env)
     atexit.register(made.close)
     return made
 
@@ -228,7 +230,7 @@ def forge_of(command: Sequence[str]) -> tuple[Forge, list[str]] | None:
     """Return what forks a command and its arguments there; None: it is not one of our programs."""
     match tuple(command[: len(PLAIN)]), list(command[len(PLAIN) :]):
         case program, rest if program == AGENT:
-            return forge(*_OF_AN_AGENT), ["--as-agent", *rest]
+            return forge(), ["--as-agent", *rest]
         case program, rest if program == PLAIN:
             return forge(), rest
     return None
@@ -299,7 +301,7 @@ class HostProcess:
             modules = (
                 _OF_A_MODEL if str(self.settings.get("model.name", "")).startswith(("openai:", "anthropic:")) else ()
             )
-            forked = forge(*_OF_A_HOST, *modules, **preloaded)
+            forked = forge(*modules, **preloaded)
             self._process = forked.fork(arguments, env, stdout=self.stderr, stderr=self.stderr, uid=self.uid)
             return self
         launcher = [*self.launcher[: -len(PLAIN)], sys.executable, "-W", "error", str(_LAUNCH)]

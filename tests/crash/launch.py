@@ -26,10 +26,12 @@ import os
 import signal
 import sqlite3
 import sys
+import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 
@@ -147,6 +149,7 @@ def nurse(modules: Sequence[str]) -> None:
 
     from honeybadger_agent import wire
     from honeybadger_host import cli
+    from honeybadger_host.settings import load_settings
 
     for module in modules:
         importlib.import_module(module)
@@ -157,7 +160,12 @@ def nurse(modules: Sequence[str]) -> None:
     wire.StreamLine.model_rebuild()
     anyio.run(anyio.sleep, 0)
     setattr(typer.main, "get_command", functools.cache(typer.main.get_command))  # noqa: B010
-    typer.main.get_command(cli.app)
+    commands: list[Any] = [typer.main.get_command(cli.app)]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        for parameter in command.params:
+            parameter.get_runtime_param()  # what is built of it stays, too
+    load_settings(Path(tempfile.gettempdir(), "no-home"))
     sqlite3.connect(":memory:").close()
     gc.freeze()
     running: set[int] = set()

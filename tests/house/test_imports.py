@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,7 @@ PURE = [
 WORLDLY = {"os", "io", "pathlib", "sqlite3", "socket", "threading", "asyncio", "anyio", "time", "random", "subprocess"}
 
 
+@cache
 def modules(package: str) -> dict[str, ast.Module]:
     """Return module name, without the package's -> syntax tree."""
     found = {}

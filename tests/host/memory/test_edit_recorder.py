@@ -377,7 +377,7 @@ class Life:
             self.world.look()
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(5))
 def test_whatever_people_and_the_host_do_every_line_of_theirs_is_recorded_once_and_none_of_its(
     recorded: Recorded, number: int
 ) -> None:

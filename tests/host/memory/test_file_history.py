@@ -108,7 +108,7 @@ class Life:
             assert (version.is_known, version.text) == (True, text), seq
 
 
-@pytest.mark.parametrize("seed", [*range(8), 206097368, *(random.randrange(1 << 32) for _ in range(4))])
+@pytest.mark.parametrize("seed", [*range(3), 206097368, *(random.randrange(1 << 32) for _ in range(2))])
 def test_whatever_agents_people_and_the_operator_do_each_line_has_its_author_and_each_moment_its_text(
     recorded: Recorded, seed: int
 ) -> None:

@@ -42,7 +42,7 @@ def some_file(rng: random.Random) -> str:
     return "".join(pieces)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(30))
 def test_what_is_served_is_a_part_of_the_file_and_the_rest_is_counted(seed: int) -> None:
     rng = random.Random(seed)
     text = some_file(rng)

@@ -23,7 +23,7 @@ def _found(home: Path, check: str) -> Finding:
     return next(finding for finding in examine(home) if finding.check == check)
 
 
-@pytest.mark.parametrize("name", ["a#b", "what?", "50%", "100%20", "a b", "ä"])
+@pytest.mark.parametrize("name", ["a#b 50%20?", "ä b"])
 def test_a_healthy_journal_is_healthy_whatever_the_path_of_its_home(name: str, tmp_path: Path) -> None:
     home = tmp_path / name / "home"
     make_home(home)

@@ -28,7 +28,15 @@ EDGES = {
 """Zone -> the days in whose night its clock jumps."""
 LINES = (
     *("* * * * *", "*/7 * * * *", "0 * * * *", "*/20 2 * * *", "*/15 0,1,23 * * *", "10 */2 * * *", "* 1-3 * * SUN"),
-    *("30 2 * * *", "0,30 1-3 * * *", "15 0 * * *", "45 1 * * *", "59 23 * * *", "0-59 2 * * *", "5,50 0-23 * * *"),
+    *(
+        "30 2 * * *",
+        "0,30 1-3 * * *",
+        "15 0 * * MON-FRI",
+        "45 1 * * *",
+        "59 23 * * *",
+        "0-59 2 * * *",
+        "5,50 0-23 * * *",
+    ),
 )
 
 
@@ -99,26 +107,18 @@ def test_each_line_runs_at_a_jump_of_the_clock_as_a_walk_over_the_minutes_says(z
         expected = brute_force(line, read, first, last)
         cron = Cron(line, read)
         assert runs_of(cron, first - MINUTE, last) == expected, line
-        for after in every_minute(first, noon(day), step=3 * MINUTE):
+        for after in every_minute(first, noon(day), step=13 * MINUTE):
             after += timedelta(seconds=after.minute, microseconds=after.hour)
             place = bisect_right(expected, after)
             coming = expected[place] if place < len(expected) else next_run(cron, last)
             assert next_run(cron, after) == coming, (line, after)
 
 
-def test_a_year_of_every_minute_is_every_minute_of_the_year() -> None:
-    zone = read_zone("Europe/Berlin")
+def test_a_year_of_fixed_times_runs_each_once_a_day() -> None:
+    read = read_zone("Australia/Lord_Howe")
     first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
-    found = runs_of(Cron("* * * * *", zone), first - MINUTE, last)
-    assert found == [first + MINUTE * number for number in range(365 * 24 * 60 + 1)]
-
-
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe"])
-def test_a_year_of_fixed_times_runs_each_once_a_day(zone: str) -> None:
-    read = read_zone(zone)
-    first, last = datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)
-    for line in ("30 2 * * *", "15 0 * * MON-FRI"):
-        assert runs_of(Cron(line, read), first, last) == brute_force(line, read, first, last)
+    expected = brute_force("15 2 * * MON-FRI", read, first, last)
+    assert runs_of(Cron("15 2 * * MON-FRI", read), first, last) == expected
 
 
 def test_a_time_that_does_not_exist_runs_at_the_next_that_does() -> None:
