@@ -179,13 +179,6 @@ def test_a_rate_limit_is_said_with_its_time(mailbox: Mailbox, answering: Answeri
     assert_complains(ran, 1, "honeybadger-agent: rate_limited: too much (again in 2 seconds)\n")
 
 
-def test_a_reply_that_is_none_is_one_line(mailbox: Mailbox, answering: Answering, shell: Shell) -> None:
-    """The real host writes no such reply."""
-    with answering(lambda request: b"[]"):
-        ran = shell.bare("ping", "--box", str(mailbox.root))
-    assert_complains(ran, 1, "is not a reply this client reads")
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -251,18 +244,6 @@ def test_the_help_documents_every_exit_code() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for line in ("0  done", "1  refused", "2  wrong usage", "3  no home or no mailbox", "4  no reply in time"):
         assert f"\n  {line}" in done.stdout
-
-
-def test_the_environment_says_where_and_who(host: HostProcess, home: Path) -> None:
-    said = {
-        "HONEYBADGER_HOME": str(home),
-        "HONEYBADGER_GROUP": "kitchen",
-        "HONEYBADGER_SENDER": "cook",
-        "HONEYBADGER_SESSION": "dinner",
-    }
-    done = run_agent("call", "append_turn", '{"role": "assistant", "content": "Soup"}', env=said)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert SyncClient(home, "kitchen", "waiter", session="dinner").get_history().text == "[assistant]: Soup\n"
 
 
 def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> None:

@@ -35,12 +35,6 @@ def test_update_memory_tool_writes_ipc_file_with_correct_payload(home: Path) -> 
     }
 
 
-def test_a_note_without_section_says_nothing_of_one() -> None:
-    call = made(wire.UpdateMemory, "User prefers dark mode")
-    data = wire.dump_request("a", call.type_name, call)
-    assert orjson.loads(data)["payload"] == {"content": "User prefers dark mode"}
-
-
 @pytest.mark.parametrize(
     "build",
     [partial(made, wire.SaveMemory), partial(made, wire.SearchMemory), partial(made, wire.SaveToWorkingMemory, "k")],

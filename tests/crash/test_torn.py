@@ -290,14 +290,6 @@ def test_a_settled_note_that_somebody_deletes_stays_deleted(home: Path) -> None:
     assert not (home / MEMORY).exists()
 
 
-def test_a_note_that_an_old_save_dropped_before_it_settled_comes_back(home: Path) -> None:
-    commit(home, MEMORY, [note("Likes tea.")], is_settled=True)
-    commit(home, MEMORY, [note("Likes cake.")])
-    (home / MEMORY).write_bytes(note("Likes tea.") + b"An editor's line.\n")
-    recover(home)
-    assert (home / MEMORY).read_bytes() == note("Likes tea.") + b"An editor's line.\n" + note("Likes cake.")
-
-
 def test_what_is_settled_is_synced_even_when_the_first_to_hear_of_it_is_cancelled(home: Path) -> None:
     journal = Journal.open(home / JOURNAL_FILE)
     projections = projections_on(home, journal)

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from honeybadger_agent import SyncClient, wire
-from honeybadger_agent.errors import BY_CODE, Internal, Invalid, NoMailbox, TooLarge, Unavailable
+from honeybadger_agent.errors import Internal, NoMailbox, Unavailable
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import ErrorCode
 from tests.conftest import HostFactory
@@ -154,17 +154,6 @@ def test_a_refused_change_may_be_corrected_under_the_same_id(asker: RawSender) -
     assert asker.ask("x", request("x", content="better"))["ok"] is True
 
 
-def test_the_client_raises_the_error_of_the_code(
-    served: HostProcess, asker: RawSender, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = SyncClient(served.home, asker.group, asker.sender)
-    with pytest.raises(Invalid) as blank:
-        agent.update_memory("\u200b")
-    assert blank.value.field == "payload.content"
-    with pytest.raises(TooLarge, match="32768"):
-        agent.update_memory("a" * 40_000)
-
-
 # ---------------------------------------------------------------------------------------------- the world is in the way
 
 
@@ -214,20 +203,6 @@ def test_a_memory_md_that_is_no_file_is_unavailable_until_it_is_moved_away(asker
     (asker.replies / "x.json").unlink()
     assert asker.ask("x", data)["ok"] is True
     assert asker.memory_text().count("later") == 1
-
-
-@pytest.mark.parametrize("what", IN_THE_WAY)
-def test_a_log_of_turns_that_is_no_file_is_unavailable_until_it_is_moved_away(asker: RawSender, what: str) -> None:
-    log = asker.home / "data" / "sessions" / asker.group / "main.jsonl"
-    log.parent.mkdir(parents=True)
-    IN_THE_WAY[what](log)
-    data = request("x", "append_turn", payload={"role": "user", "content": "later"})
-    assert_refused(asker.ask("x", data), "unavailable", says="main.jsonl")
-    assert_refused(asker.ask("h", request("h", "get_history")), "unavailable", says="main.jsonl")
-    assert asker.ask("n", request("n", content="a note"))["ok"] is True
-    log.rename(log.with_name("moved"))
-    (asker.replies / "x.json").unlink()
-    assert asker.ask("x", data)["result"]["turn"] == 1
 
 
 def test_a_request_refused_as_unavailable_leaves_no_receipt(
@@ -366,10 +341,6 @@ def test_a_repeated_request_with_a_bug_is_kept_once(make_host: HostFactory, stra
 
 
 # ------------------------------------------------------------------------------------------------------------ the table
-
-
-def test_every_code_is_known_to_the_client() -> None:
-    assert set(BY_CODE) == set(get_args(ErrorCode))
 
 
 def test_every_reply_is_logged_with_its_outcome(asker: RawSender, served: HostProcess) -> None:

@@ -606,20 +606,6 @@ def test_bytes_that_are_no_request_are_refused_and_kept(scene: Scene, what: str)
     scene.check_refused("x.json", data)
 
 
-def test_of_two_members_with_one_name_the_last_counts(scene: Scene) -> None:
-    twice = request("x", content="c").replace(b'"id":"x"', b'"id":"y","id":"x"')
-    assert scene.mallory.ask("x", twice)["ok"] is True
-    assert_refused(scene.mallory.ask("y", twice), "invalid", field="id")
-
-
-def test_of_two_payloads_and_two_members_of_one_the_last_counts(scene: Scene) -> None:
-    twice = (
-        b'{"v":1,"id":"x","type":"update_memory","payload":{"content":"one"},"payload":{"content":"two","content":"3"}}'
-    )
-    assert scene.mallory.ask("x", twice)["ok"] is True
-    assert re.findall("^- (.*)$", scene.honest.memory_text(), re.MULTILINE) == ["3"]
-
-
 NUMBERS: dict[str, bool] = {
     "-0": True,
     "9007199254740991": True,
@@ -648,23 +634,6 @@ def test_no_number_is_taken_for_another(scene: Scene, number: str) -> None:
         return
     assert_refused(reply, "invalid", field="payload.input_tokens" if len(number) < 400 else None)
     scene.check()
-
-
-@pytest.mark.parametrize("where", ["beside the payload", "in the payload"])
-def test_very_many_members_are_answered_quickly(scene: Scene, where: str) -> None:
-    many: dict[str, Any] = {f"k{number}": 0 for number in range(18_000)}
-    data = request("x", content="c", **many) if where == "beside the payload" else request("x", payload=many)
-    assert len(data) < MAX
-    reply = scene.mallory.ask("x", data)
-    assert reply["ok"] is (where == "beside the payload")
-
-    def lines() -> list[dict[str, Any]]:  # written once the batch is done, a moment after the reply is there
-        answered = scene.host.events("request.answered")
-        return [line for line in answered if line["group"] == scene.mallory.group and line["id"] == "x"]
-
-    (line,) = wait_for(lines)
-    assert line["ms"] < 1000
-    assert len(json.dumps(reply)) < 1000
 
 
 @pytest.mark.parametrize("depth", [200, 1000])

@@ -424,25 +424,6 @@ def test_a_wrong_configuration_file_is_refused_and_the_right_name_said(home: Pat
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "says"),
-    [
-        ("HONEYBADGER_IPC__SWEEP_SECOND", "1", ["HONEYBADGER_IPC__SWEEP_SECOND", "HONEYBADGER_IPC__SWEEP_SECONDS"]),
-        ("HONEYBADGER_LOG__LEVEL", "loud", ["log.level", "HONEYBADGER_LOG__LEVEL", "loud"]),
-        ("HONEYBADGER_IPC__CLOSED", "perhaps", ["ipc.closed", "perhaps"]),
-        ("HONEYBADGER_IPC", "{}", ["HONEYBADGER_IPC"]),
-        ("HONEYBADGER_", "x", ["HONEYBADGER_"]),
-    ],
-)
-def test_a_wrong_environment_is_refused_and_the_variable_named(
-    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, says: list[str]
-) -> None:
-    monkeypatch.setenv(variable, value)
-    error = _run("config", home=home, code=3)
-    for words in says:
-        assert words in error
-
-
-@pytest.mark.parametrize(
     ("flag", "says"),
     [
         ("log.lvl=debug", "did you mean log.level?"),
@@ -452,13 +433,6 @@ def test_a_wrong_environment_is_refused_and_the_variable_named(
 )
 def test_a_wrong_flag_is_refused(home: Path, flag: str, says: str) -> None:
     assert says in _run("config", "--set", flag, home=home, code=3)
-
-
-def test_a_host_with_a_wrong_setting_does_not_start(make_host: HostFactory, home: Path) -> None:
-    (home / "config" / "honeybadger.toml").write_text("[ipc]\nsweep_secconds = 1\n")
-    _fails_to_start(make_host(), 3, "did you mean ipc.sweep_seconds?")
-    _fails_to_start(make_host(env={"HONEYBADGER_LOG__LEVL": "debug"}), 3, "did you mean")
-    assert not (home / "data" / "journal.db").exists()
 
 
 def _missing(path: Path) -> None:
@@ -530,28 +504,6 @@ def test_a_journal_that_is_not_ours_any_more_is_refused_and_nothing_is_touched(
         assert sender.reply("waiting")["ok"] is True
 
 
-def test_the_journal_of_another_home_is_refused(host: HostProcess, used: Path) -> None:
-    host.stop()
-    shutil.copy(used / "data" / "journal.db", host.home / "data" / "journal.db")
-    _fails_to_start(host, 6, "another home")
-
-
-def test_a_start_without_a_journal_is_possible_as_the_message_says(host: HostProcess, client: MakeClient) -> None:
-    client().update_memory("kept")
-    host.stop()
-    (host.home / "data" / "journal.db").unlink()
-    words = _fails_to_start(host, 6)
-    lock = host.home / "data" / "host.lock"
-    assert f"remove {lock}" in words
-    lock.unlink()
-    host.start()
-    client().update_memory("and more")
-    assert [line for line in (host.home / "groups/main/MEMORY.md").read_text().splitlines() if line[:1] == "-"] == [
-        "- kept",
-        "- and more",
-    ]
-
-
 # ------------------------------------------------------------------------------------------------- what it is told with
 
 
@@ -565,18 +517,6 @@ def test_the_environment_may_name_home_and_settings(home: Path, monkeypatch: pyt
         "from": "environment HONEYBADGER_IPC__MAX_REQUEST_BYTES",
     }
     assert rows["ipc.closed"] == {"name": "ipc.closed", "value": False, "from": "default"}
-
-
-def test_a_flag_wins_over_the_environment_and_that_over_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sections = ("history", "context")
-    (home / "config" / "honeybadger.toml").write_text(
-        "".join(f"[{name}]\nbudget_tokens = 1\n" for name in sections) + "[life]\ngrace_seconds = 1\n"
-    )
-    monkeypatch.setenv("HONEYBADGER_HISTORY__BUDGET_TOKENS", "2")
-    monkeypatch.setenv("HONEYBADGER_LIFE__GRACE_SECONDS", "2")
-    rows = _json("config", "--set", "history.budget_tokens=3", home=home)
-    values = {row["name"]: row["value"] for row in rows}
-    assert (values["history.budget_tokens"], values["life.grace_seconds"], values["context.budget_tokens"]) == (3, 2, 1)
 
 
 # ---------------------------------------------------------------------------------------------- the operator's commands
@@ -676,19 +616,6 @@ def test_log_tells_who_changed_what_and_shows_no_control_character(
 
 def test_log_of_a_home_without_a_journal_is_not_found(home: Path) -> None:
     assert "no journal yet" in _run("log", "main", home=home, code=9)
-
-
-def test_context_is_shown_as_the_agent_gets_it_and_explained(host: HostProcess, client: MakeClient) -> None:
-    client().update_memory("The queen is marked blue")
-    client().append_turn("user", "How many hives?")
-    context = client().get_context("And now?")
-    assert _run("context", "main", "--message", "And now?", home=host.home) == context.system
-    explained = _run("context", "main", "--explain", home=host.home)
-    assert re.search(r"groups/main/MEMORY\.md +whole", explained)
-    value = _json("context", "main", "--message", "And now?", home=host.home)
-    assert value["tokens"] == context.tokens
-    assert "no group 'kitchen'" in _run("context", "kitchen", home=host.home, code=9)
-    assert _command("context", "../etc", "--home", host.home).code == 2
 
 
 def test_dead_letters_are_listed_shown_retried_and_dropped(host: HostProcess, stranger: RawSender) -> None:

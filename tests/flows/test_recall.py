@@ -129,20 +129,6 @@ def test_what_is_relevant_comes_by_itself_and_stays_as_long_as_its_turn(member: 
     assert states(agent.get_context("What is my time zone?"))["timezone"] == "new"
 
 
-def test_a_shared_common_word_recalls_nothing_and_says_why(member: Clients, asker: RawSender) -> None:
-    agent = member("user")
-    for number in range(30):
-        put_entry(asker.home, asker.group, f"e{number}", f"The plan of team {number} is on the shelf")
-    wait_for(lambda: len(found(agent, "shelf", limit=100).hits) == 30, what="all in the index")
-    agent.append_turn("assistant", "hello")
-    context = agent.get_context("What is the weather like on the moon, and is the soup ready?")
-    assert not [row for row in context.recalled if row.state != "near_miss"]
-    (section,) = [section for section in context.sections if section.title == "Recalled from long-term memory"]
-    assert (section.state, section.tokens) == ("absent", 0)
-    context = agent.get_context("On which shelf is the atlas of Greenland?")
-    assert all(row.state == "near_miss" and row.why for row in context.recalled)
-
-
 def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member: Clients, asker: RawSender) -> None:
     agent = member("user", session="fresh")
     for number in range(7):
@@ -153,33 +139,6 @@ def test_a_session_that_begins_with_nothing_that_matches_gets_the_newest(member:
     agent.append_turn("user", "Good morning!")
     agent.append_turn("assistant", "Good morning!")
     assert "newest" not in states(agent.get_context("And how are you?")).values()
-
-
-def test_an_entry_of_the_history_is_found_by_its_date_and_a_word_by_a_part_of_it(
-    member: Clients, asker: RawSender
-) -> None:
-    agent = member("user")
-    for number in range(30):
-        agent.append_turn("user", f"What happened to thing{number}? It happened in 2026")
-    history = asker.home / "groups" / asker.group / "HISTORY.md"
-    history.write_text("# History\n\n- [2026-05-03 10:00] Bought chocolate\n- 2026-05-04 Sold the barn\n")
-    barn = wait_for(lambda: found(agent, "barn").hits, what="the history in the index")[0]
-    assert (barn.kind, barn.time, barn.text) == ("history", "2026-05-04T00:00:00Z", "- 2026-05-04 Sold the barn")
-    assert found(agent, "What happened on 4 May 2026?").hits[0].id == barn.id
-    assert found(agent, "What happened on 2026-05-03?").hits[0].text.endswith("Bought chocolate")
-    assert [hit.text for hit in found(agent, "choco").hits] == ["- [2026-05-03 10:00] Bought chocolate"]
-
-
-def test_a_malformed_entry_is_skipped_and_named(member: Clients, asker: RawSender, served: HostProcess) -> None:
-    put_entry(asker.home, asker.group, "good", "badger")
-    bad = asker.home / "groups" / asker.group / "memory" / "general" / "bad.json"
-    bad.write_bytes(b'{"content": "badger"')
-    wait_for(lambda: ids(found(member(), "badger")) == ["good"], what="the good one in the index")
-    event = wait_for(
-        lambda: [line for line in served.events("index.refused") if line["file"].endswith("bad.json")],
-        what="the log line",
-    )[0]
-    assert event["file"] == f"groups/{asker.group}/memory/general/bad.json"
 
 
 @pytest.mark.parametrize("is_removed", [False, True])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from honeybadger_agent import SyncClient, new_id, wire
+from honeybadger_agent import SyncClient, wire
 from honeybadger_agent.errors import Conflict
 from honeybadger_agent.tools import made
 from tests.conftest import HostFactory
@@ -50,36 +50,6 @@ def test_a_note_is_stamped_in_utc_whatever_the_time_zone_of_the_host(member: Mak
     after = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     stamp = asker.memory_text().partition("(researcher, ")[2][:16]
     assert stamp in (before, after)  # the host of these tests lives in Kathmandu
-
-
-def test_group_files_are_read_as_they_are_and_missing_ones_are_null(member: MakeClient, asker: RawSender) -> None:
-    (asker.memory.parent / "CLAUDE.md").write_text("You keep bees.\n")
-    files = member().read_group_files()
-    assert (files.persona, files.memory, files.summary) == ("You keep bees.\n", None, None)
-    member().update_memory("The queen is marked blue")
-    assert member().read_group_files().memory == asker.memory_text()
-
-
-def test_turns_come_back_as_history_oldest_first(member: MakeClient) -> None:
-    agent = member()
-    assert agent.append_turn("user", "hello").turn == 1
-    assert agent.append_turn("assistant", "hi there").turn == 2
-    assert agent.append_turn("tool", "42", sender="calculator", tools_used=["add"]).turn == 3
-    history = agent.get_history()
-    assert history.text == "[user]: hello\n[assistant]: hi there\n[calculator]: 42\n"
-    assert [(m.role, m.content, m.turn) for m in history.messages] == [
-        ("user", "hello", 1),
-        ("assistant", "hi there", 2),
-        ("tool", "42", 3),
-    ]
-    assert (history.dropped, history.shortened) == (0, False)
-
-
-def test_sessions_of_a_group_are_separate(member: MakeClient) -> None:
-    member(session="one").append_turn("user", "in one")
-    member(session="two").append_turn("user", "in two")
-    assert member(session="one").get_history().text == "[user]: in one\n"
-    assert member(session="three").get_history().text == ""
 
 
 def test_context_holds_persona_notes_history_and_the_message(member: MakeClient, asker: RawSender) -> None:
@@ -133,11 +103,6 @@ def test_replies_are_whole_files_named_like_the_request_and_nothing_else_lies_th
     assert sorted(os.listdir(asker.replies)) == sorted(f"{stem}.json" for stem in stems)
 
 
-def test_members_beside_the_payload_are_ignored_and_the_right_group_and_sender_may_be_said(asker: RawSender) -> None:
-    data = request("m1", content="x", group=asker.group, sender="asker", sent_at="whenever", priority=9)
-    assert asker.ask("m1", data)["ok"] is True
-
-
 def test_text_in_any_script_is_kept_byte_for_byte(member: MakeClient, asker: RawSender) -> None:
     text = "Zoë préfère 深色模式 — नमस्ते, می‌خواهم, 👩‍👩‍👧 😀 é"
     assert member().update_memory(text).neutralised == {}
@@ -157,30 +122,6 @@ def test_a_group_is_served_in_the_order_of_file_names_over_all_its_senders(
     make_host({"spool.pipeline.BATCH_REQUESTS": 7}).start()
     wait_for(lambda: not os.listdir(stranger.requests) and not os.listdir(other.requests))
     assert re.findall(r"^- (\d+)$", stranger.memory_text(), re.MULTILINE) == stems
-
-
-def test_one_sender_is_served_in_the_order_it_sent(asker: RawSender) -> None:
-    sender = RawSender(asker.home, asker.group, "ordered").make()
-    sent = []
-    for number in range(300):
-        stem = new_id()
-        sent.append(str(number))
-        sender.note(stem, str(number))
-    wait_for(lambda: not os.listdir(sender.requests))
-    assert re.findall(r"^- (\d+)$", sender.memory_text(), re.MULTILINE) == sent
-
-
-def test_two_senders_at_once_lose_and_double_nothing(asker: RawSender) -> None:
-    senders = [RawSender(asker.home, asker.group, name).make() for name in ("left", "right")]
-    for number in range(200):
-        for sender in senders:
-            sender.note(f"{sender.sender}-{number:03}", f"{sender.sender} {number}")
-    for sender in senders:
-        wait_for(lambda sender=sender: not os.listdir(sender.requests))  # type: ignore[misc]
-    text = senders[0].memory_text()
-    for sender in senders:
-        found = re.findall(rf"\({sender.sender}, [^)]*\)\n- {sender.sender} (\d+)$", text, re.MULTILINE)
-        assert found == [str(number) for number in range(200)]
 
 
 def test_a_group_and_a_sender_that_came_while_running_are_found(
@@ -319,15 +260,6 @@ def test_delivery_by_link_and_unlink_is_applied_once(asker: RawSender) -> None:
     for number in range(20):
         assert asker.reply(f"linked-{number:02}")["ok"] is True
     assert len(re.findall(r"^- linked \d\d$", asker.memory_text(), re.MULTILINE)) == 20
-
-
-def test_a_name_in_the_box_that_does_not_end_in_json_is_left_until_it_is_renamed(asker: RawSender) -> None:
-    temporary = asker.requests / "later.part"
-    temporary.write_bytes(request("later", content="in the box itself"))
-    asker.ask("before", request("before", content="x"))
-    assert temporary.exists()
-    temporary.rename(asker.requests / "later.json")
-    assert asker.reply("later")["ok"] is True
 
 
 def test_a_slow_writer_without_rename_is_waited_for(make_host: HostFactory, stranger: RawSender) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 
 from bench.session import bench_session
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Conflict, Invalid, NotFound
+from honeybadger_agent.errors import Invalid, NotFound
 from honeybadger_host.memory.compaction import HEADER
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
@@ -105,43 +103,6 @@ daemon.run = functools.partial(daemon.run, passed=lambda point: point == {point!
 
 def said(number: int) -> dict[str, str]:
     return {"role": "user", "content": f"message {number}"}
-
-
-def test_an_edit_of_the_file_by_hand_wins(home: Path, host: HostProcess, client: Clients) -> None:
-    agent = client()
-    agent.append_turn("user", "Hello")
-    agent.update_session(add_facts=["a"])
-    version = agent.load_session().version
-    edited = {**on_disk(home), "facts": ["edited"], "my_note": "kept"}
-    (home / "draft").write_bytes(orjson.dumps(edited))
-    (home / "draft").rename(home / FILE)
-    assert agent.load_session().facts == ["edited"]
-    with pytest.raises(Conflict):
-        agent.update_session(add_facts=["b"], expected_version=version)
-    agent.append_turn("user", "and more")
-    agent.update_session(add_facts=["b"])
-    assert (on_disk(home)["facts"], on_disk(home)["my_note"]) == (["edited", "b"], "kept")
-    assert contents(agent) == ["Hello", "and more"]
-
-
-def test_a_corrupt_file_is_set_aside_and_served_from_the_journal(
-    home: Path, make_host: HostFactory, client: Clients
-) -> None:
-    host = make_host().start()
-    agent = client()
-    agent.update_session(add_facts=["a"])
-    agent.append_turn("user", "Hello")
-    host.kill()
-    broken = (home / FILE).read_bytes().replace(b'"facts": [', b'"facts": [,')
-    (home / FILE).write_bytes(broken)
-    os.utime(home / FILE, (time.time() - 60, time.time() - 60))
-    host.start()
-    assert agent.load_session().facts == ["a"]
-    assert contents(agent) == ["Hello"]
-    event = host.wait_for_event("session.set_aside")
-    assert event["restored_from"] == "the journal"
-    assert (home / FILE).with_name(event["to"]).read_bytes() == broken
-    host.stop()
 
 
 def test_a_deleted_session_begins_afresh_also_after_a_restart(

@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
-import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
-from honeybadger_agent.errors import Invalid, NotFound, TooLarge, Unavailable
+from honeybadger_agent.errors import NotFound
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, request, wait_for
 
@@ -106,18 +105,6 @@ daemon.run = functools.partial(
     assert files_of(host.home) == ["page.json"]
 
 
-def test_the_entry_over_the_limit_is_refused_also_within_one_batch(make_host: HostFactory, stranger: RawSender) -> None:
-    for number in range(52):
-        data = request(f"r{number:02}", "save_to_working_memory", payload={"key": f"k{number}", "data": "x"})
-        stranger.drop(f"r{number:02}", data)
-    make_host().start()
-    replies = [stranger.reply(f"r{number:02}") for number in range(52)]
-    assert [reply["ok"] for reply in replies] == [True] * 50 + [False] * 2
-    assert replies[50]["error"]["code"] == "too_large"
-    assert "the limit is 50" in replies[50]["error"]["message"]
-    assert len(files_of(stranger.home)) == 50
-
-
 def test_what_expired_is_swept_from_the_disk_without_a_change_and_can_be_saved_again(
     make_host: HostFactory, client: MakeClient
 ) -> None:
@@ -147,51 +134,3 @@ def test_saves_and_sweeps_at_once_lose_nothing(make_host: HostFactory, client: M
         assert bee.get_from_working_memory("page").data == f"round {rounds}"
         rounds += 1
     assert rounds > 3
-
-
-def test_a_persons_edit_of_an_entry_counts_at_once(member: MakeClient, asker: RawSender) -> None:
-    bee = member()
-    bee.save_to_working_memory("page", "text")
-    file = asker.home / "data/working" / asker.group / "main/page.json"
-    value = orjson.loads(file.read_bytes())
-    file.write_bytes(orjson.dumps(value | {"data": "edited"}))
-    assert bee.get_from_working_memory("page").data == "edited"
-    file.write_bytes(orjson.dumps(value | {"expires_at": value["stored_at"]}))
-    assert is_gone(bee, "page")
-    assert bee.save_to_working_memory("page", "again").replaced is False
-    file.unlink()
-    assert is_gone(bee, "page")
-    bee.save_to_working_memory("page", "once more")
-    assert bee.get_from_working_memory("page").data == "once more"
-
-
-def test_a_damaged_entry_is_skipped_and_reported(member: MakeClient, asker: RawSender, served: HostProcess) -> None:
-    bee = member()
-    bee.save_to_working_memory("good", "x")
-    bad = asker.home / "data/working" / asker.group / "main/bad.json"
-    bad.write_bytes(b"{torn")
-    listed = bee.list_working_memory()
-    assert ([entry.key for entry in listed.entries], listed.skipped) == (["good"], 1)
-    with pytest.raises(Unavailable, match=r"bad\.json is not an entry of working memory"):
-        bee.get_from_working_memory("bad")
-    with pytest.raises(Unavailable, match="nothing was changed"):
-        bee.save_to_working_memory("bad", "x")
-    assert bad.read_bytes() == b"{torn"
-    wait_for(
-        lambda: [e for e in served.events("working.skipped") if e["file"].endswith(f"{asker.group}/main/bad.json")]
-    )
-
-
-def test_switched_off_it_says_so_and_data_has_its_limit(make_host: HostFactory, client: MakeClient) -> None:
-    host = make_host({"handlers.working_memory.MAX_DATA_BYTES": 1024}).start()
-    bee = client()
-    with pytest.raises(TooLarge, match=r"has 1025 bytes, the limit is 1024"):
-        bee.save_to_working_memory("page", "x" * 1025)
-    bee.save_to_working_memory("page", "x")
-    host.stop()
-    make_host({"working.enabled": False}).start()
-    with pytest.raises(Invalid, match=r"working\.enabled"):
-        bee.save_to_working_memory("page", "x")
-    with pytest.raises(Invalid, match=r"working\.enabled"):
-        bee.list_working_memory()
-    assert "Working memory" not in bee.get_context().system

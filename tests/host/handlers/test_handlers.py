@@ -236,12 +236,6 @@ def test_a_conversation_that_is_switched_off_is_neither_kept_nor_replayed(tmp_pa
     assert (row["state"], row["why"]) == ("absent", "conversation.enabled is off")
 
 
-def test_get_history_of_an_unknown_session_is_empty(room: Room) -> None:
-    room.change("append_turn", role="user", content="x")
-    result = room.ask("get_history", "other")
-    assert result == {"text": "", "messages": [], "tokens": 0, "dropped": 0, "shortened": False}
-
-
 def test_get_history_takes_a_budget_and_a_number_of_messages(room: Room) -> None:
     for number in range(60):
         room.change("append_turn", role="user", content=f"{number:02} " + "x" * 397)
@@ -346,24 +340,6 @@ def test_a_budget_of_the_request_counts_and_zero_means_no_limit(room: Room) -> N
     assert room.ask("get_context", budget_tokens=500)["tokens"] <= 500
     assert room.ask("get_context", budget_tokens=0)["budget_tokens"] == 0
     assert room.ask("get_context", budget_tokens=1)["is_over_budget"] is True
-
-
-def test_after_fifty_long_messages_and_one_more_the_debug_log_shows_the_cut_to_about_8000(room: Room) -> None:
-    for number in range(50):
-        room.change("append_turn", role="user", content=f"message {number} " + "long " * 400)
-    room.change("append_turn", role="user", content="and one more")
-    with capture_logs() as logs:
-        result = room.ask("get_context", message="What are my preferences?")
-    (built,) = [line for line in logs if line["event"] == "context.built"]
-    assert built["log_level"] == "debug"
-    assert built["history_tokens_before"] > 24_000
-    assert 7_400 < built["history_tokens"] <= 8_000
-    assert built["tokens"] == result["tokens"]
-    assert "[user]: and one more\n" in result["system"]
-    conversation = result["system"].partition("## Recent Conversation\n")[2]
-    assert "message 1 " not in conversation
-    assert "message 49 " in conversation
-    assert all("long" not in str(value) for value in built.values())  # no text of anybody's in the log
 
 
 # ------------------------------------------------------------------------------------------------------------- payloads

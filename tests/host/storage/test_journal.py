@@ -358,18 +358,6 @@ def refused(path: Path, identity: str | None = None) -> str:
     return str(caught.value)
 
 
-def test_a_missing_journal_of_a_home_that_had_one_is_not_replaced(path: Path) -> None:
-    why = refused(path, "0123abcd")
-    assert "is missing, but this home had a journal (0123abcd)" in why
-    assert "Restore it from a backup" in why
-    assert not path.exists()
-
-
-def test_an_empty_journal_of_a_home_that_had_one_is_not_filled(path: Path) -> None:
-    path.touch()
-    assert "is empty, but this home had a journal" in refused(path, "0123abcd")
-
-
 def test_an_empty_file_in_a_new_home_becomes_the_journal(path: Path) -> None:
     path.touch()  # a first start that was cut short
     Journal.open(path).close()
@@ -417,12 +405,6 @@ def test_another_programs_database_is_refused_and_not_touched(path: Path) -> Non
     connection.close()
     assert "not a Honeybadger journal: move it away" in refused(path)
     assert [each.name for each in path.parent.iterdir()] == ["journal.db"]
-
-
-def test_the_journal_of_another_home_is_refused(path: Path) -> None:
-    mine = Journal.open(path)
-    mine.close()
-    assert f"is the journal of another home ({mine.identity}, expected 0123abcd)" in refused(path, "0123abcd")
 
 
 def test_a_journal_of_another_version_is_refused(path: Path) -> None:

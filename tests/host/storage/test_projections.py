@@ -52,15 +52,6 @@ def test_a_settled_entry_is_forgotten_and_its_files_synced_once(world: World) ->
     assert world.projections.settle(world.now) == ([], {})
 
 
-def test_a_log_line_is_not_glued_to_a_torn_one(world: World) -> None:
-    (world.home / TURNS).parent.mkdir(parents=True)
-    world.write(turn(1) + b'{"turn":2,"cont', TURNS)
-    world.add(TURNS, turn(3), turn(4))
-    assert world.read(TURNS) == turn(1) + b'{"turn":2,"cont\n' + turn(3) + turn(4)
-    world.settle()
-    assert world.read(TURNS) == turn(1) + b'{"turn":2,"cont\n' + turn(3) + turn(4)
-
-
 # -------------------------------------------------------------------------------------------------------- people edit
 
 
@@ -79,67 +70,12 @@ def test_an_editor_that_removed_the_file_just_before_the_write_gets_the_note_in_
     assert world.read() == note("two")
 
 
-@pytest.mark.parametrize("in_place", [True, False])
-def test_a_save_of_an_older_text_within_the_settling_time_loses_nothing(world: World, in_place: bool) -> None:
-    world.add(MEMORY, note("one"))
-    world.settle()
-    opened = world.read()
-    world.add(MEMORY, note("two"), note("three"))
-    edited = opened.replace(b"one", b"one, well said")
-    world.write(edited) if in_place else world.save_as_an_editor(edited)
-    world.look()
-    assert world.read() == edited  # not quiet yet
-    world.now += SETTLE
-    with capture_logs() as logs:
-        world.settle()
-    assert world.read() == edited + note("two") + note("three")
-    assert [(line["event"], line["rows"]) for line in logs] == [("projection.repaired", 2)]
-
-
-def test_an_entry_deleted_after_it_was_settled_never_comes_back(world: World) -> None:
-    world.add(MEMORY, note("secret"), note("two"))
-    world.settle()
-    world.save_as_an_editor(note("two"))
-    world.add(MEMORY, note("three"))
-    world.settle()
-    world.restart()
-    world.add(MEMORY, note("four"))
-    world.settle()
-    assert world.read() == note("two") + note("three") + note("four")
-
-
-def test_a_file_deleted_after_everything_settled_stays_deleted(world: World) -> None:
-    world.add(MEMORY, note("one"))
-    world.settle()
-    (world.home / MEMORY).unlink()
-    world.settle()
-    world.restart()
-    assert not (world.home / MEMORY).exists()
-
-
-def test_entries_that_people_moved_or_spaced_are_not_written_again(world: World) -> None:
-    world.add(MEMORY, note("one"), note("two"))
-    moved = b"# Kept by people\n\n" + note("two").strip(b"\n") + b"\n\n\n" + note("one").strip(b"\n")
-    world.save_as_an_editor(moved)
-    world.settle()
-    assert world.read() == moved
-
-
 def test_an_editor_that_saves_windows_line_ends_doubles_nothing(world: World) -> None:
     world.add(MEMORY, note("one"), note("two\n  more"))
     saved = world.read().replace(b"\n", b"\r\n")
     world.write(saved)
     world.settle()
     assert world.read() == saved
-
-
-def test_identical_entries_are_counted(world: World) -> None:
-    world.add(MEMORY, note("same"), note("same"))
-    world.settle()
-    world.add(MEMORY, note("same"), note("same"))
-    world.save_as_an_editor(note("same") * 3)
-    world.settle()
-    assert world.read() == note("same") * 4
 
 
 def test_an_entry_deleted_after_it_was_settled_stays_deleted_whatever_becomes_of_other_files(world: World) -> None:
@@ -177,13 +113,6 @@ def test_what_was_just_written_before_a_stop_is_looked_at_by_the_next_start(worl
         world.restart()
     assert world.read() == b"A person's line.\n" + note("one") + note("two")
     assert world.journal.marks == Marks(2, {})
-
-
-def test_an_entry_that_another_one_begins_with_is_missed(world: World) -> None:
-    world.add(MEMORY, note("one\n  and more"), note("one"))
-    world.save_as_an_editor(note("one\n  and more"))
-    world.settle()
-    assert world.read() == note("one\n  and more") + note("one")
 
 
 # ------------------------------------------------------------------------------------------------------- the disk fails
@@ -291,15 +220,6 @@ def test_a_tail_torn_at_any_byte_is_completed(crashed: World, filler: bytes) -> 
             for _ in range(2):
                 crashed.recover()
                 assert crashed.read(file) == whole, (cut, zeros)
-
-
-def test_a_file_lost_as_a_whole_gets_what_was_not_settled(crashed: World) -> None:
-    file = next(crashed.journal.unprojected()).file
-    (crashed.home / file).unlink()
-    crashed.restart()
-    assert crashed.read(file) == b"".join(ENTRIES[file][1])
-    crashed.restart()
-    assert crashed.read(file) == b"".join(ENTRIES[file][1])
 
 
 @pytest.mark.parametrize(
