@@ -75,9 +75,13 @@ class Place:
         return RawSender(self.home, group, sender)
 
 
-@pytest.fixture(params=HOSTS)
+BY_EACH_HOST: Final = pytest.mark.parametrize("place", HOSTS, indirect=True)
+
+
+@pytest.fixture
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    host_uid, launcher = HOSTS[request.param]
+    """A home in closed mode, served by root; for what a host may do only with its capabilities, by each of `HOSTS`."""
+    host_uid, launcher = HOSTS[getattr(request, "param", "root")]
     if shutil.which(launcher[0]) is None:
         pytest.skip("setpriv (util-linux) is not installed")
     folder = Path(tempfile.mkdtemp(prefix="hb-"))
@@ -117,6 +121,7 @@ print(json.dumps([note.file, f"{who} was here" in context.system, before.ok, sta
 """
 
 
+@BY_EACH_HOST
 def test_a_sender_does_its_honest_work_whatever_its_umask(place: Place) -> None:
     masks = (0o000, 0o022, 0o077, 0o777)
     for mask in masks:
@@ -247,6 +252,7 @@ def _tried(uid: int, place: Place, attempts: dict[str, str], home: Path | None =
     return tried
 
 
+@BY_EACH_HOST
 def test_no_sender_reads_writes_or_fakes_anything_of_another(place: Place) -> None:
     _fill(place)
     assert _tried(ALICE, place, IN_A_BOX) == dict.fromkeys(IN_A_BOX, "PermissionError")
@@ -259,6 +265,7 @@ def test_no_sender_reads_writes_or_fakes_anything_of_another(place: Place) -> No
     )
 
 
+@BY_EACH_HOST
 def test_no_sender_reads_or_writes_what_is_the_hosts(place: Place) -> None:
     _fill(place)
     assert _tried(ALICE, place, IN_THE_HOME) == dict.fromkeys(IN_THE_HOME, "PermissionError")
@@ -305,6 +312,7 @@ def _by_a_rename(place: Place, theirs: Path) -> None:
     run_as(ALICE, move)
 
 
+@BY_EACH_HOST
 @pytest.mark.parametrize("way", [_by_a_hard_link, _by_a_rename], ids=["hard link", "rename"])
 def test_a_file_of_another_user_is_never_a_senders_request(place: Place, way: Callable[[Place, Path], None]) -> None:
     owner = BOB if way is _by_a_rename else 0
@@ -347,6 +355,7 @@ box = Path({str(place.alice.root)!r})
 # ------------------------------------------------------------------------------------------------------ odd permissions
 
 
+@BY_EACH_HOST
 def test_modes_a_sender_gives_its_own_folders_concern_nobody_else(place: Place) -> None:
     """Sticky folders, for one, keep a host that is not root from removing and renaming in them."""
     folders = f"[Path({str(place.alice.root)!r}, name) for name in ('tmp', 'requests', 'replies')]"
@@ -389,6 +398,7 @@ def test_nobody_sends_from_the_reserved_group_even_when_the_list_says_so(place: 
     assert not (place.home / "groups" / "global").exists()
 
 
+@BY_EACH_HOST
 def test_a_replies_folder_that_went_comes_back_as_its_senders(place: Place) -> None:
     place.alice.replies.rmdir()
     _drop(place.alice, "x", request("x", "ping"), ALICE)
@@ -418,6 +428,7 @@ INTO_THE_AGENTS_BOX: Final = {
 }
 
 
+@BY_EACH_HOST
 def test_the_hosts_agents_have_boxes_of_their_own_that_no_sender_writes_into(place: Place) -> None:
     content, is_saved, kinds, other = run_as(ALICE, CHATTING, home=str(place.home), who="alice")
     assert is_saved
