@@ -17,6 +17,12 @@ from tests.crash.hosts import Nursery
 IS_LONG: Final = os.environ.get("HB_CRASH_LONG", "") not in ("", "0")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if IS_LONG and item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(3600))
+
+
 @pytest.fixture(scope="session")
 def nursery(shim: Path) -> Nursery:
     return Nursery(shim)

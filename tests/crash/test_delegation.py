@@ -9,8 +9,6 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, kill_again
@@ -46,7 +44,6 @@ def begin(home: Path) -> None:
     RawSender(home).make().say("a1", "Plan the party", agent="router")
 
 
-@pytest.mark.timeout(3600 if IS_LONG else 120)
 def test_killed_at_a_call_and_again_each_task_is_done_once(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:

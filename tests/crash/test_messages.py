@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from honeybadger_host.storage.home import make_home
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, is_up, kill_again
@@ -58,7 +56,6 @@ def is_done(home: Path) -> bool:
     return not waiting and RawSender(home, sender="reader").peek("w1") is not None and TEXTS[-1] in pushed(home)
 
 
-@pytest.mark.timeout(3600 if IS_LONG else 120)
 def test_killed_at_a_call_and_again_each_message_is_there_once_in_order_and_pushed(
     nursery: Nursery, tmp_path: Path, rng: random.Random
 ) -> None:

@@ -19,7 +19,6 @@ _KILLS = 75 if IS_LONG else 4
 _PAUSE_SECONDS = 0.004
 
 
-@pytest.mark.timeout(1200 if IS_LONG else 120)
 @pytest.mark.parametrize("has_editor", [False, True], ids=["alone", "with an editor"])
 def test_killed_at_random_under_live_producers_nothing_is_lost_or_doubled(
     home: Path, tmp_path: Path, rng: random.Random, has_editor: bool
