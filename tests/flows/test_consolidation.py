@@ -56,12 +56,16 @@ class Talk:
         self.said = 0
 
     def say(self, *texts: str) -> None:
+        stems = []
         for text in texts:
             self.said += 1
             role = "user" if self.said % 2 else "assistant"
-            stem = f"{self.session.replace(':', '.')}-{self.said:03}"
-            data = request(stem, "append_turn", session=self.session, payload={"role": role, "content": text})
-            assert self.ann.ask(stem, data)["ok"] is True
+            stems.append(f"{self.session.replace(':', '.')}-{self.said:03}")
+            payload = {"role": role, "content": text}
+            self.ann.drop(stems[-1], request(stems[-1], "append_turn", session=self.session, payload=payload))
+        for stem in stems:
+            assert self.ann.reply(stem)["ok"] is True
+            self.ann.wait_until_taken(stem)
 
     def fill(self, until: int) -> None:
         """Say something until there are so many turns; what `ANSWER` tells comes first."""
