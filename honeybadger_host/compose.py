@@ -46,6 +46,7 @@ from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops import clock
+from honeybadger_host.ops.forget import Forgetter
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.push import Pusher
 from honeybadger_host.ops.scheduler import Scheduler, wall_clock
@@ -209,6 +210,7 @@ def _put_together(
         arrivals=arrivals,
         consolidate_now=curator.consolidations.consolidate_now if curator.consolidates else None,
         dream_now=dreams.dream,
+        forget_now=lambda asked: forgetter.forget(asked),
     )
     runtime = AgentRuntime(
         home,
@@ -243,6 +245,19 @@ def _put_together(
         passed=passed,
     )
     room = turn_dependencies(settings, dependencies, runtime)
+    edits = EditRecorder(home, journal.path, projections, entry_files)
+    forgetter = Forgetter(
+        home,
+        journal,
+        whole_files,
+        index,
+        ledger,
+        edits,
+        change=pipeline.change,
+        writer_slot=lambda: pipeline.writer_slot,
+        changed=changed,
+        passed=passed,
+    )
     return Host(
         home=home,
         settings=settings,
@@ -256,12 +271,13 @@ def _put_together(
         sessions=sessions,
         index=index,
         ledger=ledger,
-        edits=EditRecorder(home, journal.path, projections, entry_files),
+        edits=edits,
         edited_entries=EditedEntries(Superseding(entry_files, whole_files), pipeline.change),
         spool=spool,
         replies=replies,
         pipeline=pipeline,
         curator=curator,
+        forgetter=forgetter,
         scheduler=Scheduler(desk, room, pipeline, journal, lambda: wall_clock()),
         pusher=Pusher(home, settings.messages.push, journal, pipeline.writer_slot, arrivals),
         counters=counters,

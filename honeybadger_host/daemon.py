@@ -69,20 +69,31 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
     log.info("host.stopped", seconds=round(time.monotonic() - host.started, 1))
 
 
-def serve_box(home: Path, settings: Settings, inbox: Path, *, searched: str | None = None) -> None:
+def serve_box(
+    home: Path, settings: Settings, inbox: Path, *, searched: str | None = None, keeps_house: bool = False
+) -> None:
     """Serve what waits in one box of a home that nobody serves, and end. Raises HomeLocked, HostError.
 
     Args:
         searched: a group of which all is to be found.
+        keeps_house: what is asked needs what a host does by the way.
     """
     host = build(home, settings.model_copy(update={"metrics": MetricsSettings()}))
     try:
         if searched is not None:
             host.index.read_all(searched)
-        anyio.run(host.pipeline.run_once, str(inbox))
+        anyio.run(_serve_box, host, inbox, keeps_house)
         _settle_all(host)
     finally:
         host.close()
+
+
+async def _serve_box(host: Host, inbox: Path, keeps_house: bool) -> None:
+    async with anyio.create_task_group() as tasks:
+        if keeps_house:
+            keep_house(host, tasks)
+        await host.pipeline.run_once(str(inbox))
+        tasks.cancel_scope.cancel()
 
 
 def _tune_process() -> None:
@@ -118,6 +129,7 @@ async def _serve(host: Host) -> None:
 
 
 def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
+    tasks.start_soon(host.forgetter.finish)
     tasks.start_soon(host.pipeline.run)
     tasks.start_soon(_sweep, host, watcher)
     keep_house(host, tasks)

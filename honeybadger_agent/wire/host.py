@@ -1,4 +1,4 @@
-"""What is asked of the host itself: whether it is there, and to take back a change."""
+"""What is asked of the host itself: whether it is there, to take back a change, and to forget."""
 
 # Without `from __future__ import annotations`, as in every room here: see `base`.
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NUMBER, Request, Result
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, MAX_NUMBER, Request, Result
 
 
 class PingResult(Result):
@@ -20,6 +20,34 @@ class PingResult(Result):
 
 class Ping(Request[PingResult], audience="programs"):
     """Ask whether the memory host is there."""
+
+
+class Residue(Result):
+    file: str = Field(description="Below the home.")
+    form: str = Field(description="How it stands there, for people.")
+
+
+class ForgetResult(Result):
+    changes: dict[str, int] = Field(description="Changes in the journal that were emptied, by kind.")
+    edits: int = Field(description="Edits by people of which lines were emptied.")
+    replies: int = Field(description="Stored replies that quoted it.")
+    files: list[str] = Field(description="Files that were written anew.")
+    removed: list[str] = Field(description="Replies nobody took, streams and dead letters that were removed.")
+    left: list[Residue] = Field(description="Where it still stands below the home.")
+    backups: list[str] = Field(description="Copies and archives below the home: they were not changed.")
+    dry_run: bool = Field(description="Nothing was changed: this is what would be.")
+
+
+class Forget(Request[ForgetResult], audience="operator"):
+    """Remove something from everywhere, the journal included; only the operator may. Give one of the four."""
+
+    id: str | None = Field(default=None, min_length=1, max_length=64, description="Of an entry, a task or a change.")
+    text: str | None = Field(
+        default=None, max_length=MAX_NOTE_CHARACTERS, description="Every line that has it goes, whoever wrote it."
+    )
+    sender: str | None = Field(default=None, max_length=64, description="All that this one said and saved.")
+    session: str | None = Field(default=None, max_length=80, description="What was said in it, and learnt from it.")
+    dry_run: bool = Field(default=False, description="Only tell what would go.")
 
 
 class UndoResult(Result):

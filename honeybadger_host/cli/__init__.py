@@ -13,7 +13,18 @@ import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_host import __version__
-from honeybadger_host.cli import copies, dead, looking_back, memory, review, senders, service, tasks, transfer
+from honeybadger_host.cli import (
+    copies,
+    dead,
+    forgetting,
+    looking_back,
+    memory,
+    review,
+    senders,
+    service,
+    tasks,
+    transfer,
+)
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
@@ -28,6 +39,7 @@ app = typer.Typer(
 )
 app.add_typer(memory.app)
 app.add_typer(looking_back.app)
+app.add_typer(forgetting.app)
 app.add_typer(review.app)
 app.add_typer(tasks.app)
 app.add_typer(copies.app)

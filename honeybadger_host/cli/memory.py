@@ -245,6 +245,7 @@ def asked_of(
     *,
     session: str | None = None,
     wait_seconds: float = 30.0,
+    keeps_house: bool = False,
 ) -> Mapping[str, Any]:
     """Return what the host answers the operator, and start it for this one request where none runs."""
     from honeybadger_agent.mailbox import BadName
@@ -258,7 +259,7 @@ def asked_of(
     def serve(inbox: Path) -> None:
         from honeybadger_host import daemon
 
-        daemon.serve_box(folder, settings, inbox, searched=group)
+        daemon.serve_box(folder, settings, inbox, searched=group, keeps_house=keeps_house)
 
     given = {name: value for name, value in payload.items() if value is not None}
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
@@ -30,6 +30,7 @@ from honeybadger_host.memory.group_files import GroupText
 from honeybadger_host.memory.summary_parts import part_of
 from honeybadger_host.memory.watermarks import Watermark, begins_after, kept_turns
 from honeybadger_host.text.neutralise import estimate_tokens
+from honeybadger_host.text.phrases import FORGOTTEN
 
 log = structlog.get_logger()
 
@@ -174,6 +175,7 @@ class Consolidations:
             is_person=self._uses.is_person,
             protected=protected_notes(notes),
             group_size=len(notes),
+            is_forgotten=self._uses.forgotten_in(group),
         )
         proposal = self._kept_by_rules(check(proposal, known), plan)
         return accounted(proposal, proposal.operations, known)
@@ -192,10 +194,12 @@ class Consolidations:
         return proposal.model_copy(update={"operations": tuple(map(extracted, proposal.operations))})
 
     def _extracted(self, op: str, plan: _Plan) -> str:
-        """Return what rules take from the turns, word for word."""
+        """Return what rules take from the turns, word for word, but for what was forgotten."""
+        is_forgotten = self._uses.forgotten_in(plan.group)
+        turns = [replace(turn, content=FORGOTTEN) if is_forgotten(turn.content) else turn for turn in plan.turns]
         if op == "write_history":
-            return extraction.history_entry(plan.turns, plan.session, self._uses.is_person)
-        return extraction.conversation_summary(plan.turns, self._uses.is_person, earlier=plan.part or "")
+            return extraction.history_entry(turns, plan.session, self._uses.is_person)
+        return extraction.conversation_summary(turns, self._uses.is_person, earlier=plan.part or "")
 
 
 def _named(session: str) -> str:

@@ -141,7 +141,7 @@ class Dreams:
         by_rules = [*folds(snapshot), *anti_patterns(feedback, turns)]
         by_model = [] if answer is None else parse_operations(answer.text, snapshot)
         turns |= turns_of(uses, group, ((each.session, each.turn) for one in by_model for each in one.evidence))
-        known = snapshot.known(turns, uses.is_person)
+        known = snapshot.known(turns, uses)
         known = replace(known, texts={**known.texts, **standing(uses.home, group, [*by_rules, *by_model])})
         base = {source: snapshot.digests[source] for one in by_rules for source in one.sources}
         read = {} if answer is None else read_in(snapshot, answer.asked)

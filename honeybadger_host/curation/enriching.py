@@ -160,6 +160,7 @@ class Enrichment:
             is_person=self.uses.is_person,
             protected={},
             group_size=1,
+            is_forgotten=self.uses.forgotten_in(question.group),
         )
         is_as_read = entry.content.strip() in answer.asked  # an answer may be to a question of before a kill
         base = {entry.id: source.digest if is_as_read else "0" * 64}

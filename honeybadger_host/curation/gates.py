@@ -61,6 +61,7 @@ class Known:
         group_size: entries and notes of the group.
         changed_lately: how many of them curation changed in the last 30 days.
         merge_depth: id -> how many merges it is made of, one upon the other.
+        is_forgotten: whether a text says what was forgotten.
     """
 
     texts: Mapping[str, str]
@@ -71,6 +72,7 @@ class Known:
     group_size: int
     changed_lately: int = 0
     merge_depth: Mapping[str, int] = field(default_factory=dict)
+    is_forgotten: Callable[[str], bool] = lambda text: False
 
 
 def check(proposal: Proposal, known: Known) -> Proposal:
@@ -139,6 +141,7 @@ def _gates(
     yield "protected", protected(operation, known)
     yield "not_stale", not_stale(operation, known)
     yield "too_much", too_deep(operation, known)
+    yield "forgotten", forgotten(operation, known)
     yield "no_change", no_change(operation, there)
 
 
@@ -272,6 +275,14 @@ def _too_much(known: Known, allowed_now: int) -> str:
         f"a pass may change {allowed_now} of {known.group_size} entries and notes, {SHARE_OF_A_MONTH:.0%} in 30 days, "
         f"and {known.changed_lately} were changed in these: it waits for a later pass"
     )
+
+
+def forgotten(operation: Operation, known: Known) -> str | None:
+    """It brings back what somebody had forgotten."""
+    texts = (operation.result, operation.title, *operation.tags)
+    if any(known.is_forgotten(text) for text in texts if text):
+        return "it says what was forgotten: only a person may say it again"
+    return None
 
 
 def no_change(operation: Operation, there: frozenset[str]) -> str | None:

@@ -46,6 +46,8 @@ from honeybadger_host.memory.turn_log import TurnLogs
 from honeybadger_host.memory.watermarks import Watermarks
 from honeybadger_host.settings import CurationMode
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.tombstones import read_tombstones
 from honeybadger_host.text.neutralise import estimate_tokens
 
 log = structlog.get_logger()
@@ -94,6 +96,10 @@ class PassDependencies:
     notes_budget_tokens: int
     mode: CurationMode
     jobs: Jobs = field(default_factory=Jobs)
+
+    def forgotten_in(self, group: str) -> Callable[[str], bool]:
+        """Return whether a text says what was forgotten in a group."""
+        return read_tombstones(self.home / JOURNAL_FILE, group).knows
 
     def is_person(self, turn: Turn) -> bool:
         """Return whether a person said it: not an agent, and not the host, which tells agents what their tasks are."""

@@ -94,7 +94,7 @@ class Preferences:
         uses, earlier = self.uses, snapshot.earlier
         operations = parse_preferences(answer.text, seen_before(earlier))
         quoted = [(each.session, each.turn) for one in operations for each in one.evidence]
-        known = snapshot.known(turns_of(uses, snapshot.group, quoted), uses.is_person)
+        known = snapshot.known(turns_of(uses, snapshot.group, quoted), uses)
         asked = tuple(map(bare, operations))
         proposal = check(Proposal(**origin(question, answer), made_at=self.clock(), operations=asked), known)
         settled = {folded(text) for text in snapshot.texts.values()} | {

@@ -44,6 +44,7 @@ GateName: TypeAlias = Literal[
     "protected",
     "not_stale",
     "too_much",
+    "forgotten",
     "no_change",
 ]
 _At: TypeAlias = Annotated[Time, PlainSerializer(show_time)]

@@ -7,7 +7,7 @@ import hashlib
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -99,17 +99,18 @@ class Snapshot:
             name: MAX_MERGE_DEPTH for name in merged if folded(self.notes[name].text) in written
         }
 
-    def known(self, turns: Turns, is_person: Callable[[Turn], bool]) -> Known:
-        """Return what the gates look at."""
+    def known(self, turns: Turns, uses: PassDependencies) -> Known:
+        """Return what the gates look at. Raises JournalError."""
         return Known(
             texts=self.texts,
             digests=self.digests,
             turns=turns,
-            is_person=is_person,
+            is_person=uses.is_person,
             protected=self.protected,
             group_size=self.size,
             changed_lately=self.changed_lately,
             merge_depth=self.merge_depth,
+            is_forgotten=uses.forgotten_in(self.group),
         )
 
 

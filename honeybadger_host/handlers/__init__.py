@@ -3,26 +3,27 @@
 May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
 
 Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `editing`, `listing`,
-`undo` with `undo_edits`, `rewind`; `context` with `context_maker`, `context_parts` and `context_text`, `context_recall`
-and `recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`; `turns`,
-`turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction` (screens
-them all); `host`.
+`undo` with `undo_edits`, `rewind`, `forget`; `context` with `context_maker`, `context_parts` and `context_text`,
+`context_recall` and `recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`;
+`turns`, `turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction`
+(screens them all); `host`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
-from honeybadger_host.domain import NOBODY, ChangeHandler, Handler, QueryHandler
+from honeybadger_host.domain import NOBODY, Asked, ChangeHandler, Handler, QueryHandler
 from honeybadger_host.handlers import (
     conversation,
     delegation,
     editing,
     entries,
     feedback,
+    forget,
     host,
     importing,
     listing,
@@ -71,6 +72,7 @@ class Dependencies:
         arrivals: told of each message.
         consolidate_now: see `Consolidations`; None: nothing is consolidated.
         dream_now: see `Dreams`.
+        forget_now: see `Forgetter.forget`.
     """
 
     files: GroupFiles
@@ -87,6 +89,7 @@ class Dependencies:
     arrivals: messages.Arrivals = field(default_factory=messages.Arrivals)
     consolidate_now: proposals.Consolidates | None = None
     dream_now: proposals.Dreams | None = None
+    forget_now: Callable[[Asked], Awaitable[Mapping[str, Any]]] | None = None
 
 
 def build_table(
@@ -182,6 +185,7 @@ def build_table(
             dependencies.whole_files,
             screen,
         ),
+        "forget": forget.forget(dependencies.forget_now),
         "list_proposals": proposals.list_proposals(dependencies.entry_files.home, dependencies.entry_files),
         "decide_proposal": proposals.decide_proposal(
             dependencies.journal.path, dependencies.entry_files, dependencies.whole_files, writes

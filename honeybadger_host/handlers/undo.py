@@ -30,9 +30,11 @@ from honeybadger_host.memory.file_history import held_before
 from honeybadger_host.storage.appended import count_entries
 from honeybadger_host.storage.atomic_files import ABSENT, WholeFiles
 from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.forgetting import read_emptied
 from honeybadger_host.storage.journal_reader import read_change, read_request, read_young_notes
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.revised import count_notes, revision_of
+from honeybadger_host.text.phrases import FORGOTTEN
 
 NOTE: Final = "note"
 ENTRY: Final = "entry"
@@ -115,6 +117,9 @@ def _row_of(asked: Asked, journal: Path) -> Row | Edit:
     event = read_change(journal, payload.seq) or EditReader(journal).edit(payload.seq)
     if event is None or event.group not in (asked.group, GLOBAL_GROUP):
         raise Refusal("not_found", f"group {asked.group} has no change {payload.seq}", field="payload.seq")
+    is_tidied = isinstance(event, Row) and event.sender == OPERATOR and FORGOTTEN.encode() in event.data
+    if is_tidied or read_emptied(journal, [event.seq]):
+        raise _conflict(f"something of change {event.seq} was forgotten, and that is for good")
     if isinstance(event, Edit) or event.kind in _OF_EDITS:
         return event
     row = event

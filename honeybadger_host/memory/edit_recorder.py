@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -184,6 +184,10 @@ class EditRecorder:
         looked_at = None if self._unknown is not None else min(self._own.values(), default=self._up_to + 1) - 1
         seen = [one for one in self._kept.values() if one is not None]
         return Looked(edits, seen, [file for file, one in self._kept.items() if one is None], looked_at)
+
+    def revise(self, revised: Callable[[Seen], Seen]) -> None:
+        """Change how files were looked at, where that is not in the journal yet."""
+        self._kept = {file: None if seen is None else revised(seen) for file, seen in self._kept.items()}
 
     def kept(self, first: int) -> None:
         """Take in that what `look` returned is in the journal, its edits from the number `first` on; 0: it has none."""

@@ -16,9 +16,9 @@ from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import EDIT_UNDONE, NOTE_REMOVED, NOTE_RESTORED, REMOVED
 from honeybadger_host.memory.edits_found import with_changes
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
-from honeybadger_host.storage.edits import Edit, EditReader, Seen, digest_of, fingerprint_of
+from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Edit, EditReader, Seen, digest_of, fingerprint_of
 from honeybadger_host.storage.journal_reader import LogFilter, read_earlier
-from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
+from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, LAST_SEQ, Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, hunks_between, lines_of, reversed_hunks
 from honeybadger_host.storage.revised import REVISED_KINDS, new_text, revision_of
 
@@ -165,6 +165,8 @@ def _came_meanwhile(now: Version, edit: Edit) -> list[Row] | None:
     They are taken out of the version. None: it is not what was edited.
     """
     text = now.text
+    if edit.before == FORGOTTEN_DIGEST:
+        return []
     for count in range(len(now.appended) + 1):
         if digest_of(text) == edit.before:
             kept = len(lines_of(text))
@@ -264,16 +266,18 @@ def _is_first(event: Event) -> bool:
 def _before(text: bytes, event: Event) -> bytes | None:
     """Return what a text was made of; None: that is not known."""
     if isinstance(event, Edit):
-        if event.hunks is None or (event.after is not None and digest_of(text) != event.after):
+        if event.hunks is None or event.after not in (None, FORGOTTEN_DIGEST, digest_of(text)):
             return None
         try:
             before = b"".join(apply_hunks(lines_of(text), reversed_hunks(event.hunks)))
         except ValueError:
             return None
-        return before if event.before is None or digest_of(before) == event.before else None
+        return before if event.before in (None, FORGOTTEN_DIGEST, digest_of(before)) else None
     if event.kind in WHOLE_KINDS:
         return b"" if event.offset == ABSENT else None
     revision = revision_of(event.data)
+    if event.offset == FORGOTTEN_BASE and event.kind != EDIT_UNDONE:
+        return None  # where the notes stood is not known any more
     if event.kind == EDIT_UNDONE:
         try:
             before = b"".join(apply_hunks(lines_of(text), reversed_hunks(revision.hunks)))
@@ -282,4 +286,4 @@ def _before(text: bytes, event: Event) -> bytes | None:
     else:
         other = NOTE_REMOVED if event.kind == NOTE_RESTORED else NOTE_RESTORED
         before = new_text(text, event._replace(kind=other))
-    return before if fingerprint(before) == event.offset else None
+    return before if event.offset in (FORGOTTEN_BASE, fingerprint(before)) else None

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -163,6 +163,20 @@ class InjectionLedger:
                 db.executemany(_KEEP, [(group, *row) for row in shown])
                 db.executemany(_KEEP_LAST, [(group, *row) for row in last])
                 db.execute("COMMIT")
+            except (OSError, sqlite3.Error) as error:
+                self._failed(error)
+
+    def forget(self, group: str, entries: Collection[str], session: str | None) -> None:
+        """Forget that entries, and what in a session, were recalled."""
+        with self._lock:
+            try:
+                db = self._opened()
+                db.execute("PRAGMA secure_delete = ON")
+                with db:
+                    for table in ("recalled", "last"):
+                        of_one = f"DELETE FROM {table} WHERE grp = ? AND entry = ?"  # noqa: S608  one of two names
+                        db.executemany(of_one, [(group, entry) for entry in entries])
+                    db.execute("DELETE FROM recalled WHERE grp = ? AND session = ?", (group, session))
             except (OSError, sqlite3.Error) as error:
                 self._failed(error)
 

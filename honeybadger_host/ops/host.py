@@ -18,6 +18,7 @@ from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages
+from honeybadger_host.ops.forget import Forgetter
 from honeybadger_host.ops.push import Pusher
 from honeybadger_host.ops.scheduler import Scheduler
 from honeybadger_host.search.index import Index
@@ -57,6 +58,7 @@ class Host:
     replies: ReplyRetention
     pipeline: Pipeline
     curator: Curator
+    forgetter: Forgetter
     scheduler: Scheduler
     pusher: Pusher
     counters: Counters

@@ -110,15 +110,17 @@ async def _record_edits(host: Host) -> None:
                     await anyio.lowlevel.checkpoint()
                 all_at = now + _SWEEP_SECONDS if now >= all_at else all_at
                 changed_at = time.monotonic() + _SWEEP_CHANGED_SECONDS
-            looked = await anyio.to_thread.run_sync(edits.look, limiter=limiter) if edits.is_waiting else None
-            if looked is not None:
-                await host.edited_entries.follow(looked.edits)
-                first = journal.next_seq if looked.edits else 0
-                journal.next_seq += len(looked.edits)
-                await anyio.to_thread.run_sync(journal.keep_looked, looked, first, limiter=host.pipeline.writer_slot)
-                edits.kept(first)
-                if looked.edits:
-                    log.info("edits.recorded", files=len(looked.edits), seq=first)
+            async with host.forgetter.recording:
+                looked = await anyio.to_thread.run_sync(edits.look, limiter=limiter) if edits.is_waiting else None
+                if looked is not None:
+                    await host.edited_entries.follow(looked.edits)
+                    first = journal.next_seq if looked.edits else 0
+                    journal.next_seq += len(looked.edits)
+                    keep = partial(journal.keep_looked, looked, first)
+                    await anyio.to_thread.run_sync(keep, limiter=host.pipeline.writer_slot)
+                    edits.kept(first)
+                    if looked.edits:
+                        log.info("edits.recorded", files=len(looked.edits), seq=first)
             has_failed = False
         except (WorldFailed, JournalError) as error:
             host.counters.note_error(str(error))

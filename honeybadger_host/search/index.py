@@ -201,6 +201,10 @@ class Index:
         while self.work():
             pass
 
+    def scrub(self) -> None:
+        """Let the database keep nothing of what is not indexed any more. Raises WorldFailed."""
+        self._db.scrub()
+
     def warm(self) -> bool:
         """Load the most recently used large group that is not in memory; return whether one was found and fitted.
 

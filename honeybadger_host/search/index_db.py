@@ -243,6 +243,23 @@ class IndexFile:
         db.executemany("INSERT INTO terms VALUES (?, ?)", numbered)
         self._terms.update((term, number) for number, term in numbered)
 
+    def scrub(self) -> None:
+        """Remove words that no text has any more, and overwrite what was deleted. Raises WorldFailed."""
+        self.guarded(self._scrub)
+
+    def _scrub(self) -> None:
+        used: set[int] = set()
+        for (terms,) in self._db.execute("SELECT terms FROM docs"):
+            used.update(array("I", terms))
+        unused = [(number,) for (number,) in self._db.execute("SELECT number FROM terms") if number not in used]
+        with self.transaction() as db:
+            if self._last_term is None:  # numbers are not given twice
+                self._last_term = db.execute("SELECT coalesce(max(number), 0) FROM terms").fetchone()[0]
+            db.executemany("DELETE FROM terms WHERE number = ?", unused)
+        self._terms = {}
+        self._db.execute("VACUUM")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
     def _forget_terms(self) -> None:
         self._terms = {}
         self._last_term = None

@@ -28,6 +28,8 @@ LOOKED_AT: Final = "looked_at"
 at a home is finished."""
 EDIT_KINDS: Final = ("edit", "edit_new", "edit_removed")
 """What `log` calls edits."""
+FORGOTTEN_DIGEST: Final = b""
+"""In place of the digest of a file that held what was forgotten since."""
 _KIND: Final = "CASE WHEN before IS NULL THEN 'edit_new' WHEN after IS NULL THEN 'edit_removed' ELSE 'edit' END"
 _AT_ONCE: Final = 500
 
@@ -110,6 +112,11 @@ def digest_of(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()[:16]
 
 
+def hash_of(line: bytes) -> bytes:
+    """Return the name of a line in the journal."""
+    return hashlib.sha256(line).digest()[:16]
+
+
 def fingerprint_of(digest: bytes | None) -> int:
     """Return the `atomic_files.fingerprint` of what has this digest."""
     return -1 if digest is None else int.from_bytes(digest[:8]) >> 1
@@ -147,7 +154,7 @@ def write_looked(connection: sqlite3.Connection, looked: Looked) -> None:
 
 def _packed(hunk: Hunk, lines: dict[bytes, bytes]) -> list[object]:
     def hashes(some: Sequence[bytes]) -> list[str]:
-        found = [hashlib.sha256(line).digest()[:16] for line in some]
+        found = [hash_of(line) for line in some]
         lines.update(zip(found, some, strict=True))
         return [each.hex() for each in found]
 

@@ -10,18 +10,18 @@ import sqlite3
 import time
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import orjson
 import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_host.domain import REMOVED, TASK_RECORD
-from honeybadger_host.errors import JournalError, StorageFailed, may_clear
+from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 from honeybadger_host.storage.edits import Looked, write_looked
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
@@ -47,9 +47,11 @@ from honeybadger_host.storage.journal_schema import (
 from honeybadger_host.storage.revised import REVISED_KINDS, count_notes
 
 log = structlog.get_logger()
+ResultT = TypeVar("ResultT")
 
 _LONG_WAL: Final = 4096
 """Pages, 16 MiB."""
+_LONGEST_READER_SECONDS: Final = 10.0
 _IDENTICAL_WITHIN: Final = 3_600_000
 _IDENTICAL_AMONG: Final = 10_000
 """Milliseconds, and changes at least. An entry says the minute in which it was decided, so the same bytes are not given
@@ -416,6 +418,26 @@ class Journal:
         """Keep how far messages were pushed: target -> group -> number of the last one. Raises as `commit`."""
         with self._transaction() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('pushed', ?)", (orjson.dumps(places).decode(),))
+
+    def change_past(self, change: Callable[[sqlite3.Connection], ResultT]) -> ResultT:
+        """Change what is kept of the past, all or nothing; return what `change` does. Raises as `commit`."""
+        with self._transaction() as connection:
+            return change(connection)
+
+    def vacuum(self) -> None:
+        """Write the database anew, so that nothing is left of what was deleted. Whoever wants to commit waits.
+
+        Raises WorldFailed: no space, it takes as much again; or a reader stood in the way.
+        """
+        try:
+            self._writer.execute("VACUUM")
+            until = time.monotonic() + _LONGEST_READER_SECONDS
+            while self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                if time.monotonic() > until:
+                    raise WorldFailed(f"{self.path} is read by another program: what was deleted is still in its WAL")
+                time.sleep(0.02)
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
 
     def checkpoint(self) -> bool:
         """Fold the WAL into the database beside whoever commits; return whether `begin_wal` is due.

@@ -11,10 +11,12 @@ from typing import Final, NamedTuple
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 
 APPLICATION_ID: Final = 0x486F6E42  # "HonB"
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 SYNCHRONOUS: Final = "FULL"
 LAST_SEQ: Final = (1 << 63) - 1
 """The greatest number SQLite knows."""
+FORGOTTEN_BASE: Final = -2
+"""In place of the fingerprint of what a file held, of which something was forgotten since."""
 _MARKS: Final = """
 CREATE TABLE unsettled (          -- files with changes that are not settled, though meta.settled_seq is past them
     file TEXT PRIMARY KEY,
@@ -66,8 +68,18 @@ CREATE TABLE tasks (              -- the newest record of each task
     PRIMARY KEY (grp, task)
 ) WITHOUT ROWID;
 """
+_FORGOTTEN: Final = """
+CREATE TABLE emptied (            -- changes and edits of which something was forgotten
+    seq INTEGER PRIMARY KEY,
+    digest BLOB NOT NULL          -- salted SHA-256 of what they held
+);
+CREATE TABLE tombstones (         -- what is not to be learnt again, see storage/tombstones.py
+    grp TEXT NOT NULL, words INTEGER NOT NULL, digest BLOB NOT NULL,
+    PRIMARY KEY (grp, words, digest)
+) WITHOUT ROWID;
+"""
 SCHEMA: Final = f"""
-CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages; pushed
+CREATE TABLE meta (               -- identity; settled_seq, see Marks; ages; pushed; salt, forgetting
     key TEXT PRIMARY KEY, value
 ) WITHOUT ROWID;
 CREATE TABLE changes (
@@ -89,13 +101,14 @@ CREATE TABLE receipts (
     reply BLOB NOT NULL,
     UNIQUE (grp, sender, request)
 );
-{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_TASKS}"""
+{_MARKS}{_TURNS}{_SPENT}{_EDITS}{_TASKS}{_FORGOTTEN}"""
 _FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
     2: _TURNS,
     3: _SPENT,
     4: _EDITS,
     5: _TASKS,
+    6: _FORGOTTEN,
 }
 """Schema version -> what makes the next one of it."""
 

@@ -59,6 +59,7 @@ FOR_TURNS = {
     "cli.options": {"errors", "cli.terminal"},
     "cli.copies": {"cli.terminal"},
     "cli.transfer": {"cli.terminal"},
+    "cli.forgetting": {"cli.terminal"},
     "cli.review": {"cli.terminal"},
     "cli.tasks": {"cli.terminal", "cli.task_lines"},
     "cli": {"cli.terminal"},

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from honeybadger_host.curation.gates import ApplyPolicy, Known, applies_itself, 
 from honeybadger_host.curation.passes import accounted
 from honeybadger_host.curation.proposal import Evidence, Op, Operation, Proposal, dump_proposal, parse_proposal
 from honeybadger_host.domain import Turn
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.storage.tombstones import bury, read_tombstones
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TEXTS = {
@@ -106,7 +109,7 @@ GOOD = [MERGE, FOLD, MOVE, ADD, NOTE, op("annotate", ["rent"], "The user asked a
 def test_what_is_good_passes_every_gate_and_waits(good: Operation) -> None:
     (found,) = checked(good)
     assert found.gates.failed == ()
-    assert len(found.gates.passed) == 10
+    assert len(found.gates.passed) == 11
     assert found.state == "waiting"
 
 
@@ -212,6 +215,21 @@ def test_what_is_bad_is_refused_by_the_gate_of_that_name_in_words(gate: str, sai
     (after,) = checked(bad)
     assert after.state == "refused"
     assert not any(applies_itself(after, policy) for policy in ("lossless", "review", "gated"))
+
+
+def test_what_was_forgotten_is_not_learnt_again(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "journal.db")
+    asked, record = ["vault code"], ["User prefers tea over coffee, and hates milk.", "ok"]
+    journal.change_past(lambda connection: bury(connection, "main", asked, record))
+    journal.close()
+    stones = read_tombstones(tmp_path / "journal.db", "main")
+    at = known({**TEXTS, "tea": "x"}, is_forgotten=stones.knows)
+    for bad in ("The VAULT  code is long.", "I heard: user prefers TEA over coffee and hates milk", "OK."):
+        assert "forgotten" in failures(op("annotate", ["tea"], bad), at), bad
+    assert "forgotten" in failures(op("add", [], "Fine.", title="Vault code", category="x"), at)
+    for good in ("The code of the vault is long.", "User prefers tea over coffee.", "It is ok there."):
+        assert "forgotten" not in failures(op("annotate", ["tea"], good), at), good
+    assert not read_tombstones(tmp_path / "journal.db", "other").knows("vault code")
 
 
 def test_a_source_that_changed_or_went_makes_an_operation_stale_and_the_others_stay() -> None:

@@ -1,0 +1,66 @@
+"""The command `forget`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from honeybadger_agent.cli.terminal import print_lines
+from honeybadger_host.cli.memory import asked_of
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+
+app = typer.Typer()
+
+_LONGEST_SECONDS: Final = 7200.0
+"""A large journal is written anew, and every byte below the home is read."""
+_MOST_NAMED: Final = 20
+
+
+@app.command()
+def forget(
+    call: typer.Context,
+    group: str,
+    home: Home = None,
+    id_: Annotated[str | None, typer.Option("--id", help="An entry or a task, or a change as `log` shows it.")] = None,
+    text: Annotated[str | None, typer.Option(help="Every line that has it, whoever wrote it.")] = None,
+    sender: Annotated[str | None, typer.Option(help="All that this one said and saved.")] = None,
+    session: Annotated[str | None, typer.Option(help="What was said in it, and learnt from it.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would go; change nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove something from every place, the journal included, and look for it in every byte below the home.
+
+    It cannot be undone. Exit code 1 when something of it is left.
+    """
+    wanted = {"id": id_, "text": text, "sender": sender, "session": session}
+    if sum(value is not None for value in wanted.values()) != 1:
+        raise typer.BadParameter("give one of --id, --text, --sender and --session")
+    payload = {**wanted, "dry_run": dry_run}
+    result = asked_of(call, home_of(home), group, "forget", payload, wait_seconds=_LONGEST_SECONDS, keeps_house=True)
+    if as_json:
+        print_json(result)
+    else:
+        print_lines(_told(result))
+    if result["left"]:
+        raise SystemExit(1)
+
+
+def _told(result: Mapping[str, Any]) -> Iterator[str]:
+    would = "would go: " if result["dry_run"] else "forgotten: "
+    counts = [f"{count} {kind}" for kind, count in result["changes"].items()]
+    counts += [f"{result[name]} {name}" for name in ("edits", "replies") if result[name]]
+    yield would + (", ".join(counts) if counts else "nothing in the journal")
+    for name, label in (("files", "written anew"), ("removed", "removed")):
+        files = result[name]
+        yield from (f"{label}: {file}" for file in files[:_MOST_NAMED])
+        if len(files) > _MOST_NAMED:
+            yield f"{label}: {len(files) - _MOST_NAMED} more"
+    if not result["dry_run"]:
+        for one in result["left"]:
+            yield f"LEFT: {one['file']} ({one['form']})"
+        if not result["left"]:
+            yield "looked through every file below the home: nothing of it is left"
+    for backup in result["backups"]:
+        yield f"not changed, a copy from before: {backup}"

@@ -1,0 +1,43 @@
+"""`forget`: the operator has something removed from everywhere; `ops/forget.py` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from honeybadger_agent.mailbox import OPERATOR
+from honeybadger_agent.wire import Forget, Refusal
+from honeybadger_host.domain import Asked, WaitingHandler
+from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.text.phrases import folded
+
+LEAST_ASKED: Final = 3
+
+
+def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]] | None) -> WaitingHandler:
+    """Return the handler of `forget`.
+
+    Args:
+        now: see `Forgetter.forget`; None: nothing is forgotten here.
+    """
+
+    async def answer(asked: Asked) -> Mapping[str, Any]:
+        payload = asked.payload
+        assert isinstance(payload, Forget)  # noqa: S101  the table pairs type and payload
+        if asked.sender != OPERATOR:
+            raise Refusal("forbidden", "forget is the operator's: honeybadger-host forget", field="type")
+        if now is None:
+            raise Refusal("invalid", "nothing is forgotten here")
+        given = [name for name in ("id", "text", "sender", "session") if getattr(payload, name) is not None]
+        if len(given) != 1:
+            raise Refusal("invalid", "payload must have one of id, text, sender and session", field="payload")
+        if payload.text is not None and len(folded(payload.text)) < LEAST_ASKED:
+            why = f"payload.text must have {LEAST_ASKED} characters: it is forgotten wherever it stands, also in words"
+            raise Refusal("invalid", why, field="payload.text")
+        try:
+            return await now(asked)
+        except (WorldFailed, JournalError) as error:
+            why = f"{error}; what was begun goes on with the same command, or the next start"
+            raise Refusal("unavailable", why) from None
+
+    return WaitingHandler(answer)

@@ -1,0 +1,111 @@
+"""The files of a group from which things are forgotten, and what of them goes when nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_host.domain import MESSAGES_FOLDER, ROOT_GLOBAL_FILE, Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.memory.edits_found import hunks_of
+from honeybadger_host.memory.peoples_files import TEXTS
+from honeybadger_host.storage.revised import put_back_lines
+from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
+
+_ADDED_TO: Final = ("MEMORY.md", "archive/MEMORY.md", "HISTORY.md")
+_FOLDERS: Final = ("memory", "archive", "tasks", "proposals")
+_SET_ASIDE: Final = ", saved over change "
+_SAYS: Final = {"entry": "content", "archived": "content", "working": "data", "task": "description"}
+"""Kind of a file -> the member without which it is nothing."""
+
+
+def files_of(home: Path, group: str) -> Iterator[str]:
+    """Yield what the host writes of a group, and what people write that contexts show, below the home folder.
+
+    Not what lies in inboxes, nor files of others that a group's folder may hold.
+    """
+    if group == GLOBAL_GROUP:
+        yield ROOT_GLOBAL_FILE
+    top = f"groups/{group}"
+    for file in _below(home, top):
+        name = file.removeprefix(f"{top}/")
+        if name in TEXTS or _SET_ASIDE in name or (name.endswith(".json") and name.partition("/")[0] in _FOLDERS):
+            yield file
+    for folder in ("sessions", "context", "working", "consolidated"):
+        yield from _below(home, f"data/{folder}/{group}")
+    yield from (f"{MESSAGES_FOLDER}/{group}.jsonl", f"data/feedback/{group}.jsonl", f"data/tasks/{group}.jsonl")
+
+
+def _below(home: Path, folder: str) -> Iterator[str]:
+    """Yield the files below a folder, following no links but in its own name."""
+    for place, folders, names in os.walk(home / folder):
+        folders.sort()
+        for name in sorted(names):
+            if not name.startswith("."):
+                yield str((Path(place) / name).relative_to(home))
+
+
+def tidied(group: str, file: str, held: bytes) -> Change | None:
+    """Return the change that takes out of a file what is nothing any more: lines, notes, or all of it.
+
+    None: there is nothing like that.
+    """
+    if FORGOTTEN.encode() not in held:
+        return None
+    name = file.removeprefix(f"groups/{group}/")
+    if (kind := _kind_of(group, file)) is not None:
+        return FileRemoved(group, kind, file, held) if _says_nothing(held, _SAYS[kind]) else None
+    if name not in TEXTS and file != ROOT_GLOBAL_FILE:
+        return None
+    text = without_blanks(held.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if text == held:
+        return None
+    if name not in _ADDED_TO:
+        return FileWritten(group, "text", file, text, held)
+    try:
+        return put_back_lines(group, file, held, hunks_of(held, text))
+    except UnicodeDecodeError:
+        return None
+
+
+def _kind_of(group: str, file: str) -> WholeKind | None:
+    folders: dict[str, WholeKind] = {
+        f"groups/{group}/memory/": "entry",
+        f"groups/{group}/archive/memory/": "archived",
+        f"groups/{group}/tasks/": "task",
+        f"data/working/{group}/": "working",
+    }
+    return next((kind for folder, kind in folders.items() if file.startswith(folder)), None)
+
+
+def _says_nothing(data: bytes, member: str) -> bool:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    text = value.get(member) if isinstance(value, dict) else None
+    return isinstance(text, str) and not [line for line in text.split("\n") if line.strip() and not is_blank_line(line)]
+
+
+def without_blanks(text: str) -> str:
+    """Return a text without lines that say nothing any more, and without headings below which nothing is left."""
+    sections: list[list[str]] = [[]]
+    for line in text.splitlines(keepends=True):
+        if line.startswith("## "):
+            sections.append([])
+        sections[-1].append(line)
+    return "".join(line for section in sections for line in _kept(section))
+
+
+def _kept(lines: Sequence[str]) -> Sequence[str]:
+    kept = [line for line in lines if not is_blank_line(line)]
+    if len(kept) == len(lines) and not (lines and FORGOTTEN in lines[0]):
+        return lines
+    rest = [line for line in kept if line.strip() and not line.startswith("> Archived ")]
+    if not rest or (len(rest) == 1 and rest[0].startswith("## ")):
+        return []
+    return kept

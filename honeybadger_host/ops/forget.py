@@ -1,0 +1,363 @@
+"""`forget`: something goes from every place where the host keeps it, and that is proved (docs/decisions/033-forget.md).
+
+What is to go is kept in the journal first, and goes from there last; whatever a kill interrupts is done by the next
+start, or by the same command. Each step may be done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import anyio
+import anyio.to_thread
+import orjson
+import structlog
+
+from honeybadger_agent.mailbox import OPERATOR, REPLIES, TURNS, new_id
+from honeybadger_agent.wire import Forget, Wire
+from honeybadger_host.domain import Asked, ChangeHandler, Outcome
+from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.memory.edit_recorder import EditRecorder
+from honeybadger_host.memory.forgotten_files import files_of, tidied
+from honeybadger_host.memory.injection_ledger import InjectionLedger
+from honeybadger_host.ops.forget_plan import plan_of
+from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
+from honeybadger_host.search.index import Index
+from honeybadger_host.spool.inbox import STREAM
+from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.storage.files import NotRegular, open_folder, open_plain, remove_leftovers
+from honeybadger_host.storage.forgetting import (
+    Forgetting,
+    Found,
+    bury_forgetting,
+    empty,
+    end_forgetting,
+    find,
+    keep_forgetting,
+    read_forgetting,
+    seen_without,
+)
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.text.phrases import Phrases
+
+log = structlog.get_logger()
+ResultT = TypeVar("ResultT")
+
+SETTLE_LOOK_SECONDS: Final = 0.2
+_LONGEST_ERASING_SECONDS: Final = 60.0
+"""Without anything that could be taken out: a file may be open in another program."""
+_TIDY_AT_ONCE: Final = 128
+_TIDY_TRIES: Final = 10
+_TIDY_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class Forgotten:
+    """What went, for who asked."""
+
+    changes: Counter[str] = field(default_factory=Counter)
+    edits: set[int] = field(default_factory=set)
+    replies: int = 0
+    files: set[str] = field(default_factory=set)
+    removed: set[str] = field(default_factory=set)
+    left: Sequence[Residue] = ()
+    backups: Sequence[str] = ()
+
+    def add(self, found: Found) -> None:
+        self.changes += found.kinds
+        self.edits |= found.edits
+        self.replies += len(found.receipts)
+
+    def result(self, *, dry_run: bool) -> dict[str, Any]:
+        return {
+            "changes": dict(sorted(self.changes.items())),
+            "edits": len(self.edits),
+            "replies": self.replies,
+            "files": sorted(self.files),
+            "removed": sorted(self.removed),
+            "left": [one._asdict() for one in self.left],
+            "backups": list(self.backups),
+            "dry_run": dry_run,
+        }
+
+
+class Forgetter:
+    """Forgets one thing at a time. Event loop.
+
+    Args:
+        edits: may look at files only while `recording` is held.
+        change: see `Pipeline.change`.
+        writer_slot: see `Pipeline`.
+        changed: called with each file that was written anew.
+        passed: see `Pipeline`.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        journal: Journal,
+        whole_files: WholeFiles,
+        index: Index,
+        ledger: InjectionLedger,
+        edits: EditRecorder,
+        *,
+        change: Callable[[Asked, str, ChangeHandler[Any], bytes], Awaitable[bytes]],
+        writer_slot: Callable[[], anyio.CapacityLimiter],
+        changed: Callable[[str], None],
+        passed: Callable[[str], None],
+    ) -> None:
+        self._home = home
+        self._journal = journal
+        self._whole_files = whole_files
+        self._index = index
+        self._ledger = ledger
+        self._edits = edits
+        self._change = change
+        self._writer_slot = writer_slot
+        self._changed = changed
+        self._passed = passed
+        self._lock = anyio.Lock()
+        self.recording = anyio.Lock()
+        """Held to record people's edits: what goes from a file is not to be taken for one."""
+        self._finished: tuple[Forgetting, Forgotten] | None = None
+
+    async def finish(self) -> None:
+        """Go on with what an end of the host cut short, as the first thing of a start."""
+        async with self._lock:
+            try:
+                if (plan := await self._read(read_forgetting, self._journal.path)) is not None:
+                    log.info("forget.resumed", group=plan.group)
+                    self._finished = (plan, await self._forget(plan))
+            except (WorldFailed, JournalError) as error:
+                log.error("forget.failed", error=str(error), now_what="the same command, or the next start, goes on")
+
+    async def forget(self, asked: Asked) -> dict[str, Any]:
+        """Return what went. Raises WorldFailed, JournalError: it is not done; asked again it goes on."""
+        wanted = asked.payload
+        assert isinstance(wanted, Forget)  # noqa: S101  the table pairs type and payload
+        own = {f"data/ipc/{asked.group}/{asked.sender}/requests/{asked.request_id}.json"}
+        async with self._lock:
+            plan = await self._read(plan_of, self._home, self._journal.path, asked.group, wanted)
+            if wanted.dry_run:
+                return (await self._looked(plan)).result(dry_run=True)
+            if (begun := await self._read(read_forgetting, self._journal.path)) is not None:
+                self._finished = (begun, await self._forget(begun))
+            finished, self._finished = self._finished, None
+            done = Forgotten()
+            if finished is not None and finished[0].selector == plan.selector:
+                plan, done = finished
+            elif not plan.is_empty:
+                await self._write(partial(keep_forgetting, plan=plan))
+                self._passed("forget.planned")
+                await self._forget(plan, done)
+            texts = [*plan.asked, *plan.parts]
+            done.left = await scan_apart(self._home, texts, own) if texts else []
+            done.backups = await self._read(backups_in, self._home)
+            log.info("forget.finished", group=plan.group, changes=done.changes.total(), left=len(done.left))
+            return done.result(dry_run=False)
+
+    # ---------------------------------------------------------------------------------------------------------- steps
+
+    async def _looked(self, plan: Forgetting) -> Forgotten:
+        """Return what would go."""
+        done = Forgotten()
+        if not plan.is_empty:
+            done.add(await self._read(find, self._journal.path, plan))
+            done.files.update(await self._read(self._files_with, plan))
+            done.removed.update(await self._read(self._incidental, plan.group, plan.phrases, is_removed=False))
+            done.backups = await self._read(backups_in, self._home)
+        return done
+
+    async def _forget(self, plan: Forgetting, done: Forgotten | None = None) -> Forgotten:
+        """Take it out of everything, step by step."""
+        done = Forgotten() if done is None else done
+        if not plan.is_erased:
+            await self._erase_all(plan, done)
+            self._passed("forget.erased")
+            await self._tidy(plan.group, done)
+            await self._read(self._ledger.forget, plan.group, plan.entries, plan.session)
+            self._passed("forget.tidied")
+            await self._write(partial(bury_forgetting, plan=plan))
+            self._passed("forget.buried")
+        await self._read(self._index.read_all, plan.group)
+        await self._read(self._index.scrub)
+        self._passed("forget.unindexed")
+        await self._in_writers_place(self._journal.vacuum)
+        self._passed("forget.vacuumed")
+        await self._write(end_forgetting)
+        return done
+
+    async def _erase_all(self, plan: Forgetting, done: Forgotten) -> None:
+        """Take it out of journal, logs and files until nothing is found any more. Raises WorldFailed."""
+        until = time.monotonic() + _LONGEST_ERASING_SECONDS
+        while time.monotonic() < until:
+            done.removed.update(await self._read(self._incidental, plan.group, plan.phrases))
+            found = await self._read(find, self._journal.path, plan)
+            files = await self._read(self._files_with, plan)
+            if not found and not files and not await self._read(self._has_earlier_texts, plan):
+                return
+            while not found.is_settled(self._journal.marks):
+                if time.monotonic() > until:
+                    raise WorldFailed("what was said of it does not settle in its file: see `honeybadger-host status`")
+                await anyio.sleep(SETTLE_LOOK_SECONDS)
+            is_erased = False
+            if found or files:
+                async with self.recording:
+                    is_erased = await self._in_writers_place(partial(self._erase, plan, found, files, done))
+                done.files.update(files)
+                until = time.monotonic() + _LONGEST_ERASING_SECONDS
+            if not is_erased:
+                await anyio.sleep(SETTLE_LOOK_SECONDS)
+        raise WorldFailed("it is said again and again, or a file of it is open in another program")
+
+    def _erase(self, plan: Forgetting, found: Found, files: Sequence[str], done: Forgotten) -> bool:
+        """Take out what was found; return whether all of it could be. The writer's place is held."""
+        phrases, is_all = plan.phrases, True
+        anew: dict[str, tuple[bytes, bytes]] = {}
+        for file in {*files, *found.files}:
+            held = read_whole(self._home / file)
+            if held is None:
+                continue
+            made = phrases.in_bytes(held, is_all=file in plan.files)
+            if made != held:
+                if not self._refreshed(file, made, held):
+                    is_all = False  # a batch that is being decided has read it, or somebody saves it
+                    continue
+                remove_leftovers((self._home / file).parent, {Path(file).name})
+                self._changed(file)
+                self._passed("forget.file")
+            if made != held or file.endswith(".json"):
+                anew[file] = (held, made)
+        self._journal.change_past(partial(empty, plan=plan, found=found, files=anew))
+        self._edits.revise(lambda seen: seen_without(seen, phrases, anew))
+        done.add(found)
+        return is_all
+
+    def _refreshed(self, file: str, made: bytes, held: bytes) -> bool:
+        try:
+            return self._whole_files.refresh(file, made, held)
+        except OSError as error:
+            raise WorldFailed(f"cannot write {file}: {error.strerror}") from error
+
+    async def _tidy(self, group: str, done: Forgotten) -> None:
+        """Take out of files what says nothing any more, as changes like any other. What is open elsewhere stays."""
+        files = await self._read(self._untidy, group)
+        for start in range(0, len(files), _TIDY_AT_ONCE):
+            some = files[start : start + _TIDY_AT_ONCE]
+            for attempt in range(_TIDY_TRIES):
+                request = new_id()
+                asked = Asked(group, OPERATOR, request, "main", Wire())
+                digest = hashlib.sha256(request.encode()).digest()
+                reply = orjson.loads(await self._change(asked, "forget", self._tidying(some), digest))
+                if reply["ok"]:
+                    break
+                log.info("forget.waiting", group=group, error=reply["error"]["message"], attempt=attempt)
+                await anyio.sleep(_TIDY_SECONDS)
+        done.files.update(files)
+
+    def _untidy(self, group: str) -> list[str]:
+        return [
+            file
+            for file in files_of(self._home, group)
+            if (held := read_whole(self._home / file)) is not None and tidied(group, file, held) is not None
+        ]
+
+    def _tidying(self, files: Sequence[str]) -> ChangeHandler[None]:
+        def prepare(asked: Asked) -> None:
+            for file in files:
+                self._whole_files.load(file)
+
+        def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
+            held = ((file, self._whole_files.view(file)) for file in files)
+            changes = [tidied(asked.group, file, data) for file, data in held if data is not None]
+            return Outcome({}, tuple(change for change in changes if change is not None))
+
+        return ChangeHandler(decide, prepare)
+
+    # ---------------------------------------------------------------------------------------------------------- files
+
+    def _files_with(self, plan: Forgetting) -> list[str]:
+        """Return the files of the group in which something of it stands."""
+        phrases, found = plan.phrases, list[str]()
+        folders: dict[Path, set[str]] = {}
+        for file in files_of(self._home, plan.group):
+            path = self._home / file
+            held = read_whole(path)
+            if held is not None and phrases.in_bytes(held, is_all=file in plan.files) != held:
+                found.append(file)
+            folders.setdefault(path.parent, set()).add(path.name)
+            time.sleep(0)  # whoever serves requests comes first
+        return found
+
+    def _has_earlier_texts(self, plan: Forgetting) -> bool:
+        """Return whether a file that was replaced a moment ago still has a second name, and says it."""
+        phrases, folder = plan.phrases, self._home / "groups" / plan.group
+        earlier = [*folder.glob(".*.before-*"), *folder.glob("archive/.*.before-*")]
+        return any(phrases.finds_bytes(read_whole(path) or b"") for path in earlier)
+
+    def _incidental(self, group: str, phrases: Phrases, *, is_removed: bool = True) -> list[str]:
+        """Remove replies nobody took, streams and dead letters that quote it; return which."""
+        found: list[str] = []
+        for sender in _names_in(self._home / "data" / "ipc" / group):
+            found += _remove(self._home, f"data/ipc/{group}/{sender}/{REPLIES}", phrases, is_removed)
+        for sender in _names_in(self._home / "data" / "dead" / group):
+            found += _remove(self._home, f"data/dead/{group}/{sender}", phrases, is_removed)
+        return found
+
+    # -------------------------------------------------------------------------------------------------------- threads
+
+    async def _read(self, act: Callable[..., ResultT], *arguments: Any, **named: Any) -> ResultT:
+        return await anyio.to_thread.run_sync(partial(act, *arguments, **named))
+
+    async def _in_writers_place(self, act: Callable[[], ResultT]) -> ResultT:
+        return await anyio.to_thread.run_sync(act, limiter=self._writer_slot())
+
+    async def _write(self, change: Callable[..., None]) -> None:
+        await self._in_writers_place(partial(self._journal.change_past, change))
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool) -> list[str]:
+    """Remove files of a folder that quote it, following no link; return which. A stream of a turn that waits stays."""
+    found: set[str] = set()
+    try:
+        fd = open_folder(home / folder)
+    except OSError:
+        return []
+    try:
+        names = sorted(os.listdir(fd))
+        for name in names:
+            stem = name.removesuffix(STREAM)
+            if stem != name and os.path.lexists(f"{home}/{folder}/../{TURNS}/{stem}.json"):
+                continue
+            with contextlib.suppress(OSError, NotRegular):
+                opened, status = open_plain(name, within=fd)
+                with os.fdopen(opened, "rb") as file:
+                    data = file.read(status.st_size + 1)
+                if phrases.finds_bytes(data) or phrases.in_bytes(data) != data:
+                    stem = name.removesuffix(".json").removesuffix(".reason")  # a dead letter goes with its reason
+                    found |= {name, *(other for other in (f"{stem}.json", f"{stem}.reason.json") if other in names)}
+        for name in found if is_removed else ():
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=fd)
+    except OSError as error:
+        raise WorldFailed(f"cannot remove from {folder}: {error.strerror}") from error
+    finally:
+        os.close(fd)
+    return [f"{folder}/{name}" for name in sorted(found)]

@@ -1,0 +1,111 @@
+"""What somebody asks to forget, as texts that are looked for: what chosen records say, and which they are."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+
+from honeybadger_agent.wire import Forget
+from honeybadger_host.domain import SUMMARY
+from honeybadger_host.errors import JournalError
+from honeybadger_host.memory.forgotten_files import files_of
+from honeybadger_host.memory.session_document_store import session_file
+from honeybadger_host.memory.summary_parts import part_of
+from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.memory.working_memory import session_folder
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.forgetting import Forgetting
+from honeybadger_host.storage.journal_schema import Row, connect_to_read
+from honeybadger_host.text.phrases import LEAST_CHARACTERS, folded, said_in
+
+_LEAST_OF_A_LINE = 40
+"""Characters from which one line of a longer text is known again by itself."""
+
+
+def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting:
+    """Return what is to be forgotten, as journal and files have it now. Raises JournalError, WorldFailed."""
+    selector = orjson.dumps(wanted.model_dump(exclude_none=True, exclude={"dry_run"})).decode()
+    if wanted.text is not None:
+        return Forgetting(group, selector, asked=(wanted.text,))
+    rows: list[int] = []
+    said: list[str] = []
+    for row in _rows(journal, group):
+        if _is_wanted(row, wanted):
+            rows.append(row.seq)
+            said += said_in(row.data)
+    files = [file for file in files_of(home, group) if _is_wanted_file(group, file, wanted)]
+    for file in files:
+        said += said_in(read_whole(home / file) or b"")
+    if wanted.id is not None and wanted.id.isdigit() and (edit := EditReader(journal).edit(int(wanted.id))) is not None:
+        added = [line for hunk in edit.hunks or () for line in hunk.added] if edit.group == group else []
+        said += (line.decode("utf-8", "replace") for line in added)
+    if wanted.session is not None:
+        said += _learnt_in(home, group, wanted.session)
+    said = [text for text in dict.fromkeys(said) if text.strip()]
+    parts = [text for text in said if len(folded(text)) >= LEAST_CHARACTERS]
+    parts += (line for text in said for line in text.split("\n") if len(folded(line)) >= _LEAST_OF_A_LINE)
+    wholes = [text for text in said if len(folded(text)) < LEAST_CHARACTERS]
+    entries = [file.rpartition("/")[2].removesuffix(".json") for file in files if "/memory/" in file]
+    if not (rows or files or said):
+        return Forgetting(group, selector)
+    return Forgetting(
+        group,
+        selector,
+        parts=list(dict.fromkeys(parts)),
+        wholes=wholes,
+        rows=rows,
+        files=files,
+        entries=entries,
+        session=wanted.session,
+    )
+
+
+def _rows(journal: Path, group: str) -> Iterator[Row]:
+    try:
+        with closing(connect_to_read(journal)) as connection:
+            query = "SELECT * FROM changes WHERE grp = ? AND seq NOT IN (SELECT seq FROM emptied) ORDER BY seq"
+            yield from map(Row._make, connection.execute(query, (group,)))
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {journal}: {error}") from error
+
+
+def _is_wanted(row: Row, wanted: Forget) -> bool:
+    if wanted.sender is not None:
+        return row.sender == wanted.sender or (row.kind == "turn" and _member(row.data, "by") == wanted.sender)
+    if wanted.session is not None:
+        is_said = row.kind in ("message", "feedback") and _member(row.data, "session") == wanted.session
+        return is_said or _is_wanted_file(row.group, row.file, wanted)
+    if wanted.id is not None and row.kind == "task_record":
+        return _member(row.data, "task") == wanted.id
+    return str(row.seq) == wanted.id or _is_wanted_file(row.group, row.file, wanted)
+
+
+def _member(data: bytes, name: str) -> object:
+    try:
+        return orjson.loads(data).get(name)
+    except (orjson.JSONDecodeError, AttributeError):
+        return None
+
+
+def _is_wanted_file(group: str, file: str, wanted: Forget) -> bool:
+    if wanted.session is not None:
+        document, log = session_file(group, wanted.session), turns_file(group, wanted.session)
+        begins = (f"{document}.", f"{log}.", f"{session_folder(group, wanted.session)}/")
+        return file in (document, log) or file.startswith(begins)
+    return wanted.id is not None and file.startswith("groups/") and file.endswith(f"/{wanted.id}.json")
+
+
+def _learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
+    """Yield what consolidation made of a session: its part of the summary, and the results of its proposals."""
+    summary = (read_whole(home / f"groups/{group}/{SUMMARY}") or b"").decode("utf-8", "replace")
+    yield from (part_of(summary, session) or "").split("\n")
+    for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
+        data = read_whole(path) or b""
+        if _member(data, "session") == session:
+            for operation in orjson.loads(data).get("operations", ()):
+                yield from str(operation.get("result") or "").split("\n")

@@ -1,0 +1,155 @@
+"""Every byte below a home is looked through for what was forgotten: what is left, where, and in which form.
+
+In a process of its own, which gets the texts on its standard input. Were the host to open and close the files of its
+databases itself, it would lose its locks on them (SQLite, "How to corrupt", 2.2); and it goes on answering meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import anyio
+import orjson
+
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.journal_schema import connect_to_read
+from honeybadger_host.text.phrases import Phrases, folded
+
+_CHUNK: Final = 1 << 18
+"""Bytes looked through at once, 5 ms."""
+_LONGEST_OVERLAP: Final = 1 << 20
+"""Bytes that are looked at twice where two chunks meet, for texts of any escaping."""
+_ARCHIVES: Final = (".tar.gz", ".tgz", ".zip", ".gz", ".xz", ".zst", ".7z")
+_BEFORE_RESTORE: Final = "before-restore-"
+
+
+class Residue(NamedTuple):
+    """Something that is left.
+
+    Args:
+        file: below the home folder.
+        form: how it stands there, for people.
+    """
+
+    file: str
+    form: str
+
+
+async def scan_apart(home: Path, texts: Sequence[str], without: Collection[str]) -> list[Residue]:
+    """Return what is left of texts below a home; see `scan`. Raises WorldFailed."""
+    asked = orjson.dumps({"home": str(home), "texts": list(texts), "without": list(without)})
+    try:
+        done = await anyio.run_process([sys.executable, "-m", __name__], input=asked, stderr=None)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise WorldFailed(f"what is left below {home} cannot be looked for: {error}") from error
+    return [Residue(**one) for one in orjson.loads(done.stdout)]
+
+
+def main() -> None:
+    """Scan what the standard input says."""
+    asked = orjson.loads(sys.stdin.buffer.read())
+    found = scan(Path(asked["home"]), Phrases(asked["texts"]), asked["without"])
+    sys.stdout.buffer.write(orjson.dumps([one._asdict() for one in found]))
+
+
+def scan(home: Path, phrases: Phrases, without: Collection[str]) -> list[Residue]:
+    """Return what is left below a home. Files that cannot be read are named, too.
+
+    Args:
+        without: files that are not looked at.
+    """
+    overlap = min(24 * phrases.longest + 64, _LONGEST_OVERLAP)
+    left: list[Residue] = []
+    for file in every_file(home):
+        if file in without:
+            continue
+        if phrases.finds(file):
+            left.append(Residue(file, "in its name"))
+        try:
+            form = _form_in(home / file, phrases, overlap)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            form = f"not read: {error.strerror}"
+        if form is None and file.endswith(".db"):
+            form = _in_tables(home / file, phrases)
+        if form is not None:
+            left.append(Residue(file, form))
+    return left
+
+
+def backups_in(home: Path) -> list[str]:
+    """Return copies and archives below a home: what is packed in them is not looked through."""
+    found = {f"{name}/" for name in os.listdir(home) if name.startswith(_BEFORE_RESTORE)}
+    return sorted(found | {file for file in every_file(home) if file.endswith(_ARCHIVES)})
+
+
+def every_file(home: Path) -> Iterator[str]:
+    """Yield all plain files below a home, and those of groups that lie elsewhere; nothing else is reached by a link."""
+    tops = [Path(), Path("groups"), *(Path("groups") / name for name in _names_in(home / "groups"))]
+    for top in tops:
+        if top != Path() and not (home / top).is_symlink():
+            continue
+        for place, folders, names in os.walk(home / top):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(place) / name
+                if path.is_file() and not path.is_symlink():
+                    yield str(path.relative_to(home))
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:
+    """Return how something stands in a file; None: it does not. Raises OSError."""
+    with open(path, "rb") as file:
+        before = b""
+        while chunk := file.read(_CHUNK):
+            data = before + chunk
+            found = next(phrases.found_in(folded(data.decode("utf-8", "surrogateescape"))), None)
+            if found is not None:
+                return "as it was said" if found.encode() in data.lower() else "escaped, or written in another way"
+            if any(form in data for form in phrases.wide):
+                return "in UTF-16"
+            before = data[-overlap:]
+    return None
+
+
+def _in_tables(path: Path, phrases: Phrases) -> str | None:
+    """Return how something stands in a database whose pages do not show it: cut by their ends, or packed."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            for table in tables:
+                for row in connection.execute(f'SELECT * FROM "{table}"'):  # noqa: S608  the database's own names
+                    if any(phrases.finds(_text_of(value)) for value in row if isinstance(value, str | bytes)):
+                        return f"in its table {table}"
+    except sqlite3.Error as error:
+        return f"not read: {error}"
+    return None
+
+
+def _text_of(value: str | bytes) -> str:
+    if isinstance(value, str):
+        return value
+    if value[:1] == b"\x78":
+        with suppress(zlib.error):
+            value = zlib.decompress(value)
+    return value.decode("utf-8", "surrogateescape")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""What the journal says of something that is to be forgotten, and how it is taken out of there.
+
+A row keeps its place, author and time. Its texts, and those of people's edits, become `[forgotten]` line by line, so
+that the history of a file can be followed as before; digests of what held them go. Receipts stay, and what a reply
+quoted goes from them.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.atomic_files import WHOLE_KINDS
+from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, EditReader, Seen, digest_of, hash_of
+from honeybadger_host.storage.files import Signature
+from honeybadger_host.storage.journal_reader import LogFilter
+from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey, connect_to_read
+from honeybadger_host.storage.revised import REVISED_KINDS
+from honeybadger_host.storage.tombstones import bury, salt_of, salted
+from honeybadger_host.text.phrases import Phrases
+
+_PLAN: Final = "forgetting"
+"""In `meta`: what is being forgotten, until all of it is done."""
+_HASH: Final = re.compile(rb"[0-9a-f]{32}")
+QUOTED: Final = {"forgotten": True}
+"""The result that stands in a reply that quoted what was forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """What is to be forgotten, as it is kept until that is done.
+
+    Args:
+        selector: what was asked for, as JSON.
+        parts, wholes: see `Phrases`; `asked` are those of them that were asked for as they are.
+        rows: seqs of changes of which all goes.
+        files: of which all goes, below the home.
+        entries: ids of entries that go.
+        is_erased: only what was deleted is left to be overwritten; then nothing else is known any more.
+    """
+
+    group: str
+    selector: str = ""
+    asked: Sequence[str] = ()
+    parts: Sequence[str] = ()
+    wholes: Sequence[str] = ()
+    rows: Sequence[int] = ()
+    files: Sequence[str] = ()
+    entries: Sequence[str] = ()
+    session: str | None = None
+    is_erased: bool = False
+
+    @property
+    def phrases(self) -> Phrases:
+        return Phrases((*self.asked, *self.parts), self.wholes)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found that is to be forgotten."""
+        return not (self.asked or self.rows or self.files)
+
+
+@dataclass(slots=True)
+class Found:
+    """Where it stands in the journal, and what is to stand there.
+
+    Args:
+        rows: seq of a change -> its bytes.
+        last: the last of them in each file.
+        lines: line of people's edits -> what takes its place.
+        edits: those edits.
+        files: all files of them.
+        receipts: seq -> the reply.
+        turns: those that were begun, with their steps.
+        kinds: how many changes, by kind.
+    """
+
+    rows: dict[int, bytes] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    lines: dict[bytes, bytes] = field(default_factory=dict)
+    edits: set[int] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    receipts: dict[int, bytes] = field(default_factory=dict)
+    turns: dict[TurnKey, bytes] = field(default_factory=dict)
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def is_settled(self, marks: Marks) -> bool:
+        """Return whether all of it stands in its files for good: recovery would write the others again."""
+        return all(seq < marks.first_unsettled(file) for file, seq in self.last.items())
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.lines or self.receipts or self.turns)
+
+
+# ----------------------------------------------------------------------------------------------------------- the plan
+
+
+def read_forgetting(path: Path) -> Forgetting | None:
+    """Return what was begun and is not done. Raises JournalError."""
+    for (value,) in _rows(path, "SELECT value FROM meta WHERE key = ?", (_PLAN,)):
+        return Forgetting(**orjson.loads(value))
+    return None
+
+
+def keep_forgetting(connection: sqlite3.Connection, plan: Forgetting) -> None:
+    """Keep what is to be forgotten, before anything goes. The transaction is the caller's."""
+    salt_of(connection)
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_PLAN, orjson.dumps(plan)))
+
+
+def bury_forgetting(connection: sqlite3.Connection, plan: Forgetting) -> None:
+    """Keep only digests of what was forgotten. The transaction is the caller's."""
+    bury(connection, plan.group, plan.asked, (*plan.parts, *plan.wholes))
+    keep_forgetting(connection, Forgetting(plan.group, is_erased=True))
+
+
+def end_forgetting(connection: sqlite3.Connection) -> None:
+    """Take in that it is done. The transaction is the caller's."""
+    connection.execute("DELETE FROM meta WHERE key = ?", (_PLAN,))
+
+
+# ------------------------------------------------------------------------------------------------------------- finding
+
+
+def find(path: Path, plan: Forgetting) -> Found:
+    """Return where it stands in a journal that a host may have open. Raises JournalError."""
+    found, phrases = Found(), plan.phrases
+    selected, whole, requests = frozenset(plan.rows), frozenset(plan.files), set[tuple[str, str]]()
+    query = "SELECT seq, sender, request, kind, file, data FROM changes WHERE grp = ?"
+    for seq, sender, request, kind, file, data in _rows(path, query, (plan.group,)):
+        is_all = seq in selected or file in whole
+        made = phrases.in_bytes(data, is_all=is_all)
+        if is_all:
+            requests.add((sender, request))
+        if made != data:
+            found.rows[seq] = _without_digests(made) if kind in REVISED_KINDS else made
+            found.last[file] = max(seq, found.last.get(file, 0))
+            found.kinds[kind] += 1
+            found.files.add(file)
+    _find_edits(path, plan, phrases, found)
+    query = "SELECT seq, sender, request, reply FROM receipts WHERE grp = ?"
+    for seq, sender, request, reply in _rows(path, query, (plan.group,)):
+        value = orjson.loads(reply)
+        if value.get("result") == QUOTED:
+            continue
+        if (sender, request) in requests or phrases.in_value(value) != value:
+            found.receipts[seq] = orjson.dumps({**value, "result": QUOTED}, option=orjson.OPT_APPEND_NEWLINE)
+    query = "SELECT grp, sender, request, steps FROM turns WHERE grp = ?"
+    for *key, steps in _rows(path, query, (plan.group,)):
+        if (made := phrases.in_bytes(steps)) != steps:
+            found.turns[TurnKey(*key)] = made
+    return found
+
+
+def _find_edits(path: Path, plan: Forgetting, phrases: Phrases, found: Found) -> None:
+    whole = frozenset(plan.files)
+    for edit in EditReader(path).edits(LogFilter(plan.group), -1):
+        is_all, is_hit = edit.file in whole, False
+        for side in (side for hunk in edit.hunks or () for side in hunk[1:]):
+            if edit.file.endswith(".json"):
+                made = [phrases.in_json_line(line.rstrip(b"\n"), is_all=is_all) for line in side]
+            else:
+                made = phrases.in_plain(b"".join(side), is_all=is_all).split(b"\n")
+            for line, other in zip(side, made, strict=False):
+                if line.rstrip(b"\n") != other:
+                    found.lines[line] = other + line[len(line.rstrip(b"\n")) :]
+                    is_hit = True
+        if is_hit:
+            found.edits.add(edit.seq)
+            found.files.add(edit.file)
+
+
+def _without_digests(data: bytes) -> bytes:
+    """Return what a row says that took notes out of a file, without digests of what stood there."""
+    value = orjson.loads(data)
+    value["to"] = 0
+    for note in value["notes"]:
+        note["above"] = 0
+    return orjson.dumps(value)
+
+
+def _rows(path: Path, query: str, values: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
+    try:
+        with closing(connect_to_read(path)) as connection:
+            yield from connection.execute(query, values)
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+# ------------------------------------------------------------------------------------------------------------ emptying
+
+
+def empty(
+    connection: sqlite3.Connection, plan: Forgetting, found: Found, files: Mapping[str, tuple[bytes, bytes]]
+) -> None:
+    """Take out what was found. The transaction is the caller's.
+
+    Args:
+        files: those that were written anew, with what they held and what they hold.
+    """
+    salt, phrases = salt_of(connection), plan.phrases
+    for seq, data in found.rows.items():
+        (held,) = connection.execute("SELECT data FROM changes WHERE seq = ?", (seq,)).fetchone()
+        connection.execute("INSERT OR IGNORE INTO emptied VALUES (?, ?)", (seq, salted(salt, held)))
+        connection.execute("UPDATE changes SET data = ? WHERE seq = ?", (data, seq))
+    _empty_edits(connection, plan, found, salt)
+    replies = [(reply, seq) for seq, reply in found.receipts.items()]
+    connection.executemany("UPDATE receipts SET reply = ? WHERE seq = ?", replies)
+    for key in found.turns:  # it may have gone on since
+        where = "grp = ? AND sender = ? AND request = ?"
+        for (steps,) in connection.execute(f"SELECT steps FROM turns WHERE {where}", key).fetchall():  # noqa: S608  a constant
+            connection.execute(f"UPDATE turns SET steps = ? WHERE {where}", (phrases.in_bytes(steps), *key))  # noqa: S608  a constant
+    for file in {*found.files, *files}:
+        kinds = ",".join(f"'{kind}'" for kind in sorted(WHOLE_KINDS | REVISED_KINDS))
+        connection.execute(
+            f"UPDATE changes SET offset = ? WHERE grp = ? AND file = ? AND offset != -1 AND kind IN ({kinds})",  # noqa: S608  constants
+            (FORGOTTEN_BASE, plan.group, file),
+        )
+        for side in ("before", "after"):
+            query = f"UPDATE edits SET {side} = ? WHERE grp = ? AND file = ? AND {side} IS NOT NULL"  # noqa: S608  constants
+            connection.execute(query, (FORGOTTEN_DIGEST, plan.group, file))
+    for row in connection.execute("SELECT * FROM seen").fetchall():
+        seen = Seen(row[0], row[1], Signature(*row[2:6]), *row[6:])
+        if (made := seen_without(seen, phrases, files)) != seen:
+            values = (made.size, made.digest, made.packed, made.file)
+            connection.execute("UPDATE seen SET length = ?, digest = ?, text = ? WHERE file = ?", values)
+
+
+def seen_without(seen: Seen, phrases: Phrases, files: Mapping[str, tuple[bytes, bytes]]) -> Seen:
+    """Return how a file was looked at last, as if what is forgotten had never stood there."""
+    before, after = files.get(seen.file, (b"", b""))
+    if seen.text is None:
+        is_as_it_was = seen.file in files and (before == after or digest_of(before) == seen.digest)
+        return replace(seen, size=len(after), digest=digest_of(after)) if is_as_it_was else seen
+    text = after if before == seen.text else phrases.in_bytes(seen.text)
+    if text == seen.text:
+        return seen
+    return replace(seen, size=len(text), digest=digest_of(text), packed=zlib.compress(text, 1))
+
+
+def _empty_edits(connection: sqlite3.Connection, plan: Forgetting, found: Found, salt: bytes) -> None:
+    """Put other lines in the place of those that go; they have hashes that nobody can make from the old ones."""
+    if not found.lines:
+        return
+    names: dict[bytes, bytes] = {}
+    for line, other in found.lines.items():
+        old = hash_of(line)
+        new = salted(salt, old)[:16]
+        names[old.hex().encode()] = new.hex().encode()
+        connection.execute("INSERT OR REPLACE INTO lines VALUES (?, ?)", (new, other))
+    used: set[bytes] = set()
+    for seq, group, hunks in connection.execute("SELECT seq, grp, hunks FROM edits WHERE hunks IS NOT NULL").fetchall():
+        named = {*_HASH.findall(hunks)}
+        if group != plan.group:
+            used |= named
+        elif named & names.keys():
+            connection.execute("INSERT OR IGNORE INTO emptied VALUES (?, ?)", (seq, salted(salt, hunks)))
+            made = _HASH.sub(lambda found_hash: names.get(found_hash[0], found_hash[0]), hunks)
+            connection.execute("UPDATE edits SET hunks = ? WHERE seq = ?", (made, seq))
+    gone = [(bytes.fromhex(name.decode()),) for name in names.keys() - used]
+    connection.executemany("DELETE FROM lines WHERE hash = ?", gone)
+
+
+def read_emptied(path: Path, seqs: Collection[int]) -> set[int]:
+    """Return those of some changes and edits of which something was forgotten. Raises JournalError."""
+    query = "SELECT seq FROM emptied WHERE seq IN (SELECT value FROM json_each(?))"
+    return {seq for (seq,) in _rows(path, query, (orjson.dumps(list(seqs)).decode(),))}

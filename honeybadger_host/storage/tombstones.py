@@ -1,0 +1,100 @@
+"""What was forgotten, known again without being kept: salted digests of its words.
+
+Whoever learns something by itself, as curation and import do, asks `Tombstones.knows` first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.journal_schema import connect_to_read
+from honeybadger_host.text.phrases import folded
+
+_SALT: Final = "salt"
+"""In `meta`: what makes a digest of this home worthless to guess from elsewhere."""
+_WORD: Final = re.compile(r"\w+")
+_ALL: Final = 0
+"""For the number of words: the text is nothing else."""
+_LEAST_WORDS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """What was forgotten in a group.
+
+    Args:
+        digests: number of words -> digests of so many words in a row.
+    """
+
+    salt: bytes
+    digests: Mapping[int, frozenset[bytes]]
+
+    def knows(self, text: str) -> bool:
+        """Return whether a text says, word for word, something that was forgotten."""
+        words = _words(text) if self.digests else []
+        for count, known in self.digests.items():
+            if count == _ALL:
+                if salted(self.salt, " ".join(words).encode()) in known:
+                    return True
+                continue
+            for at in range(len(words) - count + 1):
+                if salted(self.salt, " ".join(words[at : at + count]).encode()) in known:
+                    return True
+        return False
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(folded(text))
+
+
+def salted(salt: bytes, data: bytes) -> bytes:
+    """Return the digest by which something is known again."""
+    return hashlib.sha256(salt + data).digest()
+
+
+def salt_of(connection: sqlite3.Connection) -> bytes:
+    """Return the salt of a journal, made when there is none. The transaction is the caller's."""
+    connection.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_SALT, secrets.token_bytes(32)))
+    return bytes(connection.execute("SELECT value FROM meta WHERE key = ?", (_SALT,)).fetchone()[0])
+
+
+def bury(connection: sqlite3.Connection, group: str, asked: Iterable[str], records: Iterable[str]) -> None:
+    """Keep what was forgotten from being learnt again. The transaction is the caller's.
+
+    Args:
+        asked: known wherever it is said.
+        records: what records said; one of a few words is known only where nothing else is said.
+    """
+    salt = salt_of(connection)
+    rows: list[tuple[str, int, bytes]] = []
+    for text, is_asked in (*((each, True) for each in asked), *((each, False) for each in records)):
+        if words := _words(text):
+            count = len(words) if is_asked or len(words) >= _LEAST_WORDS else _ALL
+            rows.append((group, count, salted(salt, " ".join(words).encode())))
+    connection.executemany("INSERT OR IGNORE INTO tombstones VALUES (?,?,?)", rows)
+
+
+def read_tombstones(journal: Path, group: str) -> Tombstones:
+    """Return what was forgotten in a group, of a journal that a host may have open. Raises JournalError."""
+    digests: dict[int, set[bytes]] = {}
+    if not journal.exists():
+        return Tombstones(b"", {})
+    try:
+        with closing(connect_to_read(journal)) as connection:
+            (salt,) = connection.execute("SELECT value FROM meta WHERE key = ?", (_SALT,)).fetchone() or (b"",)
+            for words, digest in connection.execute("SELECT words, digest FROM tombstones WHERE grp = ?", (group,)):
+                digests.setdefault(words, set()).add(digest)
+    except sqlite3.Error as error:
+        if "no such table" in str(error):  # of an older host, and no new one has opened it yet
+            return Tombstones(b"", {})
+        raise JournalError(f"cannot read {journal}: {error}") from error
+    return Tombstones(bytes(salt), {words: frozenset(some) for words, some in digests.items()})

@@ -1,0 +1,305 @@
+"""Texts that are to be forgotten, found in whatever form they stand, and what is left where they stood. Pure.
+
+A text is found whatever its case, its spaces and line ends, its Unicode form, and however often it was escaped as JSON.
+What goes are whole lines; their number stays, so a text that is forgotten in every version of a file fits its history.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, Final
+
+import orjson
+
+FORGOTTEN: Final = "[forgotten]"
+LEAST_CHARACTERS: Final = 16
+"""A shorter text of a record is forgotten where it is all that is said; it may stand in others by chance."""
+SAID_IN: Final = frozenset(("content", "text", "data", "description", "result", "quote", "value"))
+"""Members in which a record has its text."""
+_NAMES: Final = frozenset(
+    (
+        *("id", "by", "sender", "author", "role", "at", "created", "updated", "category", "session", "session_id"),
+        *("request", "turn", "task", "event", "kind", "state", "group", "made_at", "expires_at", "stored_at"),
+        *("timestamp", "file", "key", "v", "op", "to", "model"),
+    )
+)
+"""Members that say whose a record is, when it was made and where it belongs."""
+_NAME: Final = re.compile(r"[\w.:/#+%~-]{1,120}")
+_ESCAPED: Final = re.compile(
+    r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\([\"\\/bfnrt])", re.IGNORECASE
+)
+_LEVELS: Final = 6
+"""How often a text may have been escaped: JSON in JSON in JSON."""
+_LINE: Final = re.compile(
+    r"(?P<mark>[ \t]*(?:#{1,6}[ \t]+|(?:(?:[-*+>]|\d+\.)[ \t]+)*))"
+    r".*?(?P<signature> \([^(),]+, \d{4}-\d\d-\d\d \d\d:\d\d\))?(?P<end>\r?)",
+    re.DOTALL,
+)
+_MEMBER: Final = re.compile(rb'(?P<head>\s*(?:"(?P<name>[^"\\]*)"\s*:\s*)?)(?P<value>["\[{\d-].*?)(?P<tail>\s*,?\s*)')
+_WORD: Final = re.compile(r"\w+")
+_HEADING: Final = re.compile(r"\s*(?:#{1,6}\s.*)?", re.DOTALL)
+_ASKED_OF_ALL: Final = 64
+_MOST_WIDE: Final = 64
+"""Texts that are looked for in UTF-16, too."""
+
+
+def folded(text: str) -> str:
+    """Return a text as it is compared: unescaped, composed, in lower case, with single spaces."""
+    for _ in range(_LEVELS):
+        if "\\" not in text:
+            break
+        text, count = _ESCAPED.subn(_unescaped, text)
+        if not count:
+            break
+    if text.isascii():
+        text = text.casefold()
+    else:
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(text.replace("\\", "").split())
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    high, low, unit, letter = found.groups()
+    if high:
+        return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
+    return chr(int(unit, 16)) if unit else {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}.get(letter, letter)
+
+
+class Phrases:
+    """What is looked for.
+
+    Args:
+        parts: found wherever they stand.
+        wholes: found where they are all that a record says.
+    """
+
+    def __init__(self, parts: Iterable[str], wholes: Iterable[str] = ()) -> None:
+        texts = list(parts)
+        self.wide = _wide_forms(texts[:_MOST_WIDE])
+        """In UTF-16, as programs of other systems write it."""
+        self.longest = max(map(len, texts), default=0)
+        """Characters."""
+        self.parts = sorted({part for part in map(folded, texts) if part})
+        self.wholes = frozenset(filter(None, map(folded, wholes)))
+        self._any: list[str] = []
+        """Looked for in every text; the others where their rarest word stands, as there may be thousands."""
+        self._by_word: defaultdict[str, list[str]] = defaultdict(list)
+        if len(self.parts) <= _ASKED_OF_ALL:
+            self._any += self.parts
+            return
+        inner = {part: _WORD.findall(part)[1:-1] for part in self.parts}  # the others may be cut in a text
+        common = Counter(word for words in inner.values() for word in {*words})
+        for part, words in inner.items():
+            if words:
+                self._by_word[min(words, key=lambda word: (common[word], -len(word)))].append(part)
+            else:
+                self._any.append(part)
+
+    def found_in(self, text: str) -> Iterator[str]:
+        """Yield the parts that stand in a text that is folded."""
+        yield from (part for part in self._any if part in text)
+        if self._by_word:
+            words = {*_WORD.findall(text)}
+            yield from (part for word in words & self._by_word.keys() for part in self._by_word[word] if part in text)
+
+    def finds(self, text: str) -> bool:
+        """Return whether a part stands in a text."""
+        return next(self.found_in(folded(text)), None) is not None
+
+    def finds_bytes(self, data: bytes) -> bool:
+        """Return whether a part stands in some bytes: as UTF-8, or as UTF-16."""
+        return self.finds(data.decode("utf-8", "surrogateescape")) or self._finds_wide(data)
+
+    def _finds_wide(self, data: bytes) -> bool:
+        return (b"\0" in data or not data.isascii()) and any(form in data for form in self.wide)
+
+    # -- what is left of a text -------------------------------------------------------------------------------------
+
+    def in_text(self, text: str, *, is_said: bool = True) -> str:
+        """Return a text with `FORGOTTEN` in place of the lines that have a part of it: the same if there is none.
+
+        Args:
+            is_said: it is a line of a record, or all that one says; then what is too short is looked for, too.
+        """
+        lines = text.split("\n")
+        shown = [folded(line) for line in lines]
+        hit = {n for n, line in enumerate(shown) if is_said and self.wholes and _unmarked(line) in self.wholes}
+        hit.update(n for n, line in enumerate(shown) if next(self.found_in(line), None) is not None)
+        starts: list[tuple[int, int, int]] = []  # of what may begin in one of the other lines and end in another
+        rest: list[str] = []
+        at = 0
+        for n, line in enumerate(shown):
+            if line:
+                rest.append("\n" if n in hit else line)
+                starts.append((at, at + len(rest[-1]), n))
+                at += len(rest[-1]) + 1
+        whole = " ".join(rest)
+        for part in self.found_in(whole):
+            begin = whole.find(part)
+            while begin >= 0:
+                hit.update(n for start, end, n in starts if start < begin + len(part) and begin < end)
+                begin = whole.find(part, begin + 1)
+        for n in hit:
+            lines[n] = blank_line(lines[n])
+        return "\n".join(lines) if hit else text
+
+    def in_value(self, value: Any, name: str = "") -> Any:
+        """Return a value of JSON without what its texts say; names, places and times stay.
+
+        Args:
+            name: of the member that has it.
+        """
+        match value:
+            case str():
+                if name in _NAMES and _NAME.fullmatch(value):
+                    return value
+                return self.in_text(value, is_said=name in SAID_IN)
+            case dict():
+                return {self.in_text(key, is_said=False): self.in_value(each, key) for key, each in value.items()}
+            case list():
+                return [self.in_value(each, name) for each in value]
+            case int() | float() if str(value) in self._any and len(str(value)) >= 6:
+                return FORGOTTEN
+        return value
+
+    def in_bytes(self, data: bytes, *, is_all: bool = False) -> bytes:
+        """Return what is left of a text, of JSON, or of lines of JSON: the same bytes if nothing of it goes.
+
+        Args:
+            is_all: whatever it says goes.
+        """
+        if not is_all and not self.wholes and not self.finds_bytes(data):
+            return data
+        if data.lstrip()[:1] not in (b"{", b"["):
+            return self.in_plain(data, is_all=is_all)
+        made = b"\n".join(self.in_json_line(line, is_all=is_all) for line in data.split(b"\n"))
+        if self.finds(made.decode("utf-8", "surrogateescape")) or not _is_json(made):
+            value = _value_of(data)
+            if value is not None:  # else lines of JSON, or something broken
+                return self._dumped(data, value, is_all)
+        return made
+
+    def in_json_line(self, line: bytes, *, is_all: bool = False) -> bytes:
+        """Return what is left of a line of JSON: a value, or a member of one that is written over several lines."""
+        if not line.strip(b" \t\r{}[],"):
+            return line
+        if (value := _value_of(line)) is not None:
+            return self._dumped(line, value, is_all)
+        if (member := _MEMBER.fullmatch(line)) and (value := _value_of(member["value"])) is not None:
+            name = (member["name"] or b"").decode("utf-8", "replace")
+            made = blank_value(value, name) if is_all else self.in_value(value, name)
+            return line if made == value else member["head"] + orjson.dumps(made) + member["tail"]
+        return line if is_all else self.in_plain(line)
+
+    def in_plain(self, data: bytes, *, is_all: bool = False) -> bytes:
+        """Return what is left of a text."""
+        text = data.decode("utf-8", "surrogateescape")
+        made = blank_text(text) if is_all else self.in_text(text)
+        left = data if made == text else made.encode("utf-8", "surrogateescape")
+        if self._finds_wide(left):
+            lines = left.split(b"\n")
+            left = b"\n".join(FORGOTTEN.encode() if self._finds_wide(line) else line for line in lines)
+            if self._finds_wide(left):  # over several lines
+                return FORGOTTEN.encode()
+        return left
+
+    def _dumped(self, data: bytes, value: Any, is_all: bool) -> bytes:
+        """Return what is left of JSON."""
+        made = blank_value(value) if is_all else self.in_value(value)
+        if made == value:
+            return data
+        option = (orjson.OPT_INDENT_2 if b"\n  " in data else 0) | (
+            orjson.OPT_APPEND_NEWLINE if data.endswith(b"\n") else 0
+        )
+        return orjson.dumps(made, option=option)
+
+
+def _wide_forms(texts: Iterable[str]) -> list[bytes]:
+    forms: set[str] = set()
+    for text in texts:
+        for one in (text, text.lower(), text.upper(), text.casefold()):
+            forms |= {one, unicodedata.normalize("NFC", one), unicodedata.normalize("NFD", one)}
+    return [form.encode(encoding, "surrogatepass") for form in forms for encoding in ("utf-16-le", "utf-16-be")]
+
+
+def _value_of(data: bytes) -> Any:
+    """Return a value of JSON; None: it is not JSON."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _is_json(data: bytes) -> bool:
+    """Return whether it is JSON, or lines of it."""
+    return _value_of(data) is not None or all(_value_of(line) is not None for line in data.split(b"\n") if line.strip())
+
+
+# ------------------------------------------------------------------------------------------------------- blank texts
+
+
+def blank_line(line: str) -> str:
+    """Return what stands in place of a line: its list mark and, of a heading, who signed it and when."""
+    found = _LINE.fullmatch(line)
+    assert found is not None  # noqa: S101  it takes everything
+    return f"{found['mark']}{FORGOTTEN}{found['signature'] or ''}{found['end']}"
+
+
+def blank_text(text: str) -> str:
+    """Return a text of which all lines go but headings and empty ones."""
+    return "\n".join(line if _HEADING.fullmatch(line) else blank_line(line) for line in text.split("\n"))
+
+
+def blank_value(value: Any, name: str = "") -> Any:
+    """Return a value of JSON without its texts; names, places, times and numbers stay."""
+    match value:
+        case str():
+            is_name = name in _NAMES and _NAME.fullmatch(value)
+            return value if is_name else "\n".join(FORGOTTEN if line else line for line in value.split("\n"))
+        case dict():
+            return {key: blank_value(each, key) for key, each in value.items()}
+        case list():
+            return [blank_value(each, name) for each in value]
+    return value
+
+
+def is_blank_line(line: str) -> bool:
+    """Return whether a line says nothing any more."""
+    return FORGOTTEN in line and _unmarked(line.replace(FORGOTTEN, "", 1)) == ""
+
+
+def _unmarked(line: str) -> str:
+    return line.strip(" \t\r\n>*+-")
+
+
+def said_in(data: bytes) -> list[str]:
+    """Return what a record says: the lines of a note without its heading, else the texts of JSON."""
+    if (value := _value_of(data)) is not None:
+        texts = _texts(value)
+    elif data.lstrip()[:1] == b"{":
+        texts = list(chain.from_iterable(_texts(_value_of(line)) for line in data.split(b"\n")))
+    else:
+        lines = data.decode("utf-8", "replace").strip("\n").split("\n")
+        kept = [line.removeprefix("- ") for line in lines if not _HEADING.fullmatch(line)]
+        texts = ["\n".join(line for line in kept if not line.startswith("> Archived "))]
+    return [said for text in texts if (said := without_blank_lines(text)).strip()]
+
+
+def without_blank_lines(text: str) -> str:
+    """Return a text without the lines that say nothing any more."""
+    return "\n".join(line for line in text.split("\n") if not is_blank_line(line))
+
+
+def _texts(value: Any, name: str = "") -> list[str]:
+    match value:
+        case str():
+            return [value] if name in SAID_IN else []
+        case dict():
+            return list(chain.from_iterable(_texts(each, key) for key, each in value.items()))
+        case list():
+            return list(chain.from_iterable(_texts(each, name) for each in value))
+    return []

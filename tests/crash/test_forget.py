@@ -1,0 +1,111 @@
+"""SIGKILL at the n-th call that changes the disk, and at each named point, while something is forgotten."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from honeybadger_host.storage.journal_reader import LogFilter, glance, read_log
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Nursery, Point, Work, ended, kill_again, struck
+from tests.hosting import RawSender, request, wait_for
+
+SECRET: Final = "the cellar key hangs behind the third barrel"
+_AT_ONCE: Final = (
+    *("--constant", "memory.edit_recorder.QUIET_SECONDS=0", "--constant", "ops.maintenance.EDITS_SECONDS=0.01"),
+)
+_SETTINGS: Final = {"ops.maintenance.CHECKPOINT_SECONDS": 0.05, "ops.forget.SETTLE_LOOK_SECONDS": 0.02}
+POINTS: Final = ("planned", "file", "erased", "tidied", "buried", "unindexed", "vacuumed")
+
+
+@pytest.fixture(scope="module")
+def settled(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which it was said, written down and typed."""
+    home = tmp_path_factory.mktemp("settled") / "home"
+    make_home(home)
+    folder = home / "groups" / "main"
+    ann = RawSender(home, sender="ann").make()
+    reader = EditReader(home / JOURNAL_FILE)
+    with ended(nursery.start(home, faults=_AT_ONCE)) as host:
+        wait_for((home / "data" / "status.json").exists, what="a host that serves")
+        wait_for(lambda: reader.looked_at() is not None, what="the first look")
+        for number in range(4):
+            content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
+            assert ann.ask(f"n{number}", request(f"n{number}", content=content))["ok"]
+            entry = {"content": content, "category": "home"}
+            assert ann.ask(f"e{number}", request(f"e{number}", "save_memory", payload=entry))["ok"]
+            turn = {"role": "user", "content": content}
+            assert ann.ask(f"t{number}", request(f"t{number}", "append_turn", payload=turn))["ok"]
+        (folder / "CLAUDE.md").write_text(f"Be kind.\n{SECRET}\nBe brief.\n")
+        wait_for(lambda: len(reader.edits(LogFilter("main"), 9)) == 1, what="an edit")
+        wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq >= 12, what="everything settled")
+        host.send_signal(signal.SIGTERM)
+        wait_for(lambda: host.poll() is not None, what="the end of the host")
+    return home
+
+
+def begin(settled: Path, home: Path) -> None:
+    shutil.copytree(settled, home)
+    operator = RawSender(home, sender="operator").make()
+    operator.drop("f1", request("f1", "forget", payload={"text": SECRET.upper()}))
+
+
+def is_done(home: Path) -> bool:
+    return (home / "data" / "ipc" / "main" / "operator" / "replies" / "f1.json").exists()
+
+
+def check(home: Path, where: str) -> None:
+    where = f"{where}: {struck(home)}"
+    reply = json.loads((home / "data" / "ipc" / "main" / "operator" / "replies" / "f1.json").read_text())
+    assert reply["ok"], f"{where}: {reply}"
+    assert reply["result"]["left"] == [], f"{where}: {reply}"
+    left = [
+        str(path)
+        for path in home.rglob("*")
+        if path.is_file() and SECRET.encode() in path.read_bytes().lower() and path.name != "f1.json"
+    ]
+    assert left == [], where
+    rows = [row for row in read_log(home / JOURNAL_FILE, LogFilter("main"), 99) if row.sender == "ann"]
+    assert [row.seq for row in rows] == list(range(12, 0, -1)), where
+    folder = home / "groups" / "main"
+    memory = (folder / "MEMORY.md").read_text()
+    assert [memory.count(f"note {number}") for number in range(4)] == [0, 1, 0, 1], f"{where}: {memory}"
+    assert "[forgotten]" not in memory, where
+    assert (folder / "CLAUDE.md").read_text() == "Be kind.\nBe brief.\n", where
+    assert len(list((folder / "memory" / "home").glob("*.json"))) == 2, where
+    people = EditReader(home / JOURNAL_FILE).edits(LogFilter("main"), 99)
+    assert [edit.file for edit in people] == ["groups/main/CLAUDE.md"], f"{where}: {people}"
+    with closing(sqlite3.connect(home / JOURNAL_FILE)) as journal:
+        assert journal.execute("SELECT count(*) FROM meta WHERE key = 'forgetting'").fetchone() == (0,), where
+        assert journal.execute("SELECT count(*) FROM tombstones").fetchone() == (1,), where
+        assert journal.execute("SELECT count(*) FROM receipts WHERE sender = 'ann'").fetchone() == (12,), where
+
+
+def test_killed_at_a_call_and_again_it_is_forgotten_in_the_end_and_nothing_else_is(
+    nursery: Nursery, settled: Path, tmp_path: Path, rng: random.Random
+) -> None:
+    work = Work(_SETTINGS, lambda home: begin(settled, home), lambda home, run: None, is_done, check)
+    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 11, later=80) > 3
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_a_named_point_it_is_forgotten_in_the_end(
+    nursery: Nursery, settled: Path, tmp_path: Path, point: str
+) -> None:
+    home = tmp_path / "home"
+    begin(settled, home)
+    with ended(nursery.start(home, _SETTINGS, kill=Point(f"forget.{point}", 1))) as host:
+        assert host.wait() == -signal.SIGKILL
+    with ended(nursery.start(home, _SETTINGS)) as host:
+        wait_for(lambda: is_done(home), what="it is forgotten")
+    check(home, point)

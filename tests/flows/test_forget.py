@@ -1,0 +1,427 @@
+"""`honeybadger-host forget`: what is forgotten stands in no byte below the home, and nothing else goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import sqlite3
+import threading
+import unicodedata
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from honeybadger_host.storage.edits import EditReader
+from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from honeybadger_host.storage.journal_reader import LogFilter, glance
+from honeybadger_host.storage.tombstones import read_tombstones
+from tests.conftest import HostFactory
+from tests.flows.test_edits import wait_until_looked_at
+from tests.flows.world import fill, needs_mount
+from tests.hosting import RawSender, request, run_cli, wait_for
+
+PHRASE: Final = "Käse fondue \N{SNOWFLAKE} geheim"
+PLANTED: Final = 200
+FORMS: Final = (
+    PHRASE,
+    PHRASE.upper(),
+    unicodedata.normalize("NFD", PHRASE),
+    PHRASE.replace(" ", "  "),
+    PHRASE.replace(" ", "\t"),
+    PHRASE.replace("geheim", "GeHeim"),
+)
+_ESCAPES: Final = (
+    {"ä": "\\u00e4"},
+    {"ä": "\\u00E4", " ": "\\u0020"},
+    {"geheim": "g\\u0065heim", "\N{SNOWFLAKE}": "\\u2744"},
+    {"ä": "\\\\u00e4"},
+    {" ": "\\n"},
+    {" ": "\\\\t", "ä": "a\\u0308"},
+)
+KEPT: Final = "The garden gate stays shut"
+
+
+class Planting:
+    """Numbers what is planted, so that what is left can be named."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def text(self, form: str | None = None) -> str:
+        """Return the next text; its number stands in the same line."""
+        self.count += 1
+        return f"plant{self.count:03d}x {form or FORMS[self.count % len(FORMS)]} end"
+
+    def escaped(self) -> str:
+        """Return the next one as it may stand in JSON."""
+        text = PHRASE
+        for old, new in _ESCAPES[self.count % len(_ESCAPES)].items():
+            text = text.replace(old, new)
+        return self.text(text)
+
+    def wide(self, encoding: str) -> bytes:
+        return self.text(FORMS[self.count % 3]).encode(encoding)
+
+
+def settle(home: Path) -> None:
+    """Wait until everything stands settled in its file."""
+
+    def is_settled() -> bool:
+        position = glance(home / JOURNAL_FILE)
+        return position.projected_seq == position.committed_seq
+
+    wait_for(is_settled, what="everything settled")
+
+
+def plant_by_requests(sender: RawSender, planting: Planting) -> None:
+    """Let an agent say it in every way there is."""
+    asked = 0
+
+    def ask(type_name: str, **payload: Any) -> dict[str, Any]:
+        nonlocal asked
+        asked += 1
+        reply = sender.ask(f"q{asked}", request(f"q{asked}", type_name, payload=payload))
+        assert reply["ok"], reply
+        return reply
+
+    for _ in range(25):
+        ask("update_memory", content=planting.text(), section="Cheese")
+    for _ in range(10):
+        ask("update_memory", content=f"First\n{planting.text()}\n# {planting.text()}")
+    for _ in range(4):
+        ask("update_memory", content=f"{'x' * random.Random(planting.count).randint(3500, 9000)} {planting.text()}")
+    for number in range(24):
+        text = planting.text()
+        more: list[dict[str, Any]] = [
+            {"title": planting.text()},
+            {"aliases": [planting.text()]},
+            {"metadata": {"why": planting.text()}},
+        ]
+        saved = ask("save_memory", content=f"{text} {number}", category="food/cheese", **more[number % 3])["result"]
+        if number % 4 == 1:
+            ask("edit_memory", id=saved["id"], content=f"Likes nothing {number}", title="t", aliases=[], metadata={})
+        elif number % 4 == 2:
+            ask("delete_memory", id=saved["id"])
+    for number in range(16):
+        ask("append_turn", role="user" if number % 2 else "assistant", content=planting.text())
+    for _ in range(8):
+        ask("send_message", content=planting.text())
+        ask("record_feedback", kind="complaint", content=planting.text())
+    for number in range(6):
+        ask("save_to_working_memory", key=f"k{number}", data=planting.text(), ttl_minutes=60)
+    ask("update_session", add_facts=[planting.text() for _ in range(4)], long_term_summary=planting.text())
+    ask("search_memory", query="geheim")
+    ask("get_context", message="geheim")
+    assert ask("update_memory", content=KEPT)
+    for number in range(8):
+        stem = f"bad{number}"
+        sender.drop(stem, b'{"v": 1, "id": 7, "x": "' + planting.escaped().encode() + b'"}')
+        sender.reply(stem)
+    for number, encoding in enumerate(("utf-16-le", "utf-16-be", "utf-16")):
+        sender.drop(f"wide{number}", planting.wide(encoding))
+        sender.reply(f"wide{number}")
+
+
+def plant_by_editors(home: Path, planting: Planting) -> None:
+    """Let a person type it into files and take it out again."""
+    folder, reader = home / "groups" / "main", EditReader(home / JOURNAL_FILE)
+    for name in ("CLAUDE.md", "summary.md", "HISTORY.md"):
+        path = folder / name
+        before = path.read_text() if path.exists() else ""
+        seen = len(reader.edits(LogFilter(file=name), 99))
+        path.write_text(f"{before}\nMine.\n{planting.text()}\n- {planting.text()}\nAlso mine.\n")
+        wait_for(lambda: len(reader.edits(LogFilter(file=name), 99)) > seen, what=f"an edit of {name}")  # noqa: B023
+        text = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in text if not line.startswith("- plant")))
+        wait_for(lambda: len(reader.edits(LogFilter(file=name), 99)) > seen + 1, what=f"an edit of {name}")  # noqa: B023
+    entry = folder / "memory" / "mine" / "typed.json"
+    entry.parent.mkdir(parents=True)
+    entry.write_text(f'{{\n    "content": "{planting.escaped()}",\n    "tags": ["{planting.escaped()}"]\n}}\n')
+    wait_for(lambda: reader.edits(LogFilter(file="typed"), 9), what="an entry that was typed")
+
+
+def plant_below(home: Path, planting: Planting) -> None:
+    """Leave it where nobody looks: freed pages, steps of turns, files that were set aside. No host runs."""
+    boxes = home / "data" / "ipc" / "main" / "stranger" / "replies"
+    for number in range(6):
+        (boxes / f"old{number}.json").write_text(f'{{"ok": true, "result": {{"a": ["{planting.escaped()}"]}}}}')
+        (boxes / f"old{number}.stream").write_text(f'{{"text": "{planting.escaped()}"}}\n')
+    context, sessions = (home / "data" / name / "main" for name in ("context", "sessions"))
+    (context / "main.json.corrupt-20261122T000000Z").write_text(f'{{"facts": ["{planting.escaped()}"')
+    (sessions / "main.jsonl.set-aside").write_text(f'{{"line": "{planting.escaped()}"}}\n')
+    (home / "groups" / "main" / "MEMORY, saved over change 3.md").write_text(f"- {planting.text()}\n")
+    proposals = home / "groups" / "main" / "proposals"
+    proposals.mkdir(exist_ok=True)
+    (proposals / "broken.json").write_text(f'{{"operations": [{{"result": "{planting.escaped()}"}}]}}')
+    with closing(sqlite3.connect(home / JOURNAL_FILE, isolation_level=None)) as journal:
+        for number in range(6):
+            steps = b'{"text": "%s"}\n' % planting.escaped().encode()
+            turn = ("main", "stranger", f"turn{number}", b"", 1, 1, steps * 2)
+            journal.execute("INSERT INTO turns VALUES (?,?,?,?,?,?,?)", turn)
+    for name in (JOURNAL_FILE, "data/index.db", "data/recalled.db"):
+        with closing(sqlite3.connect(home / name, isolation_level=None)) as database:
+            database.execute("CREATE TABLE freed (n INTEGER PRIMARY KEY, data BLOB)")
+            for _ in range(5 if name != "data/recalled.db" else 0):
+                size = random.Random(planting.count).choice((10, 2000, 9000))
+                data = b"y" * size + planting.text().encode()
+                database.execute("INSERT INTO freed (data) VALUES (?)", (data,))
+            database.execute("DELETE FROM freed WHERE n > 1")
+            database.execute("UPDATE freed SET data = x''")
+            database.execute("DROP TABLE freed")
+    while planting.count < PLANTED:
+        with (home / "data" / "tasks" / "main.jsonl").open("a") as tasks:
+            tasks.write(
+                f'{{"task": "t", "event": "failed", "at": "2026-11-22T00:00:00Z", "why": "{planting.escaped()}"}}\n'
+            )
+
+
+def left_in(home: Path) -> dict[str, set[str]]:
+    """Return what is left of all that was planted, by place, found by other means than the host's."""
+    found: dict[str, set[str]] = {}
+    number = re.compile(r"plant\d{3}x", re.IGNORECASE)
+
+    def look(where: str, data: bytes) -> None:
+        for encoding in ("latin-1", "utf-16-le", "utf-16-be"):
+            for start in (0, 1):
+                found.setdefault(where, set()).update(number.findall(data[start:].decode(encoding, "replace")))
+
+    for path in sorted(path for path in home.rglob("*") if path.is_file()):
+        look(str(path.relative_to(home)), path.read_bytes())
+        if path.suffix == ".db":
+            for table, value in values_of(path):
+                look(f"{path.name}/{table}", value)
+    return {where: some for where, some in found.items() if some}
+
+
+def values_of(path: Path) -> Iterator[tuple[str, bytes]]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            for row in database.execute(f"SELECT * FROM {table}"):
+                for value in row:
+                    data = value.encode() if isinstance(value, str) else value
+                    if isinstance(data, bytes):
+                        yield table, zlib.decompress(data) if data[:2] == b"\x78\x01" else data
+
+
+def forget(home: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
+    result = run_cli("forget", "main", *arguments, "--json", home=home)
+    assert result.returncode == code, (result.stdout, result.stderr)
+    value = json.loads(result.stdout)
+    assert isinstance(value, dict)
+    return value
+
+
+@pytest.fixture
+def planted(home: Path, make_host: HostFactory, stranger: RawSender) -> Path:
+    """A home, with no host, in which 200 texts stand in every place there is."""
+    planting = Planting()
+    host = make_host().start()
+    wait_until_looked_at(host)
+    plant_by_requests(stranger, planting)
+    plant_by_editors(home, planting)
+    settle(home)
+    host.stop()
+    plant_below(home, planting)
+    assert planting.count >= PLANTED
+    assert len(set.union(*left_in(home).values())) > 0.9 * PLANTED
+    return home
+
+
+def test_of_200_texts_in_every_place_nothing_is_left_and_all_else_stays(
+    planted: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host(home=planted).start()
+    would = forget(planted, "--text", PHRASE, "--dry-run")
+    assert would["changes"]["note"] >= 35
+    assert left_in(planted)
+    result = forget(planted, "--text", PHRASE)
+    assert result["left"] == []
+    assert result["changes"] == would["changes"]
+    assert left_in(planted) == {}
+    memory = stranger.memory_text()
+    assert KEPT in memory
+    assert "- First\n" in memory
+    assert "[forgotten]" not in memory
+    for name in ("CLAUDE.md", "summary.md"):
+        assert "\nMine.\nAlso mine.\n" in (planted / "groups" / "main" / name).read_text()
+    log = json.loads(run_cli("log", "main", "--limit", 9999, "--json", home=planted).stdout)
+    notes = [row for row in log if row["kind"] == "note"]
+    assert len(notes) == 40
+    assert {row["sender"] for row in notes} == {"stranger"}
+    repeated = request("q1", payload={"content": Planting().text(), "section": "Cheese"})
+    for path in stranger.replies.glob("q1.json"):
+        path.unlink()
+    assert stranger.ask("q1", repeated)["seq"] == 1
+    (stranger.replies / "q1.json").unlink()
+    assert stranger.ask("q1", request("q1", content="something else"))["error"]["code"] == "conflict"
+    assert stranger.ask("new", request("new", content="said after it"))["seq"] > max(row["seq"] for row in log)
+    settle(planted)
+    host.restart()
+    assert "said after it" in stranger.memory_text()
+    host.stop()
+    assert left_in(planted) == {}
+
+
+def test_without_the_vacuum_something_is_left(planted: Path, make_host: HostFactory) -> None:
+    source = "from honeybadger_host.storage.journal import Journal\nJournal.vacuum = lambda self: None"
+    make_host(home=planted, source=source).start()
+    result = forget(planted, "--text", PHRASE, code=1)
+    assert {one["file"] for one in result["left"]} & {"data/journal.db", "data/journal.db-wal"}
+
+
+def test_as_of_and_blame_show_that_something_was_forgotten_and_undo_refuses_it(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host().start()
+    wait_until_looked_at(host)
+    reader = EditReader(home / JOURNAL_FILE)
+    for number, text in enumerate(("likes tea", f"hides the {PHRASE}", "likes cake"), 1):
+        assert stranger.ask(f"n{number}", request(f"n{number}", content=text))["seq"] == number
+    settle(home)
+    persona = home / "groups" / "main" / "CLAUDE.md"
+    first = persona.read_text()
+    persona.write_text(f"{first}Mine.\n{PHRASE}\nMine, too.\n")
+    (edit,) = wait_for(lambda: reader.edits(LogFilter("main"), 9), what="an edit")
+    stranger.memory.write_text(stranger.memory_text().replace("likes tea", "likes green tea"))
+    wait_for(lambda: len(reader.edits(LogFilter("main"), 9)) == 2, what="an edit")
+    before = stranger.memory_text()
+    assert forget(home, "--text", PHRASE)["left"] == []
+    settle(home)
+    shown = run_cli("show", "main/MEMORY.md", "--as-of", edit.seq, home=home)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout == before.replace("green ", "").replace(f"hides the {PHRASE}", "[forgotten]")
+    shown = run_cli("show", "main/CLAUDE.md", "--as-of", edit.seq, home=home)
+    assert (shown.returncode, shown.stdout) == (0, f"{first}Mine.\n[forgotten]\nMine, too.\n"), shown.stderr
+    assert persona.read_text() == f"{first}Mine.\nMine, too.\n"
+    blamed = json.loads(run_cli("blame", "main", "MEMORY.md", "--json", home=home).stdout)
+    whose = {line["text"]: (line["author"], line["seq"]) for line in blamed if line["text"].startswith("- ")}
+    assert whose["- likes cake"] == ("stranger", 3)
+    assert whose["- likes green tea"][0] == "human"
+    for seq in (2, edit.seq):
+        result = run_cli("undo", seq, home=home)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert "was forgotten, and that is for good" in result.stderr
+    assert "put back" in run_cli("undo", edit.seq + 1, home=home).stdout
+    assert "likes tea" in stranger.memory_text()
+    host.stop()
+
+
+def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host().start()
+    other = RawSender(home, sender="other").make()
+    saved: dict[str, dict[str, Any]] = {}
+    for sender, words in ((stranger, "walnut planks"), (other, "copper nails")):
+        for number in range(3):
+            content = f"{sender.sender} ordered {number} {words}"
+            payload = {"content": content, "category": "shop", "tags": ["wood"], "title": f"order {number}"}
+            stem = f"e{number}"
+            saved[content] = sender.ask(stem, request(stem, "save_memory", payload=payload))["result"]
+            assert sender.ask(f"n{number}", request(f"n{number}", content=f"{content}, noted"))["ok"]
+            session = f"s{number}"
+            turn = request(f"t{number}", "append_turn", session=session, payload={"role": "user", "content": content})
+            assert sender.ask(f"t{number}", turn)["ok"]
+    settle(home)
+    entry = saved["other ordered 1 copper nails"]["id"]
+    assert forget(home, "--id", entry)["left"] == []
+    found = texts_of(home)
+    assert not any("other ordered 1 copper nails" in text for text in found)
+    assert sum("other ordered" in text for text in found) == 6
+    assert forget(home, "--sender", "stranger")["left"] == []
+    found = texts_of(home)
+    assert not any("walnut" in text for text in found)
+    assert sum("copper" in text for text in found) == 6
+    result = forget(home, "--session", "s0")
+    assert "data/sessions/main/s0.jsonl" in result["files"]
+    assert not any("other ordered 0" in text for text in texts_of(home))
+    assert sum("other ordered 2" in text for text in texts_of(home)) == 3
+    nothing = forget(home, "--id", "nobody")
+    assert (nothing["changes"], nothing["files"]) == ({}, [])
+    tombstones = read_tombstones(home / JOURNAL_FILE, "main")
+    assert tombstones.knows("I heard that STRANGER ordered 2  walnut planks, noted.")
+    assert not tombstones.knows("other ordered 2 copper nails")
+    reply = stranger.ask("f1", request("f1", "forget", payload={"text": "copper"}))
+    assert reply["error"]["code"] == "forbidden"
+    host.stop()
+
+
+def texts_of(home: Path) -> Sequence[str]:
+    """Return the lines of what the group remembers: notes, entries and turns."""
+    folder = home / "groups" / "main"
+    paths = [folder / "MEMORY.md", *folder.glob("memory/**/*.json"), *(home / "data/sessions/main").glob("*.jsonl")]
+    return [line for path in paths for line in path.read_text().splitlines() if "ordered" in line]
+
+
+def test_what_is_forgotten_is_forgotten_without_a_host_too_and_two_at_once_wait_for_each_other(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host().start()
+    for number in range(6):
+        assert stranger.ask(f"n{number}", request(f"n{number}", content=f"the number of safe {number} is secret"))["ok"]
+    settle(home)
+    host.stop()
+    assert forget(home, "--text", "number of safe 0")["changes"] == {"note": 1}
+    host.start()
+    results: list[dict[str, Any]] = []
+    threads = [
+        threading.Thread(target=lambda n=n: results.append(forget(home, "--text", f"number of safe {n}")))
+        for n in (1, 2, 3)
+    ]
+    for thread in threads:
+        thread.start()
+    asked = 0
+    while any(thread.is_alive() for thread in threads):  # others are answered meanwhile
+        assert stranger.ask(f"w{asked}", request(f"w{asked}", content=f"while {asked}"))["ok"]
+        asked += 1
+    for thread in threads:
+        thread.join()
+    assert [result["changes"] for result in results] == [{"note": 1}] * 3
+    assert [result["left"] for result in results] == [[]] * 3
+    memory = stranger.memory_text()
+    assert [f"safe {n}" in memory for n in range(6)] == [False] * 4 + [True] * 2
+    assert memory.count("while ") == asked
+    host.stop()
+
+
+@needs_mount
+def test_a_full_disk_leaves_it_to_be_finished(disk: Path, make_host: HostFactory) -> None:
+    home = disk / "home"
+    make_home(home)
+    host = make_host(home=home)
+    host.stderr = disk.parent / "host.stderr"
+    host.start()
+    sender = RawSender(home).make()
+    for number in range(12):
+        content = f"{number} {'filling ' * 1000}" if number else f"zero: {PHRASE}"
+        assert sender.ask(f"n{number}", request(f"n{number}", content=content))["ok"]
+    settle(home)
+    operator = RawSender(home, sender="operator").make()
+    os.kill(host.pid, signal.SIGSTOP)
+    operator.drop("f1", request("f1", "forget", payload={"text": PHRASE}))
+    (disk / "spare").write_bytes(b"x" * 150_000)
+    fill(disk / "filler")
+    (disk / "spare").unlink()
+    os.kill(host.pid, signal.SIGCONT)
+    wait_for(lambda: host.events("pipeline.reply_failed") or operator.peek("f1"), what="an end of the space")
+    (disk / "filler").unlink()
+    operator.reply("f1", timeout=100)
+    assert sender.ask("more", request("more", content="said meanwhile"))["ok"]
+    assert forget(home, "--text", PHRASE)["left"] == []
+    assert PHRASE.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
+    memory = sender.memory_text()
+    assert memory.count("filling ") == 11_000
+    assert "said meanwhile" in memory
+    settle(home)
+    host.restart()
+    with closing(sqlite3.connect(home / JOURNAL_FILE)) as journal:
+        assert journal.execute("SELECT count(*) FROM meta WHERE key = 'forgetting'").fetchone() == (0,)
+    host.stop()

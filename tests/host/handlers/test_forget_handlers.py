@@ -1,0 +1,44 @@
+"""`forget`: who may ask, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.domain import Asked
+from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers.forget import forget
+from tests.host.handlers.room import Room
+
+
+@pytest.fixture
+def room(home: Path) -> Room:
+    return Room(home)
+
+
+def refused(room: Room, folder: str = "operator", **payload: Any) -> Refusal:
+    async def now(asked: Asked) -> Mapping[str, Any]:
+        raise WorldFailed("no space")
+
+    asked = room.asking("forget", payload, folder)
+    with pytest.raises(Refusal) as found:
+        anyio.run(forget(now).answer, asked)
+    return found.value
+
+
+def test_only_the_operator_may_and_for_one_thing_at_a_time(room: Room) -> None:
+    assert refused(room, "researcher", text="secret").code == "forbidden"
+    for payload in ({}, {"text": "secret", "id": "x"}, {"sender": "a", "session": "b"}):
+        assert refused(room, **payload).code == "invalid"
+    for text in ("ab", " a  ", "\n\n\n\n", "\\n\\n\\n"):
+        assert refused(room, text=text).field == "payload.text"
+
+
+def test_what_the_world_does_not_let_us_do_goes_on_with_the_same_command(room: Room) -> None:
+    refusal = refused(room, text="secret")
+    assert (refusal.code, "the same command" in refusal.message) == ("unavailable", True)

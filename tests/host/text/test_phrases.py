@@ -1,0 +1,121 @@
+"""Texts that are to be forgotten are found in whatever form they stand, and nothing else goes with them."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.text.phrases import FORGOTTEN, Phrases, folded, said_in
+
+SECRET = 'Zoë\'s key / \N{GRINNING FACE} "left"\nof the door'
+PHRASES = Phrases([SECRET])
+PLAIN = f"above\nthe {SECRET} and\nbelow"
+ESCAPED = [
+    json.dumps(PLAIN),
+    json.dumps(PLAIN, ensure_ascii=False),
+    json.dumps(PLAIN).replace("/", "\\/"),
+    json.dumps(PLAIN).replace("door", "d\\u006fo\\u0072"),
+    json.dumps(json.dumps(json.dumps(PLAIN))),
+]
+
+
+@pytest.mark.parametrize("text", [PLAIN, *ESCAPED], ids=range(6))
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_a_text_is_found_in_every_form_and_goes_from_each(text: str, form: Any) -> None:
+    for shown in (text, text.replace(" ", " \t ")):
+        written = unicodedata.normalize(form, shown)
+        assert PHRASES.finds(written)
+        left = PHRASES.in_bytes(written.encode())
+        assert not PHRASES.finds_bytes(left)
+        assert FORGOTTEN.encode() in left
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16"])
+def test_it_is_found_in_utf_16_wherever_that_begins(encoding: str) -> None:
+    for begin in (b"", b"x"):
+        data = begin + f"the {SECRET} here".encode(encoding)
+        assert PHRASES.finds_bytes(data)
+        assert not PHRASES.finds_bytes(PHRASES.in_bytes(data))
+
+
+def test_lines_go_and_their_number_marks_and_signatures_stay() -> None:
+    phrases = Phrases(["red apple"])
+    text = "## A Red Apple (ann, 2026-11-22 10:00)\n- one\n  - a RED\n  apple pie\n\nred appl\n> no red  apple\r\n"
+    assert phrases.in_text(text) == (
+        "## [forgotten] (ann, 2026-11-22 10:00)\n- one\n  - [forgotten]\n  [forgotten]\n\nred appl\n> [forgotten]\r\n"
+    )
+
+
+def test_in_json_texts_go_and_names_and_times_stay() -> None:
+    phrases = Phrases(["ann", "1234567"])
+    value = {
+        "by": "ann",
+        "at": "2026",
+        "content": "of Ann\nand Bea",
+        "n": 1234567,
+        "m": 12345678,
+        "ann": ["x", "ann y"],
+    }
+    for indent in (None, 2, 4):
+        made = json.loads(phrases.in_bytes(json.dumps(value, indent=indent).encode()))
+        assert made == {
+            "by": "ann",
+            "at": "2026",
+            "content": "[forgotten]\nand Bea",
+            "n": FORGOTTEN,
+            "m": 12345678,
+            FORGOTTEN: ["x", FORGOTTEN],
+        }
+
+
+def test_what_does_not_have_it_stays_byte_for_byte_and_keeps_its_layout() -> None:
+    for data in (b'{"a":  1,\n "b": "x\\u00e4"}', b"\xff\xfe\x00 torn", b'{"a": 1}\n{"b": 2', b"", b"\n\n"):
+        assert PHRASES.in_bytes(data) == data
+    typed = b'{\n    "content": "one",\n    "tags": ["the red apple", "x"],\n    "why": "red apple"\n}\n'
+    assert Phrases(["red apple"]).in_bytes(typed).startswith(b'{\n    "content": "one",\n')
+
+
+def test_what_is_short_goes_only_where_nothing_else_is_said() -> None:
+    phrases = Phrases([], ["ok"])
+    assert phrases.in_bytes(b"\n## A (b, 2026-11-22 10:00)\n- OK\n- ok then\n").endswith(b"- [forgotten]\n- ok then\n")
+    line = b'{"content":"ok","state":"ok","by":"ok"}'
+    assert json.loads(phrases.in_bytes(line)) == {"content": FORGOTTEN, "state": "ok", "by": "ok"}
+
+
+def test_all_of_a_record_goes_but_whose_it_is_and_when() -> None:
+    note = b"\n## Notes (bee, 2026-11-22 10:00)\n- first\n  second\n"
+    assert said_in(note) == ["first\n  second"]
+    made = Phrases([]).in_bytes(note, is_all=True)
+    assert made == b"\n## Notes (bee, 2026-11-22 10:00)\n- [forgotten]\n  [forgotten]\n"
+    assert said_in(made) == []
+    turn = b'{"turn":3,"role":"user","by":"ann","content":"hello","at":"2026-11-22T10:00:00.000Z","token_count":1}\n'
+    assert said_in(turn) == ["hello"]
+    left = json.loads(Phrases([]).in_bytes(turn, is_all=True))
+    assert left == {**json.loads(turn), "content": FORGOTTEN}
+
+
+def test_among_thousands_each_is_found() -> None:
+    texts = [f"record number {n} says {n * 7919}" for n in range(3000)]
+    phrases = Phrases(texts)
+    for n in (0, 1, 1499, 2999):
+        assert list(phrases.found_in(folded(f"xx {texts[n]} yy")))
+    assert not phrases.finds("record number 5 says 7919 x")
+
+
+@given(st.text(min_size=3, max_size=40), st.text(max_size=30), st.text(max_size=30), st.integers(0, 2))
+def test_nothing_is_left_of_any_text_however_often_it_was_escaped(
+    secret: str, before: str, after: str, levels: int
+) -> None:
+    text = f"{before}\n{secret}\n{after}"
+    for _ in range(levels):
+        text = json.dumps(text)
+    phrases = Phrases([secret])
+    if not phrases.parts or not text.isprintable():
+        return
+    left = phrases.in_bytes(text.encode("utf-8", "surrogatepass"))
+    assert not phrases.finds(left.decode("utf-8", "replace").replace(FORGOTTEN, " "))
