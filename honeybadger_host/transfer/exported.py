@@ -24,13 +24,15 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from honeybadger_agent.mailbox import NAME
-from honeybadger_host.domain import Served
+from honeybadger_host.domain import TASK_RECORD, Served
 from honeybadger_host.errors import HostError
+from honeybadger_host.memory.task_states import TaskStates
 from honeybadger_host.storage.edits import EDIT_KINDS, Edit
 from honeybadger_host.storage.files import NotRegular, open_plain
 from honeybadger_host.storage.journal_reader import CHANGE_KINDS
 from honeybadger_host.storage.journal_schema import Receipt, Row
 from honeybadger_host.storage.line_hunks import Hunk
+from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.transfer.places import ExportDamaged, file_of, place_of
 
 FORMAT: Final = 1
@@ -218,7 +220,21 @@ def event_of(value: Any, group: str, shift: int) -> Row | Edit:
     if line.kind not in CHANGE_KINDS or line.request is None or line.offset is None or line.data is None:
         raise ExportDamaged(f"change {line.seq} is of a kind this version does not know: {line.kind!a}")
     data = bytes_of(line.data)
+    try:
+        _check_data(line.kind, data)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ExportDamaged(f"change {line.seq} is no {line.kind}: {error!r}") from None
     return Row(line.seq + shift, line.at, group, line.by, line.request, line.kind, file, line.offset, data)
+
+
+def _check_data(kind: str, data: bytes) -> None:
+    """See that a host can read what a change says of itself: it does so at its start."""
+    if kind in REVISED_KINDS:
+        revision_of(data)
+    elif kind == TASK_RECORD:
+        TaskStates([("", data)])
+    elif kind == "turn":
+        int(orjson.loads(data)["turn"])
 
 
 def receipt_line(receipt: Receipt) -> dict[str, Any]:

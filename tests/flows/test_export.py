@@ -313,6 +313,14 @@ DAMAGED: dict[str, Callable[[dict[str, bytes]], object]] = {
     ),
     "a file of another place": lambda files: relisted(files, "files.jsonl", b'"sessions/main', b'"../../main'),
     "a change of no kind": lambda files: relisted(files, "journal.jsonl", b'"kind":"note"', b'"kind":"spell"'),
+    "a task's record that is none": lambda files: relisted(
+        files, "journal.jsonl", b'"kind":"note"', b'"kind":"task_record"'
+    ),
+    "notes taken out that are none": lambda files: relisted(
+        files, "journal.jsonl", b'"kind":"note"', b'"kind":"note_removed"'
+    ),
+    "a turn that is none": lambda files: relisted(files, "journal.jsonl", b'"kind":"note"', b'"kind":"turn"'),
+    "a context that is none": lambda files: relisted(files, "served.jsonl", b'"settings":', b'"setting":'),
     "changes out of order": lambda files: relisted(files, "journal.jsonl", b'"seq":2,', b'"seq":1,'),
     "a receipt without a digest": lambda files: relisted(files, "receipts.jsonl", b'"digest":"', b'"digest":"zz'),
     "a later format": lambda files: files.update(

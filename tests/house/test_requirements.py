@@ -298,6 +298,18 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_dream.py::test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive",
         "flows/test_dream.py::test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later",
     ],
+    "AM7 a group is exported and imported, with its log": [
+        "flows/test_export.py::test_what_is_imported_into_a_new_home_and_exported_again_is_the_same_bytes",
+        "flows/test_export.py::test_log_blame_context_and_searches_of_an_imported_group_are_the_same",
+    ],
+    "AM7 what other programs remember is imported": [
+        "flows/test_import.py::test_a_folder_of_markdown_becomes_entries_that_say_where_they_are_from",
+        "flows/test_import.py::test_claude_codes_transcripts_become_turns_and_its_memory_entries",
+        "flows/test_import.py::test_a_chatgpt_export_is_read_along_the_branch_that_was_shown",
+        "flows/test_import.py::test_an_export_of_claude_has_conversations_projects_and_memory",
+        "flows/test_import.py::test_other_memories_become_entries",
+        "flows/test_import.py::test_an_agent_file_of_letta_has_blocks_and_messages",
+    ],
     "RB12 working memory can be switched off": [
         "host/handlers/test_working_handlers.py::test_a_host_without_working_memory_says_so",
     ],
