@@ -42,9 +42,10 @@ ENTRIES: Final = "imported-"
 _MOST_RECORDS: Final = 200
 _SHARE: Final = 0.7
 """Of the largest request that a host takes."""
-_UNDER_WAY: Final = 8
-_UNDER_WAY_ALONE: Final = 256
-"""Requests that wait at the same time; without a host more of them, as one is started for each such crowd."""
+_UNDER_WAY: Final = 2_000
+_UNDER_WAY_ALONE: Final = 50_000
+"""Records that wait at the same time: they hold up others' requests for a third of a second. Without a host more of
+them, as one is started for each such crowd."""
 _LONGEST_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.002
 _LONGEST_SPEAKER: Final = 80
@@ -102,6 +103,8 @@ class Import:
         self._serve = serve
         self._mailbox = Mailbox.of(home, group, OPERATOR)
         self._under_way: deque[_Sent] = deque()
+        self._waiting = 0
+        """Records in them."""
         self._known: dict[str, frozenset[str]] = {}
         """Session -> the ids of its imported turns, of the few that were looked at last."""
         self.done = Imported()
@@ -261,7 +264,8 @@ class Import:
     def _send(self, sent: _Sent) -> None:
         self._publish(sent.id, sent.data)
         self._under_way.append(sent)
-        if len(self._under_way) >= (_UNDER_WAY if is_served(self._home) else _UNDER_WAY_ALONE):
+        self._waiting += len(sent.where)
+        while self._waiting >= (_UNDER_WAY if is_served(self._home) else _UNDER_WAY_ALONE):
             self._collect()
 
     def _publish(self, request_id: str, data: bytes) -> None:
@@ -279,11 +283,13 @@ class Import:
     def _collect(self) -> None:
         """Take in the reply to the oldest request."""
         sent = self._under_way.popleft()
+        self._waiting -= len(sent.where)
         reply = self._reply(sent.id)
         if reply.error is not None and reply.error.code == "rate_limited":
             time.sleep(reply.error.retry_after_seconds or 1.0)
             self._publish(sent.id, sent.data)
             self._under_way.append(sent)
+            self._waiting += len(sent.where)
             return
         if reply.error is not None:
             raise HostError(f"{reply.error.message}. What came before is in; import again, and it goes on")
