@@ -180,6 +180,7 @@ def build_table(
         "undo": undo.undo(dependencies.journal.path, dependencies.whole_files),
         "rewind": rewind.rewind(dependencies.journal.path, dependencies.ledger, dependencies.whole_files),
         "import_records": importing.import_records(
+            dependencies.journal.path,
             dependencies.turn_logs if settings.conversation.enabled else None,
             dependencies.entry_files,
             dependencies.whole_files,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from honeybadger_agent.mailbox import HUMAN, OPERATOR, is_system_sender
@@ -22,6 +23,7 @@ from honeybadger_host.memory.origin import Origin
 from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_watermark, watermark_file
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.tombstones import Tombstones, read_tombstones
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import to_milliseconds
 
@@ -37,8 +39,15 @@ class _Place:
     found: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    places: Sequence[_Place]
+    forgotten: Tombstones
+
+
 @dataclass(slots=True)
 class _Taken:
+    forgotten: Tombstones
     changes: list[Change]
     refused: list[dict[str, str]]
     neutralised: Counter[str]
@@ -47,15 +56,15 @@ class _Taken:
 
 
 def import_records(
-    turn_logs: TurnLogs | None, entries: EntryFiles, files: WholeFiles, screen: Screen
-) -> ChangeHandler[Sequence[_Place]]:
-    """Return the handler of `import_records`.
+    journal: Path, turn_logs: TurnLogs | None, entries: EntryFiles, files: WholeFiles, screen: Screen
+) -> ChangeHandler[_Prepared]:
+    """Return the handler of `import_records`. What was forgotten does not come back.
 
     Args:
         turn_logs: None: no conversation is kept on this host.
     """
 
-    def prepare(asked: Asked) -> Sequence[_Place]:
+    def prepare(asked: Asked) -> _Prepared:
         payload: ImportRecords = asked.payload
         if asked.sender != OPERATOR:
             raise Refusal("forbidden", "import is the operator's: honeybadger-host import", field="type")
@@ -70,21 +79,21 @@ def import_records(
         for place in places:
             for file in (place.target, *place.found):
                 files.load(file)
-        return places
+        return _Prepared(places, read_tombstones(journal, asked.group))
 
     def _place(group: str, entry: ImportedEntry) -> _Place:
         category = entries.place(group, entry.category)
         return _Place(category, entry_file(group, category, entry.id), tuple(entries.find(group, entry.id)))
 
-    def decide(asked: Asked, places: Sequence[_Place], now: datetime) -> Outcome:
+    def decide(asked: Asked, prepared: _Prepared, now: datetime) -> Outcome:
         payload: ImportRecords = asked.payload
-        taken = _Taken([], [], Counter(), set())
+        taken = _Taken(prepared.forgotten, [], [], Counter(), set())
         if payload.turns and turn_logs is None:
             raise Refusal("invalid", OFF, field="payload.turns")
         if payload.turns and turn_logs is not None:
             screen.session(asked)
             _take_turns(asked, payload.turns, turn_logs, taken, now)
-        for entry, place in zip(payload.entries or (), places, strict=True):
+        for entry, place in zip(payload.entries or (), prepared.places, strict=True):
             _take_entry(asked, entry, place, taken, now)
         result = {"added": sum(not _is_mark(change) for change in taken.changes), "known": taken.known}
         return Outcome(
@@ -97,6 +106,7 @@ def import_records(
         number = before
         for said in turns:
             try:
+                _check(taken, said.content)
                 turn = _turn(asked, said, number + 1, last, now, taken.neutralised)
             except Refusal as refusal:
                 taken.refused.append({"id": said.id, "why": refusal.message})
@@ -105,6 +115,11 @@ def import_records(
             taken.changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, said.id)))
         if number > before:
             taken.changes += _marked(asked, before, number, now)
+
+    def _check(taken: _Taken, text: str) -> None:
+        """Raise Refusal: it says what was forgotten."""
+        if taken.forgotten.knows(text):
+            raise Refusal("invalid", "it says what was forgotten in this group")
 
     def _turn(
         asked: Asked, said: ImportedTurn, number: int, last: datetime | None, now: datetime, neutralised: Counter[str]
@@ -145,6 +160,7 @@ def import_records(
 
     def _take_entry(asked: Asked, said: ImportedEntry, place: _Place, taken: _Taken, now: datetime) -> None:
         try:
+            _check(taken, said.content)
             entry, neutralised = _entry(asked, said, place, now)
             if place.target in taken.files or _is_there(entry, place):
                 taken.known += 1

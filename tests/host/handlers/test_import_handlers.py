@@ -10,6 +10,7 @@ import pytest
 
 from honeybadger_agent.wire import Refusal
 from honeybadger_host.settings import Conversation, Settings
+from honeybadger_host.storage.tombstones import bury
 from tests.host.handlers.room import Room
 
 
@@ -62,3 +63,12 @@ def test_where_no_conversation_is_kept_no_turns_come_in(home: Path) -> None:
     room = Room(home, Settings(conversation=Conversation(enabled=False)))
     with pytest.raises(Refusal, match=r"conversation\.enabled"):
         room.decide("import_records", "operator", turns=[turn(1, "2020-01-01T00:00:00Z")])
+
+
+def test_what_was_forgotten_does_not_come_in_again(room: Room) -> None:
+    room.journal.change_past(lambda connection: bury(connection, "main", ["vault code"], []))
+    said = [turn(1, "2020-01-01T00:00:00Z", "The VAULT  code is 7"), turn(2, "2020-01-01T00:00:00Z", "tea")]
+    both = [entry("e1", "My vault code"), entry("e2", "cake")]
+    result = room.change("import_records", "operator", turns=said, entries=both)
+    assert (result["added"], [one["id"][-1] for one in result["refused"]]) == (2, ["1", "1"])
+    assert all("forgotten" in one["why"] for one in result["refused"])
