@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.errors import JournalError
 from honeybadger_host.handlers.entries import is_pinned_note
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
+from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.text.time_stamps import time_stamp
 
 if TYPE_CHECKING:
@@ -40,8 +44,12 @@ OTHER_GROUNDS: Final = frozenset(("date", "vector"))
 """Signals that make a hit good without a common word."""
 
 
-def search_memory(index: Index) -> QueryHandler:
-    """Return the handler of `search_memory`."""
+def search_memory(index: Index, journal: Path) -> QueryHandler:
+    """Return the handler of `search_memory`. An entry that a person edited last is shown as theirs.
+
+    Args:
+        journal: it says who edited what.
+    """
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: SearchMemory = asked.payload
@@ -94,15 +102,27 @@ def search_memory(index: Index) -> QueryHandler:
                 break
             most *= _MORE_RANKED  # some say the same
         by_number = {hit.number: hit for hit in hits}
+        shown = [_shown(same, by_number.get(same[0].number)) for same in _as_edited(journal, folded[:limit])]
         return {
-            "hits": [
-                _shown(same, by_number.get(same[0].number)) | ({"archived": True} if payload.archived else {})
-                for same in folded[:limit]
-            ],
+            "hits": [one | ({"archived": True} if payload.archived else {}) for one in shown],
             "is_complete": is_complete,
         }
 
     return QueryHandler(answer)
+
+
+def _as_edited(journal: Path, shown: Sequence[Sequence[Found]]) -> list[list[Found]]:
+    """Return documents with author and time of the person who edited an entry after it was saved last."""
+    files = {one.file for same in shown for one in same if one.kind == "entry"}
+    edited: Mapping[str, tuple[str, int]] = {}
+    with contextlib.suppress(JournalError):  # then they are as their files say
+        edited = EditReader(journal).newest_of(files) if files else {}
+    return [[_edited(one, *edited[one.file]) if one.file in edited else one for one in same] for same in shown]
+
+
+def _edited(found: Found, author: str, at: int) -> Found:
+    is_later = found.at is None or at / 1000 > found.at
+    return found._replace(author=author, at=at / 1000) if is_later else found
 
 
 def _in_order(found: Mapping[int, Found], hits: Sequence[Hit]) -> list[int]:

@@ -225,6 +225,15 @@ class EditReader:
         where, values = wanted.where("author", _KIND)
         return self._edits(f"{where} ORDER BY seq DESC LIMIT ?", (*values, limit))
 
+    def newest_of(self, files: Collection[str]) -> dict[str, tuple[str, int]]:
+        """Return file -> author and time of its newest edit, of those of some files that people edited."""
+        query = (
+            "SELECT file, author, at, max(seq) FROM edits "
+            "WHERE after IS NOT NULL AND file IN (SELECT value FROM json_each(?)) GROUP BY file"
+        )
+        rows = self._rows(query, (orjson.dumps(list(files)).decode(),))
+        return {file: (author, at) for file, author, at, _ in rows}
+
     def edit(self, seq: int) -> Edit | None:
         """Return one edit."""
         return next(iter(self._edits("seq = ?", (seq,))), None)

@@ -62,6 +62,13 @@ def test_each_member_of_an_entry_has_its_author_and_the_entry_is_found_by_its_id
         assert (refused.returncode, says in refused.stderr) == (9, True), refused.stderr
 
 
+def test_an_entry_that_a_person_edited_is_found_as_the_persons(lived: HostProcess) -> None:
+    (hit,) = json.loads(printed(lived.home, "search", "main", "cats", "--json"))["hits"]
+    logged = json.loads(printed(lived.home, "log", "main", "--by", "human", "--kind", "edit", "--json"))
+    at = {row["file"]: row["at"] for row in logged}[hit["source"]]
+    assert (hit["text"], hit["author"], hit["time"]) == ("has two cats", "human", at)
+
+
 def test_a_persona_from_before_the_journal_is_told_as_such(lived: HostProcess) -> None:
     told = json.loads(printed(lived.home, "blame", "main", "CLAUDE.md", "--json"))
     assert {(one["author"], one["why"]) for one in told} == {(None, "before")}

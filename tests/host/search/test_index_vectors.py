@@ -67,7 +67,8 @@ class World:
 
     def find(self, question: str, group: str = "main") -> dict[str, dict[str, float]]:
         """Return name of a hit -> what it earned from what."""
-        answered = search_memory(self.index).ask(Asked(group, "front", "main", "id", SearchMemory(query=question)), NOW)
+        handler = search_memory(self.index, self.home / "no journal")
+        answered = handler.ask(Asked(group, "front", "main", "id", SearchMemory(query=question)), NOW)
         return {hit["id"]: hit["points"] for hit in answered.result["hits"]}
 
     def vectors(self) -> list[tuple[int, str]]:
