@@ -25,26 +25,33 @@ _SAVED_SECONDS: Final = 0.05
 class Similar:
     """Looks for entries that say nearly the same. The pipeline's reading thread."""
 
-    def __init__(self, index: Index, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        index: Index,
+        clock: Callable[[], float] = time.monotonic,
+        worked: Callable[[], float] = time.thread_time,
+    ) -> None:
         self._index = index
         self._clock = clock
+        self._worked = worked
         self._left = _SAVED_SECONDS
         self._looked_at = clock()
 
     def to(self, group: str, content: str) -> Sequence[dict[str, Any]] | None:
         """Return entries that say nearly the same, most alike first; None: there was no time to look."""
-        begun = self._clock()
-        self._left = min(_SAVED_SECONDS, self._left + (begun - self._looked_at) * _SHARE)
-        self._looked_at = begun
+        now = self._clock()
+        self._left = min(_SAVED_SECONDS, self._left + (now - self._looked_at) * _SHARE)
+        self._looked_at = now
         if self._left <= 0:
             return None
+        begun = self._worked()
         try:
             return self._found(group, content) if self._index.read_few(group) else None
         except WorldFailed as error:
             log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="a save does not say what is similar")
             return None
         finally:
-            self._left -= self._clock() - begun
+            self._left -= self._worked() - begun
 
     def _found(self, group: str, content: str) -> list[dict[str, Any]]:
         words = frozenset(words_of(content))

@@ -60,7 +60,7 @@ def test_a_batch_waits_no_longer_for_advice_than_a_tenth_of_its_time(home: Path)
         now += 0.005
         return now
 
-    similar = Similar(index, clock)
+    similar = Similar(index, clock, clock)
     looked = [similar.to("main", "User prefers light mode") is not None for _ in range(100)]
     assert looked[0]
     assert looked[10:].count(True) <= 20  # of the time that passes between two looks, a tenth
