@@ -102,6 +102,7 @@ def test_standard_input_is_remembered_and_what_was_neutralised_is_said(
         "section": "Notes",
         "neutralised": {"bidi characters": 1},
         "warning": None,
+        "proposal": None,
     }
 
 
@@ -263,7 +264,7 @@ def test_a_reader_that_goes_away_is_no_error(host: HostProcess, home: Path) -> N
 @pytest.mark.parametrize("program", ["honeybadger_agent.cli", "honeybadger_host"])
 def test_both_programs_say_their_version(program: str) -> None:
     command = [sys.executable, "-W", "error", "-m", program, "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     name = "honeybadger-agent" if program.startswith("honeybadger_agent") else "honeybadger-host"
     assert done.stdout == f"{name} {__version__}\n"
 
@@ -273,7 +274,7 @@ def test_a_shell_completes_commands_and_their_options() -> None:
     for typed, expected in ((["re"], "remember recall"), (["remember", "--se"], "--section --sender --session")):
         words = f"COMP_WORDS=(honeybadger-agent {' '.join(typed)}); COMP_CWORD={len(typed)}"
         asked = f"{script}\n{words}; _honeybadger_agent; echo ${{COMPREPLY[@]}}"
-        done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=30, check=True)
+        done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, timeout=100, check=True)
         assert (done.stdout, done.stderr) == (f"{expected}\n", "")
     assert "bashcompinit" in run_agent("--show-completion", "zsh").stdout
     assert "-n '__fish_seen_subcommand_from recall' -l explain" in run_agent("--show-completion", "fish").stdout

@@ -91,7 +91,7 @@ def test_no_more_is_read_than_tells_that_it_is_too_large(tmp_path: Path, fd: int
     ],
     ids=["link", "dangling link", "folder", "fifo", "socket"],
 )
-@pytest.mark.timeout(5)
+@pytest.mark.timeout(60)
 def test_what_is_no_regular_file_is_named_and_neither_read_nor_waited_for(
     tmp_path: Path, fd: int, make: Callable[[Path], object], kind: str
 ) -> None:
@@ -200,7 +200,7 @@ def test_an_append_goes_behind_what_others_appended_meanwhile(tmp_path: Path) ->
     ],
     ids=["link", "folder", "fifo", "socket"],
 )
-@pytest.mark.timeout(5)
+@pytest.mark.timeout(60)
 def test_something_in_the_way_of_an_append_is_an_error_that_says_what_to_do(
     tmp_path: Path, make: Callable[[Path], object], says: str
 ) -> None:
