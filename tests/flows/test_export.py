@@ -361,3 +361,15 @@ def tree(home: Path) -> dict[str, bytes]:
         for path in home.rglob("*")
         if path.is_file() and not path.name.startswith(skipped)
     }
+
+
+def test_a_group_of_which_something_was_forgotten_is_exported_and_loaded(lived: Path, tmp_path: Path) -> None:
+    for text in ("likes cake", "turn 3", "has a dog"):
+        printed(lived, "forget", "main", "--text", text)
+    first = exported(lived, tmp_path / "a.tar.gz")
+    other = new_home(tmp_path / "other")
+    printed(other, "import", "main", tmp_path / "a.tar.gz")
+    assert exported(other, tmp_path / "b.tar.gz") == first
+    with tarfile.open(tmp_path / "a.tar.gz") as tar:
+        packed = b"".join(tar.extractfile(one).read() for one in tar if one.isfile())  # type: ignore[union-attr]
+    assert b"likes cake" not in packed

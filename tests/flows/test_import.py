@@ -319,6 +319,17 @@ def test_what_was_deleted_since_does_not_come_back(home: Path, tmp_path: Path, m
     assert {*entries(home)}.isdisjoint({"markdown: MEMORY.md"})
 
 
+def test_what_was_forgotten_is_not_imported_again(home: Path, tmp_path: Path) -> None:
+    vault = write(tmp_path / "vault", {"a.md": "Ada lives in Lyon, near the river.\n", "b.md": "Tea at five.\n"})
+    imported(home, vault)
+    assert run_cli("forget", "main", "--text", "lives in Lyon", home=home).returncode == 0
+    write(vault, {"c.md": "She LIVES in Lyon.\n"})
+    told = imported(home, vault)
+    assert told["entries"] == 0
+    assert "c.md: it says what was forgotten in this group" in told["skipped"]
+    assert not any("lyon" in entry["content"].lower() for entry in entries(home).values())
+
+
 def long_export(path: Path, conversations: int, turns: int) -> Path:
     def one(number: int) -> dict[str, Any]:
         nodes = [
