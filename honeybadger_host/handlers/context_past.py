@@ -192,4 +192,4 @@ def _why(served: Served | None, today: ContextSettings) -> list[str]:
         why.append(f"tokens were counted otherwise (tokens.counter was {then.counter})")
     if served.is_torn:
         why.append("its group was written to while it was made")
-    return why or ["turns, a session document or working memory were changed without the host"]
+    return why or ["turns, a session document or working memory were changed without the host, or forgotten"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.domain import REMOVED, Turn
@@ -32,6 +32,8 @@ from honeybadger_host.storage.journal_reader import read_last
 from honeybadger_host.storage.journal_schema import connect_to_read
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
 
+Data = TypeVar("Data", bytes, bytes | None)
+Value = TypeVar("Value")
 _MOST_LATER: Final = 8
 """Edits that may have been made before a moment and noticed after it."""
 _MOST_EARLIER: Final = 3
@@ -72,7 +74,7 @@ class PastJournal:
     def turns(self, group: str, session: str, most: int) -> list[Turn]:
         """Return the newest turns of a session, oldest first."""
         rows = self._rows(_TURNS, (turns_file(group, session), self.seq, most))
-        return [parse_turn(data) for (data,) in rows][::-1]
+        return [turn for (data,) in rows[::-1] if (turn := _read(parse_turn, data)) is not None]
 
     def files_of_entry(self, group: str, entry: str) -> list[str]:
         """Return the files that an entry ever had, the newest first."""
@@ -119,6 +121,14 @@ class PastJournal:
                 return connection.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise JournalError(f"cannot read {self.path}: {error}") from error
+
+
+def _read(parse: Callable[[Data], Value], data: Data) -> Value | None:
+    """Return what data says; None: it was forgotten, and is not what it was."""
+    try:
+        return parse(data)
+    except ValueError:
+        return None
 
 
 def _stands(hunk: Hunk, lines: Sequence[bytes]) -> bool:
@@ -189,12 +199,13 @@ class PastDocuments:
 
     def in_context(self, group: str, session: str, turns: Sequence[Turn]) -> tuple[int, Sequence[Turn]]:
         """Return the number of the last turn that contexts leave out, and those of some turns that they show."""
-        return parse_deletion(self._journal.last(deleted_file(group, session))).left(turns)
+        deletion = _read(parse_deletion, self._journal.last(deleted_file(group, session)))
+        return (deletion or parse_deletion(None)).left(turns)
 
     def standing(self, group: str, session: str) -> SessionDocument:
         """Return a document as it was written last."""
         data = self._journal.last(session_file(group, session))
-        return empty_document(session) if data is None else parse_document(data, session)
+        return _read(lambda data: parse_document(data, session), data or b"") or empty_document(session)
 
 
 class PastMarks:
@@ -205,7 +216,7 @@ class PastMarks:
 
     def read(self, group: str, session: str) -> Watermark | None:
         """Return a session's watermark; None: it had none."""
-        return parse_watermark(self._journal.last(watermark_file(group, session)))
+        return _read(parse_watermark, self._journal.last(watermark_file(group, session)))
 
     def sessions(self, group: str) -> frozenset[str]:
         """Return the sessions of a group that had one."""
@@ -218,5 +229,8 @@ def past_inventory(journal: PastJournal | None, group: str, session: str, now: d
     folder = session_folder(group, session)
     if journal is None:
         return Inventory(f"{folder}/")
-    labels = [parse_own(data, group, session, file).label for file, data in journal.last_below(folder).items()]
+    labels = []
+    for file, data in journal.last_below(folder).items():
+        with contextlib.suppress(ValueError):
+            labels.append(parse_own(data, group, session, file).label)
     return inventory(f"{folder}/", labels, now)

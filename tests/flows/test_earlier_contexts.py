@@ -10,9 +10,9 @@ import pytest
 
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
-from tests.flows.test_undone_edits import newest_edit
+from tests.flows.test_undone_edits import newest_edit, settle
 from tests.flows.world import script
-from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli
+from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
 HELLO = {"when": "hello", "answers": [{"text": "Hello to you."}]}
 
@@ -112,6 +112,23 @@ def test_what_nobody_saw_is_said_and_not_guessed(host: HostProcess, stranger: Ra
     again = ask(stranger, "c2", "get_context", as_of=shown["hash"])
     assert again["as_of"]["is_identical"] is False
     assert [why for why in again["as_of"]["why"] if why.startswith("groups/main/CLAUDE.md: ")]
+
+
+def test_what_was_forgotten_is_in_no_context_of_then(host: HostProcess, stranger: RawSender) -> None:
+    ask(stranger, "n1", "update_memory", content="the code is xyzzy42")
+    ask(stranger, "t1", "append_turn", role="user", content="xyzzy42 it is")
+    ask(stranger, "t2", "append_turn", role="user", content="nice weather")
+    ask(stranger, "w1", "save_to_working_memory", key="code", data="xyzzy42")
+    shown = ask(stranger, "c1", "get_context")
+    assert shown["system"].count("xyzzy42") >= 2
+    settle(host.home)
+    forget = ("forget", "main", "--text", "xyzzy42")
+    wait_for(lambda: run_cli(*forget, home=host.home).returncode == 0, what="nothing left")
+    again = ask(stranger, "c2", "get_context", as_of=str(shown["seq"]))
+    told = run_cli("context", "main", "--as-of", shown["hash"], home=host.home)
+    assert "xyzzy42" not in again["system"] + told.stdout
+    assert "nice weather" in again["system"]
+    assert again["as_of"]["is_identical"] is not True
 
 
 def test_another_group_is_not_asked_of(host: HostProcess, stranger: RawSender) -> None:
