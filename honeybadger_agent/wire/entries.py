@@ -118,19 +118,18 @@ class SaveMemory(Request[NewEntry], changes=True, audience="default"):
     pinned: bool | None = Field(default=None, description="True: it is never merged or retired by itself.")
     origin: OriginKind | None = Field(
         default=None,
-        description="Where you have it from when it is not your own: human (the user said it), tool, web, imported, "
-        "inferred (you concluded it), recalled (memory told you).",
+        description="Where you have it from: human (the user said it), web, recalled (from memory), ...",
     )
-    origin_from: OriginFrom | None = Field(default=None, description="With `origin`: the file, address or tool.")
+    origin_from: OriginFrom | None = Field(default=None, description="Its file, address or tool.")
     supersedes: list[EntryId] | None = Field(
         default=None,
         max_length=MAX_SUPERSEDED,
-        description="Ids of entries that are no longer so: they go to the archive, and are not recalled any more.",
+        description="Ids of entries that are no longer so: nothing recalls them.",
     )
     valid_until: str | None = Field(
         default=None,
         max_length=MAX_TIME_CHARACTERS,
-        description="When it ceases to be so, with time zone, as 2026-12-24T18:00:00+01:00: then it is not recalled.",
+        description="When it ceases to be so, as 2026-12-24T18:00:00+01:00.",
     )
 
 
@@ -162,14 +161,10 @@ class EditMemory(Request[SavedEntry], changes=True, overwrites=True, audience="d
         default=None, description="Replaces it."
     )
     pinned: bool | None = Field(default=None, description="Whether it is never merged or retired by itself.")
-    origin: OriginKind | None = Field(default=None, description="Where you have the text from, as in save_memory.")
-    origin_from: OriginFrom | None = Field(default=None, description="With `origin`: the file, address or tool.")
-    supersedes: list[EntryId] | None = Field(
-        default=None, max_length=MAX_SUPERSEDED, description="Further ids, as in save_memory."
-    )
-    valid_until: str | None = Field(
-        default=None, max_length=MAX_TIME_CHARACTERS, description="As in save_memory; `never` takes it away."
-    )
+    origin: OriginKind | None = Field(default=None, description="See save_memory.")
+    origin_from: OriginFrom | None = None
+    supersedes: list[EntryId] | None = Field(default=None, max_length=MAX_SUPERSEDED, description="Further ids.")
+    valid_until: str | None = Field(default=None, max_length=MAX_TIME_CHARACTERS, description="A time, or `never`.")
     expected_version: str | None = Field(
         default=None, description="The `version` that was read; when the file holds something else by now: conflict."
     )
