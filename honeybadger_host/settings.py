@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from honeybadger_host.errors import SettingsError
 
@@ -416,8 +417,12 @@ class Metrics(_Section):
     textfile: str = Field("", description="File (*.prom) to replace every second, for node_exporter; empty: none.")
 
 
-class Settings(_Section):
+class Settings(BaseSettings):
     """All settings. Build it with `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, case_sensitive=False
+    )
 
     ipc: Ipc = Ipc()
     memory: Memory = Memory()
@@ -440,6 +445,17 @@ class Settings(_Section):
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)  # `load_settings` reads the environment, and says where each value came from
 
 
 @dataclass(frozen=True, slots=True)
