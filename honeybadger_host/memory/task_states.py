@@ -118,6 +118,10 @@ class TaskStates:
         """Return the state as it is written."""
         return self._states.get((group, task))
 
+    def is_being_written(self, group: str, task: str) -> bool:
+        """Return whether a record is on its way: the task's file may be there before it. Any thread."""
+        return (group, task) in self._decided
+
     def apply(self, change: Change) -> None:
         """Take in a change that was decided and is not written yet."""
         if isinstance(change, TaskRecorded):
@@ -125,11 +129,12 @@ class TaskStates:
 
     def end_batch(self, written: Sequence[Change]) -> None:
         """Keep what was written."""
-        self._decided.clear()
+        keys = [*self._decided]  # of what was not written, too: it was passed over meanwhile
         for change in written:
             if isinstance(change, TaskRecorded):
-                key = change.group, change.task
-                self._states[key] = _STATE.validate_json(change.data)
-                self.changed(key)
+                self._states[change.group, change.task] = _STATE.validate_json(change.data)
             elif isinstance(change, FileWritten | FileRemoved) and (place := place_of(change.file)) is not None:
-                self.changed(place)
+                keys.append(place)
+        self._decided = {}
+        for key in keys:
+            self.changed(key)

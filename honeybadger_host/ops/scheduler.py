@@ -294,9 +294,10 @@ class Scheduler:
 
     def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
         """Return what is to be done about a task; None: nothing until its next moment, which is put into the queue."""
-        task, schedule, state = known.task, known.schedule, self._desk.states.current(*key)
-        if task is None or schedule is None:
-            return None
+        task, schedule = known.task, known.schedule
+        if task is None or schedule is None or self._desk.states.is_being_written(*key):
+            return None  # a task is looked at again when its record is written
+        state = self._desk.states.current(*key)
         if state is None:
             if next_run(schedule, now) is None:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")

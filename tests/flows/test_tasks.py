@@ -188,6 +188,19 @@ def test_a_run_that_a_kill_cut_short_is_taken_up_and_done_once(
     assert len(said(home)) == 2
 
 
+def test_a_task_that_is_due_before_its_record_is_written_is_run(
+    make_host: HostFactory, home: Path, stranger: RawSender
+) -> None:
+    make_host({**script(home, *MODEL), **QUICK}).start()
+    accepted = 0
+    for number in range(120):
+        at = (datetime.now(UTC) + timedelta(milliseconds=3 + number % 15)).isoformat()
+        payload = {"name": f"t{number}", "description": "greet", "schedule_type": "once", "run_at": at}
+        accepted += stranger.ask(f"t{number}", request(f"t{number}", "schedule_task", payload=payload))["ok"]
+    wait_for(lambda: len(records(home, "main", "done", "missed")) == accepted)
+    assert records(home, "main", "missed") == []
+
+
 def test_a_clock_set_forward_a_year_and_back_makes_no_run_twice_and_what_was_missed_is_said(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
