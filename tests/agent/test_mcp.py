@@ -422,7 +422,7 @@ def cost_of(names: list[str]) -> int:
 
 def test_the_tools_that_are_offered_by_default_cost_few_tokens_and_no_two_do_the_same_job() -> None:
     assert cost_of(tool_names("default")) <= 2_500
-    assert cost_of(tool_names("all")) <= 5_000
+    assert cost_of(tool_names("all")) <= 5_500
     assert not set(tool_names("default")) & set(ALIASES)
     assert description_of("update_memory").endswith("Use this when the user asks you to remember something.")
     assert "Use this for what you learn that stays true; what the user asks you to remember goes to" in description_of(

@@ -255,6 +255,8 @@ def seeds() -> list[bytes]:
         ("decide_proposal", {"proposal": "dream-1", "decision": "accept", "operations": [1]}),
         ("consolidate", {}),
         ("dream", {"dry_run": True}),
+        ("rewind", {"to": "1", "dry_run": True}),
+        ("forget", {"text": "Ramipril", "dry_run": True}),
         (
             "import_records",
             {
