@@ -156,10 +156,10 @@ def test_an_unknown_type_without_a_near_name_is_refused_with_all_of_them() -> No
     [
         ("update_memory", {"contnt": "x"}, "payload.contnt is unknown; did you mean content?"),
         ("update_memory", {"content": "x", "Section": "A"}, "payload.Section is unknown; did you mean section?"),
-        ("update_memory", {"content": "x", "why": 1}, "payload.why is unknown; known: content, section"),
+        ("update_memory", {"content": "x", "why": 1}, "payload.why is unknown; known: content, section, pinned"),
         ("ping", {"loud": True}, "payload.loud is unknown; ping takes no members"),
         ("get_history", {"budget": 1}, "payload.budget is unknown; did you mean budget_tokens?"),
-        ("update_memory", {"a\nb\x1b[2J": 1}, r"payload.a\nb\x1b[2J is unknown; known: content, section"),
+        ("update_memory", {"a\nb\x1b[2J": 1}, r"payload.a\nb\x1b[2J is unknown; known: content, section, pinned"),
     ],
 )
 def test_an_unknown_member_of_the_payload_is_named(type_name: str, payload: dict[str, Any], message: str) -> None:
