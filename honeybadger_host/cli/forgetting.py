@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from honeybadger_agent.cli.terminal import print_lines
+from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.memory import asked_of
 from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
 
@@ -49,8 +50,10 @@ def forget(
 
 def _told(result: Mapping[str, Any]) -> Iterator[str]:
     would = "would go: " if result["dry_run"] else "forgotten: "
-    counts = [f"{count} {kind}" for kind, count in result["changes"].items()]
-    counts += [f"{result[name]} {name}" for name in ("edits", "replies") if result[name]]
+    kinds = ", ".join(f"{kind} {count}" for kind, count in result["changes"].items())
+    counts = [f"{count_of(sum(result['changes'].values()), 'change')} ({kinds})"] if kinds else []
+    counts += [count_of(result["edits"], "edit")] if result["edits"] else []
+    counts += [count_of(result["replies"], "reply", "replies")] if result["replies"] else []
     yield would + (", ".join(counts) if counts else "nothing in the journal")
     for name, label in (("files", "written anew"), ("removed", "removed")):
         files = result[name]
