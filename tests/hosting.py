@@ -25,7 +25,13 @@ import orjson
 
 from honeybadger_agent.wire import ErrorCode
 
-QUICK: Final[Mapping[str, object]] = {"ipc.sweep_seconds": 0.05, "spool.request.UNFINISHED_SECONDS": 0.3}
+QUICK: Final[Mapping[str, object]] = {
+    "ipc.sweep_seconds": 0.05,
+    "spool.request.UNFINISHED_SECONDS": 0.3,
+    "ops.maintenance.EDITS_SECONDS": 0.2,
+    "ops.maintenance._SWEEP_CHANGED_SECONDS": 1.0,
+    "memory.edit_recorder._OWN_PAUSE_SECONDS": 0.5,
+}
 """Settings that make a test wait less and change nothing else."""
 PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
 AGENT: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
