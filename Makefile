@@ -6,7 +6,7 @@ UV     := $(shell command -v uv 2>/dev/null)
 PYTHON313 := $(shell for p in python3.13 $$HOME/.pyenv/versions/3.13*/bin/python3.13; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo $$p && break; done)
 PINS   := .ci/constraints.txt
-# Tests wait for processes, disks and clocks a third of their time: half as many workers again as there are cores.
+# Tests wait for processes, disks and clocks half of their time: five workers on two cores.
 # Each takes whole modules as far as that goes, so that the hosts of a module are started once (12 % less work).
 TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5 // 2)') --dist worksteal
 # Else every worker compiles every test anew: 8 s each.
