@@ -104,15 +104,19 @@ class Life:
     def recorded(self, file: str) -> int:
         return len(EditReader(self.home / JOURNAL_FILE).edits(LogFilter(file=file), -1))
 
-    def edit(self) -> None:
+    def is_noticed(self, file: str) -> bool:
+        return file not in self.edited or self.recorded(file) > self.edited[file]
+
+    def edit(self, *, is_served: bool = True) -> None:
         """Save a file as an editor does. The one before of the same file was noticed: else nobody saw it."""
         files = ["groups/main/MEMORY.md", "groups/main/CLAUDE.md", "groups/main/summary.md", "AGENT.md"]
         entries = sorted((self.home / "groups/main/memory").rglob("*.json"))
         if entries:
             files.append(str(self.rng.choice(entries).relative_to(self.home)))
         file = self.rng.choice(files)
-        if file in self.edited:
-            wait_for(lambda: self.recorded(file) > self.edited[file], what=f"the edit of {file}")
+        if not is_served and not self.is_noticed(file):
+            return
+        wait_for(lambda: self.is_noticed(file), what=f"the edit of {file}")
         self.edited[file] = self.recorded(file)
         path = self.home / file
         text = path.read_text() if path.exists() else ""
@@ -152,8 +156,8 @@ def test_a_random_life_with_kills_leaves_contexts_that_can_all_be_made_again(
         if number in kills:
             time.sleep(rng.random() * 0.02)
             host.kill()
-            if rng.random() < 0.5:
-                life.edit() if not life.waiting else None
+            if rng.random() < 0.5 and not life.waiting:
+                life.edit(is_served=False)
             host.start()
         if len(life.waiting) > rng.randint(0, 6):
             life.answers()
