@@ -1,6 +1,6 @@
 """What all wire models have in common: how strict they are, what a type of request is, shapes that several use."""
 
-# Without `from __future__ import annotations`, here and in the rooms beside: pydantic would compile 300 annotations
+# Without `from __future__ import annotations`, here and in the modules beside: pydantic would compile 300 annotations
 # again, 6 ms of an import.
 
 import re

@@ -1,6 +1,6 @@
 """The context for the next call of a model, with what is in it and why."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Literal
 

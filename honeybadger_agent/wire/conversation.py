@@ -1,6 +1,6 @@
 """The conversation of a session: what was said is appended, and its newest part is read."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated
 

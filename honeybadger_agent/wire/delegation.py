@@ -1,6 +1,6 @@
 """What a router asks of specialists: another agent of the home answers, in a session of its own."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Literal
 

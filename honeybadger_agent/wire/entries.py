@@ -1,6 +1,6 @@
 """Entries of long-term memory: saved, read, changed, deleted, listed."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Any, Final, Literal
 

@@ -1,6 +1,6 @@
 """What is around every payload and result: the envelope of a request, the reply, and their bytes."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from collections.abc import Mapping
 from functools import lru_cache

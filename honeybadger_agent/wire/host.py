@@ -1,6 +1,6 @@
 """What is asked of the host itself: whether it is there, to take back a change, and to forget."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Literal
 

@@ -1,6 +1,6 @@
 """What another program remembered, brought in by the operator: turns and entries with their own times."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Any
 

@@ -1,6 +1,6 @@
 """How entries are named and labelled: categories, tags, titles, names, ids."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 import re
 import unicodedata

@@ -1,6 +1,6 @@
 """Messages to the people and agents of a group, which they read when they look."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated
 

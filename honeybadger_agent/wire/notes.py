@@ -1,6 +1,6 @@
 """Notes and the other files of a group that people read."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated
 

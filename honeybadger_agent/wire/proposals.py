@@ -1,6 +1,6 @@
 """What curation proposes, and what the operator decides about it."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Any, Literal
 

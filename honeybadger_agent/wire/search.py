@@ -1,6 +1,6 @@
 """The search in everything a group remembers."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Final, Literal
 

@@ -1,6 +1,6 @@
 """The document of a session: state, facts, tasks, summary; and the sessions of a group."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Any, Final, Literal
 

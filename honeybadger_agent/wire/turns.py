@@ -1,6 +1,6 @@
 """What crosses `turns/` and `replies/<id>.stream`: what is said, the answer, and the answer being written."""
 
-# Without `from __future__ import annotations`, as in every room here: see `base`.
+# Without `from __future__ import annotations`, as in every module here: see `base`.
 
 from typing import Annotated, Literal
 
