@@ -173,11 +173,9 @@ async def _checkpoint(host: Host) -> None:
         try:
             # `settle` and `mark_projected` share the writer's place, which they take for a moment only; the fsync
             # between them and the checkpoint behind them keep nobody waiting
-            has_more = True
-            while has_more:
-                (paths, unsettled), last, has_more = await anyio.to_thread.run_sync(
-                    _settle, host, limiter=host.pipeline.writer_slot
-                )
+            while await anyio.to_thread.run_sync(_look, host, limiter=host.pipeline.writer_slot):
+                pass
+            (paths, unsettled), last = await anyio.to_thread.run_sync(_settled, host, limiter=host.pipeline.writer_slot)
             if paths:
                 is_unmarked = True
                 await anyio.to_thread.run_sync(host.projections.sync, paths)
@@ -196,11 +194,14 @@ async def _checkpoint(host: Host) -> None:
                 log.error("journal.waiting", error=str(error))
 
 
-def _settle(host: Host) -> tuple[Settled, int, bool]:
-    """Return what is settled of all changes up to a seq, that seq, and whether more is due."""
-    now = time.monotonic()
-    settled = host.projections.settle(now, most=_SETTLED_AT_ONCE)
-    return settled, host.journal.committed_seq, host.projections.is_due(now)
+def _look(host: Host) -> bool:
+    """Look at a few projected files; return whether there are more."""
+    return host.projections.look(time.monotonic(), most=_SETTLED_AT_ONCE)
+
+
+def _settled(host: Host) -> tuple[Settled, int]:
+    """Return what is settled of all changes up to a seq, and that seq."""
+    return host.projections.settled, host.journal.committed_seq
 
 
 async def _trim(host: Host) -> None:

@@ -55,6 +55,8 @@ _LONGEST_PAUSE_SECONDS: Final = 5.0
 """Whoever has a file open for writing and has not changed it for longer is not in the middle of saving it."""
 _LONGEST_SAVE_SECONDS: Final = 30.0
 """A program that writes for longer, as `tee -a` may for days, keeps no notes waiting."""
+_LOOK_AS_ROWS: Final = 4
+"""What a look at a file costs, in rows of it."""
 
 
 @dataclass(slots=True)
@@ -224,10 +226,14 @@ class Projections:
         """All changes up to it stand in their files, but for those that are behind. Any thread may read it."""
         self._unsynced: set[Path] = set()
         """Files that are settled and folders with a new name; they stay until `sync` takes them."""
+        self._looking_at: list[str] = []
+        """Files that this round of `look` has still to come to."""
+        self._due_until = -inf
+        """What was appended by then is due in this round."""
 
     @property
     def behind(self) -> list[str]:
-        """Files that could not be brought up to date; tried again with every `settle`."""
+        """Files that could not be brought up to date; tried again with every `look`."""
         return [
             file
             for file, unsettled in list(self._unsettled.items())
@@ -349,7 +355,7 @@ class Projections:
         make_room(self._home / file)
 
     def write_whole(self, file: str, rows: Sequence[Row], now: float) -> None:
-        """Give a file what the last of `rows` says; when that fails it is tried again with every `settle`."""
+        """Give a file what the last of `rows` says; when that fails it is tried again with every `look`."""
         unsettled = self._unsettled[file]
         unsettled.add(rows, now)
         if unsettled.is_behind:
@@ -361,22 +367,35 @@ class Projections:
         self._unsynced.add((self._home / file).parent)
         self._changed(file)
 
-    def settle(self, now: float, *, is_final: bool = False, most: float = inf) -> Settled:
+    def settle(self, now: float, *, is_final: bool = False) -> Settled:
+        """Look at all files at once; see `look`."""
+        self._looking_at = []
+        self.look(now, is_final=is_final)
+        return self.settled
+
+    def look(self, now: float, *, is_final: bool = False, most: float = inf) -> bool:
         """Look at what was appended at least `settle_seconds` ago and append again what an editor's save dropped.
 
+        Each file once: what becomes due meanwhile is for the next round, however much is appended all the time.
+
         Args:
-            most: rows to look at, about; `is_due` says whether some are left.
+            most: rows to look at, about.
             is_final: look at what is younger, too. It is not settled by that: an editor that has the file open may save
                 it while no host runs, so the next start looks again.
+        Returns:
+            Whether files are left: the next call goes on with them.
         """
-        then = now - self._settle_seconds
-        for file, unsettled in list(self._unsettled.items()):
-            if not unsettled.rows:
-                del self._unsettled[file]  # a batch was placed and not committed
+        if not self._looking_at:
+            self._looking_at, self._due_until = list(self._unsettled), now - self._settle_seconds
+        then = self._due_until
+        while self._looking_at and most > 0:
+            file = self._looking_at.pop()
+            if (unsettled := self._unsettled.get(file)) is None:
                 continue
-            due = int(min(unsettled.count_until(then), most))
-            most -= due
-            if self._look(file, now, due, is_urgent=is_final):
+            count = unsettled.count_until(then)
+            due = int(min(count, most))
+            most -= due + _LOOK_AS_ROWS
+            if unsettled.rows and self._look(file, now, due, is_urgent=is_final):
                 settled = min(due, unsettled.count_until(then))  # none when something was put back
                 if is_final and unsettled.is_whole:
                     settled = len(unsettled.rows)  # an older save is nothing to make good there
@@ -384,18 +403,17 @@ class Projections:
                 if settled:
                     self._unsynced.add(self._home / file)
                     unsettled.forget(settled)
-            if not unsettled.rows:
+                    if settled == due < count:
+                        self._looking_at.append(file)
+            if not unsettled.rows:  # all are settled, or a batch was placed and not committed
                 del self._unsettled[file]
+        return bool(self._looking_at)
+
+    @property
+    def settled(self) -> Settled:
+        """What the looks so far came to."""
         oldest = {file: unsettled.rows[0].seq for file, unsettled in self._unsettled.items()}
         return Settled(list(self._unsynced), oldest)
-
-    def is_due(self, now: float) -> bool:
-        """Return whether `settle` has something to look at that is not waiting already."""
-        then = now - self._settle_seconds
-        return any(
-            unsettled.count_until(then) and not unsettled.is_behind and unsettled.changed_at is None
-            for unsettled in self._unsettled.values()
-        )
 
     def recover(self, rows: Iterable[Row], now: float) -> int:
         """Bring the files up to date with rows of an earlier run; return how many rows were looked at."""

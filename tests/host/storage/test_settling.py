@@ -489,3 +489,31 @@ def test_whatever_editors_do_every_note_stands_once_unless_a_person_took_it_out(
     for text in editors.notes:
         assert editors.least[text] <= world.read().count(note(text)) <= 1, (text, acts)
     assert world.read().count(b"\n## ") == sum(world.read().count(note(text)) for text in editors.notes)
+
+
+# ------------------------------------------------------------------------------------------------- in small portions
+
+
+def test_a_round_ends_however_many_files_are_appended_to_all_the_time(world: World) -> None:
+    """An import appends faster than a few files at a time are looked at; what it brings is for the next round."""
+    files = [f"data/sessions/main/s{number}.jsonl" for number in range(100)]
+    for file in files:
+        world.add(file, turn(1))
+    looks = 0
+    while world.projections.look(world.now + SETTLE, most=16):
+        looks += 1
+        assert looks < 200
+        world.now += SETTLE
+        for file in files:
+            world.add(file, turn(looks + 1))
+    oldest = world.projections.settled.unsettled
+    assert all(oldest.get(file, 0) > len(files) for file in files), "the first of each has settled"
+
+
+def test_a_file_with_more_than_is_looked_at_at_once_settles_in_one_round(world: World) -> None:
+    world.add(MEMORY, *(note(str(number)) for number in range(50)))
+    looks = 1
+    while world.projections.look(world.now + SETTLE, most=8):
+        looks += 1
+    assert looks > 5
+    assert world.projections.settled.unsettled == {}
