@@ -30,7 +30,7 @@ from honeybadger_host.ops.maintenance import keep_house
 from honeybadger_host.ops.status import report
 from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
-from honeybadger_host.spool.watcher import Watcher
+from honeybadger_host.spool.watcher import HAS_INOTIFY, Watcher
 
 log = structlog.get_logger()
 
@@ -221,6 +221,7 @@ def _name_missing_extras(host: Host) -> None:
 
 async def _sweep(host: Host, watcher: Watcher) -> None:
     """Look into all boxes at regular moments, whatever the events say; keep the watches up."""
+    watches = HAS_INOTIFY and host.settings.ipc.watch
     look_at = 0.0
     looks = itertools.count()
     is_ready = False
@@ -234,7 +235,7 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
                     host.spool.senders = host.senders.current
             except SettingsError as error:
                 log.error("senders.refused", error=str(error))
-        if now >= look_at or (host.settings.ipc.watch and not watcher.is_alive()):
+        if now >= look_at or (watches and not watcher.is_alive()):
             look_at = now + _LOOK_EVERY_SECONDS
             is_close = next(looks) % _CLOSE_LOOK_EVERY == 0
             await anyio.to_thread.run_sync(_look_around, host, watcher, now, is_close)
@@ -256,7 +257,7 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> No
     """Read agents that changed; watch every box and every group's folder."""
     host.agents.refresh()
     host.scheduler.glance()
-    if not host.settings.ipc.watch:
+    if not (HAS_INOTIFY and host.settings.ipc.watch):
         return
     inboxes = list(host.spool.inboxes.values())
     folders = dict.fromkeys((one.requests for inbox in inboxes for one in inbox.both), False)

@@ -14,11 +14,9 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
-from watchdog.events import FileSystemEvent, FileSystemEventHandler
-from watchdog.observers import Observer
 
 try:
     from watchdog.observers.inotify_c import (
@@ -31,7 +29,7 @@ try:
     )
 
     HAS_INOTIFY = True
-except ImportError:  # macOS; or a watchdog that moved it: the observer serves
+except ImportError:  # macOS; or a watchdog that moved it: the sweep finds everything
     HAS_INOTIFY = False
 
 log = structlog.get_logger()
@@ -44,37 +42,11 @@ _Identity: TypeAlias = tuple[int, int, int]
 """Device, inode and kind: a folder made in place of a link gets the link's inode at once."""
 
 
-class _Backend(Protocol):
-    """One way to get events; two exist.
-
-    Attributes:
-        dropped: folders whose watch ended by itself.
-    """
-
-    dropped: set[str]
-
-    def add(self, path: str, hint: Callable[[str], None], *, every: bool) -> Any:
-        """Watch one folder, flat; `hint` gets the name of the file, or an empty string. Raises OSError.
-
-        Args:
-            every: tell of all files that come, change or go; else of the first arrival after each `listen`, or more.
-        """
-
-    def listen(self, token: Any) -> None:
-        """Tell of the next arrival again. Raises OSError."""
-
-    def remove(self, path: str, token: Any) -> None: ...
-
-    def is_alive(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
 class Watcher:
     """Watches folders, each by a flat watch, and comes back when its threads died.
 
     `ensure` is called with every sweep, by one thread at a time, `listen` by another. Hints arrive on a thread of
-    watchdog's.
+    watchdog's. Only where there is inotify (`HAS_INOTIFY`).
 
     Args:
         hint: called with the watched folder and the file's name; both are empty when events were lost. Never raises.
@@ -82,8 +54,8 @@ class Watcher:
 
     def __init__(self, hint: Callable[[str, str], None]) -> None:
         self._hint = hint
-        self._backend: _Backend | None = None
-        self._watched: dict[str, tuple[_Identity, Any]] = {}
+        self._backend: _InotifyBackend | None = None
+        self._watched: dict[str, tuple[_Identity, _Callback]] = {}
         self._lock = threading.Lock()
         """Held to begin or end a watch."""
         self._failed_until = 0.0
@@ -110,7 +82,7 @@ class Watcher:
             if now < self._failed_until:
                 return
             try:
-                self._backend = _InotifyBackend(self._hint) if HAS_INOTIFY else _ObserverBackend()
+                self._backend = _InotifyBackend(self._hint)
             except OSError as error:
                 self._failed_until = now + _RETRY_SECONDS
                 self.unwatched = len(folders)
@@ -140,8 +112,8 @@ class Watcher:
                 continue
             try:
                 with self._lock:
-                    token = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
-                    self._watched[folder] = (identity, token)
+                    callback = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
+                    self._watched[folder] = (identity, callback)
             except OSError as error:
                 failed += 1
                 if error.errno in _LIMITS:
@@ -176,10 +148,10 @@ class Watcher:
 
     def _remove(self, folder: str) -> None:
         with self._lock:
-            _, token = self._watched.pop(folder)
+            _, callback = self._watched.pop(folder)
             if self._backend is not None:
                 with contextlib.suppress(OSError, KeyError):
-                    self._backend.remove(folder, token)
+                    self._backend.remove(callback)
 
 
 if HAS_INOTIFY:
@@ -233,6 +205,9 @@ if HAS_INOTIFY:
 
         Those hold an unpaired rename for 0.5 s, need a thread for every watch, and hold up the pipeline
         in a burst (10,700 requests/s with them, 16,400 without).
+
+        Attributes:
+            dropped: folders whose watch ended by itself.
         """
 
         def __init__(self, hint: Callable[[str, str], None]) -> None:
@@ -242,24 +217,30 @@ if HAS_INOTIFY:
             self._reader.daemon = True
             self._reader.start()
 
-        def add(self, path: str, hint: Callable[[str], None], *, every: bool) -> Any:
+        def add(self, path: str, hint: Callable[[str], None], *, every: bool) -> _Callback:
+            """Watch one folder, flat; `hint` gets the name of the file, or an empty string. Raises OSError.
+
+            Args:
+                every: tell of all files that come, change or go; else of the first arrival after each `listen`, or
+                    more.
+            """
             callback = _Callback(self, path, hint, every=every)
             self.dropped.discard(path)
             self._begin(callback)
             return callback
 
-        def listen(self, token: Any) -> None:
-            callback: _Callback = token
+        def listen(self, callback: _Callback) -> None:
+            """Tell of the next arrival again. Raises OSError."""
             if not callback.is_spent:
                 return
             self._end(callback)  # the kernel tells of an arrival a moment before it ends the watch
             self._begin(callback)
 
-        def remove(self, path: str, token: Any) -> None:
-            if path in self.dropped:
-                self.dropped.discard(path)
+        def remove(self, callback: _Callback) -> None:
+            if callback.path in self.dropped:
+                self.dropped.discard(callback.path)
                 return
-            self._end(token)
+            self._end(callback)
 
         def _begin(self, callback: _Callback) -> None:
             callback.wd = WatchDescriptor(-1)
@@ -282,36 +263,6 @@ if HAS_INOTIFY:
         def close(self) -> None:
             self._reader.stop()
             self._reader.join(2)
-
-
-class _ObserverBackend:
-    """watchdog's observer, where there is no inotify."""
-
-    def __init__(self) -> None:
-        self.dropped: set[str] = set()
-        self._observer = Observer()
-        self._observer.daemon = True
-        self._observer.start()
-
-    def add(self, path: str, hint: Callable[[str], None], *, every: bool) -> Any:
-        class Handler(FileSystemEventHandler):
-            def on_any_event(self, event: FileSystemEvent) -> None:
-                hint(os.path.basename(os.fsdecode(event.dest_path or event.src_path)))
-
-        return self._observer.schedule(Handler(), path, recursive=False)
-
-    def listen(self, token: Any) -> None:
-        """It never stops telling."""
-
-    def remove(self, path: str, token: Any) -> None:
-        self._observer.unschedule(token)
-
-    def is_alive(self) -> bool:
-        return self._observer.is_alive() and all(emitter.is_alive() for emitter in self._observer.emitters)
-
-    def close(self) -> None:
-        self._observer.stop()
-        self._observer.join(2)
 
 
 def _identity(folder: str) -> _Identity | None:

@@ -1,4 +1,4 @@
-"""Watching real folders, with both ways to get events. The sweep is elsewhere: nothing here may be needed for truth."""
+"""Watching real folders. The sweep is elsewhere: nothing here may be needed for truth."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pytest
 from honeybadger_host.spool import watcher
 from honeybadger_host.spool.watcher import Watcher
 from tests.hosting import wait_for
-
-backends = pytest.mark.parametrize("backend", ["inotify", "observer"])
 
 
 class Watched:
@@ -44,10 +42,8 @@ class Watched:
 
 
 @pytest.fixture
-def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
-    if getattr(request.node, "callspec", None) and request.node.callspec.params.get("backend") == "observer":
-        monkeypatch.setattr(watcher, "HAS_INOTIFY", False)
-    elif not watcher.HAS_INOTIFY:
+def watched() -> Iterator[Watched]:
+    if not watcher.HAS_INOTIFY:
         pytest.skip("no inotify here")
     made = Watched()
     yield made
@@ -61,23 +57,18 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-@backends
-def test_a_rename_into_a_watched_folder_is_hinted_with_its_name(watched: Watched, folder: Path, backend: str) -> None:
+def test_a_rename_into_a_watched_folder_is_hinted_with_its_name(watched: Watched, folder: Path) -> None:
     watched.ensure(folder)
     watched.sees(folder, "a.json")
 
 
-@backends
-def test_a_file_written_in_place_is_hinted(watched: Watched, folder: Path, backend: str) -> None:
+def test_a_file_written_in_place_is_hinted(watched: Watched, folder: Path) -> None:
     watched.ensure(folder)
     (folder / "a.json").write_text("x")
     wait_for(lambda: watched.has(folder, "a.json"))
 
 
-@backends
-def test_a_name_that_is_no_utf8_is_hinted_and_does_not_end_the_watch(
-    watched: Watched, folder: Path, backend: str
-) -> None:
+def test_a_name_that_is_no_utf8_is_hinted_and_does_not_end_the_watch(watched: Watched, folder: Path) -> None:
     watched.ensure(folder)
     name = b"\xff\xfe.json".decode(errors="surrogateescape")
     watched.sees(folder, name)
@@ -85,9 +76,8 @@ def test_a_name_that_is_no_utf8_is_hinted_and_does_not_end_the_watch(
     assert watched.watcher.is_alive()
 
 
-@backends
 def test_a_folder_that_is_new_is_hinted_as_a_whole_for_what_came_before_the_watch(
-    watched: Watched, folder: Path, backend: str
+    watched: Watched, folder: Path
 ) -> None:
     (folder / "early.json").write_text("x")
     watched.ensure(folder)
@@ -120,8 +110,7 @@ def test_without_a_close_look_what_came_or_was_removed_is_watched_and_what_was_e
     watched.sees(folder, "c.json")
 
 
-@backends
-def test_a_folder_that_is_no_longer_wanted_is_not_watched(watched: Watched, tmp_path: Path, backend: str) -> None:
+def test_a_folder_that_is_no_longer_wanted_is_not_watched(watched: Watched, tmp_path: Path) -> None:
     kept, left = tmp_path / "kept", tmp_path / "left"
     kept.mkdir()
     left.mkdir()
@@ -133,8 +122,7 @@ def test_a_folder_that_is_no_longer_wanted_is_not_watched(watched: Watched, tmp_
     assert not watched.has(left, "b.json")
 
 
-@backends
-def test_a_folder_replaced_by_another_is_watched_anew(watched: Watched, folder: Path, backend: str) -> None:
+def test_a_folder_replaced_by_another_is_watched_anew(watched: Watched, folder: Path) -> None:
     watched.ensure(folder)
     folder.rename(folder.with_name("aside"))
     folder.mkdir()
@@ -160,8 +148,7 @@ def test_a_folder_removed_and_made_again_is_watched_anew_even_with_the_same_inod
         (folder / name).unlink()
 
 
-@backends
-def test_a_missing_folder_is_watched_once_it_is_there(watched: Watched, tmp_path: Path, backend: str) -> None:
+def test_a_missing_folder_is_watched_once_it_is_there(watched: Watched, tmp_path: Path) -> None:
     folder = tmp_path / "later"
     watched.ensure(folder)
     assert watched.watcher.is_alive()
@@ -170,8 +157,7 @@ def test_a_missing_folder_is_watched_once_it_is_there(watched: Watched, tmp_path
     watched.sees(folder, "a.json")
 
 
-@backends
-def test_a_removal_is_told_where_everything_is(watched: Watched, folder: Path, backend: str) -> None:
+def test_a_removal_is_told_where_everything_is(watched: Watched, folder: Path) -> None:
     watched.ensure(folder)
     watched.sees(folder, "a.json")
     before = watched.count(folder)
@@ -335,8 +321,7 @@ def test_a_kernel_without_instances_left_is_asked_again_after_a_minute(
     watched.sees(folder, "a.json")
 
 
-@backends
-def test_closing_ends_the_threads_and_leaves_no_descriptor_open(watched: Watched, folder: Path, backend: str) -> None:
+def test_closing_ends_the_threads_and_leaves_no_descriptor_open(watched: Watched, folder: Path) -> None:
     before = set(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else set()
     for _ in range(3):
         watched.ensure(folder)
