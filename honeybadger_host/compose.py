@@ -66,9 +66,8 @@ from honeybadger_host.storage.home import CLOCK_GRACE_SECONDS, JOURNAL_FILE, STA
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.projections import Projections
 from honeybadger_host.storage.unit_of_work import UnitOfWork
-from honeybadger_host.text.neutralise import neutralise, use_counter
+from honeybadger_host.text.neutralise import neutralise
 from honeybadger_host.text.redaction import redact
-from honeybadger_host.text.tokens import counter_of
 from honeybadger_host.transfer.placing import finish_loading
 
 if TYPE_CHECKING:  # needs an extra
@@ -94,7 +93,6 @@ def build(home: Path, settings: Settings, *, passed: Callable[[str], None] = lam
         opened.callback(journal.close)
         lock.sign(journal.identity)
         finish_loading(home)
-        use_counter(counter_of(settings.tokens.counter))
         host = _put_together(home, settings, lock, journal, opened, passed)
         opened.pop_all()
     return host

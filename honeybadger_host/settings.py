@@ -21,14 +21,12 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from honeybadger_host.errors import SettingsError
 
 SecretsMode: TypeAlias = Literal["redact", "refuse", "off"]
 VectorsChoice: TypeAlias = Literal["off", "multilingual"]
 CurationMode: TypeAlias = Literal["lossless", "review", "gated"]
-TokenCounter: TypeAlias = Literal["estimate", "o200k"]
 
 CONFIG_FILE: Final = "config/honeybadger.toml"
 _PREFIX: Final = "HONEYBADGER_"
@@ -74,6 +72,7 @@ REMOVED: Final = {
     "document.write_out_seconds": "the document on disk has the last turn after two seconds",
     "model.retries": "a model is asked again twice after a failure that may pass",
     "turns.attempts": "a turn that the host's end cuts short is begun three times",
+    "tokens.counter": "budgets count characters / 4, and one for each character that is not ASCII",
 }
 """Settings of earlier versions, and what is so without them."""
 
@@ -269,16 +268,6 @@ class Recall(_Section):
         return value
 
 
-class Tokens(_Section):
-    """How tokens are counted, for every budget."""
-
-    counter: TokenCounter = Field(
-        "estimate",
-        description="estimate: characters / 4, and one for each that is not ASCII; o200k: as GPT-4o and later count, "
-        "needs the extra honeybadger-host[tokens].",
-    )
-
-
 class Security(_Section):
     """What must not become memory."""
 
@@ -417,12 +406,8 @@ class Metrics(_Section):
     textfile: str = Field("", description="File (*.prom) to replace every second, for node_exporter; empty: none.")
 
 
-class Settings(BaseSettings):
+class Settings(_Section):
     """All settings. Build it with `load_settings`."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, case_sensitive=False
-    )
 
     ipc: Ipc = Ipc()
     memory: Memory = Memory()
@@ -436,7 +421,6 @@ class Settings(BaseSettings):
     document: Document = Document()
     recall: Recall = Recall()
     limits: Limits = Limits()
-    tokens: Tokens = Tokens()
     security: Security = Security()
     model: Model = Model()
     turns: Turns = Turns()
@@ -445,17 +429,6 @@ class Settings(BaseSettings):
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)  # `load_settings` reads the environment, and says where each value came from
 
 
 @dataclass(frozen=True, slots=True)
@@ -644,12 +617,15 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise SettingsError(f"{path} is not TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from None
-    for name, value in tree.items():
-        if name not in Settings.model_fields:
+    for name, value in list(tree.items()):
+        if name in Settings.model_fields:
+            if not isinstance(value, dict):
+                raise SettingsError(f"{path}: {name} is a section: write [{name}] and its settings below")
+        elif value == {} and any(removed.startswith(f"{name}.") for removed in REMOVED):
+            del tree[name]  # `init` of an earlier version wrote its head
+        else:
             first = next(iter(_flatten({name: value}))) if value else name
             raise _unknown(first if first in REMOVED else name, str(path), [*Settings.model_fields, *_names()])
-        if not isinstance(value, dict):
-            raise SettingsError(f"{path}: {name} is a section: write [{name}] and its settings below")
     return tree
 
 

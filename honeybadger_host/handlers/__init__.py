@@ -120,7 +120,6 @@ def build_table(
         shows_document=settings.document.in_context,
         has_working_memory=settings.working.enabled,
         max_file_bytes=settings.memory.max_group_file_bytes,
-        counter=settings.tokens.counter,
     )
     home, journal = dependencies.entry_files.home, dependencies.journal
     context_memory = ContextMemory(

@@ -84,7 +84,6 @@ class ContextSettings:
         shows_document: whether the session's document is a part.
         has_working_memory: likewise.
         max_file_bytes: of a larger MEMORY.md so many are served.
-        counter: how tokens are counted.
         host: version.
     """
 
@@ -97,7 +96,6 @@ class ContextSettings:
     shows_document: bool
     has_working_memory: bool
     max_file_bytes: int
-    counter: str
     host: str = __version__
 
 

@@ -164,8 +164,10 @@ class PastContexts:
 def _settings_of(served: Served) -> ContextSettings | None:
     """Return the settings of then; None: another version of the host had others."""
     try:
-        return ContextSettings(**orjson.loads(served.settings))
-    except (orjson.JSONDecodeError, TypeError):
+        settings = orjson.loads(served.settings)
+        is_counted_as_today = settings.pop("counter", "estimate") == "estimate"  # it was a setting
+        return ContextSettings(**settings) if is_counted_as_today else None
+    except (orjson.JSONDecodeError, TypeError, AttributeError):
         return None
 
 
@@ -188,8 +190,6 @@ def _why(served: Served | None, today: ContextSettings) -> list[str]:
     then, why = _settings_of(served), []
     if then is None or then.host != today.host:
         why.append(f"it was made by version {then.host if then else '(unknown)'} of the host, this is {today.host}")
-    if then is not None and then.counter != today.counter:
-        why.append(f"tokens were counted otherwise (tokens.counter was {then.counter})")
     if served.is_torn:
         why.append("its group was written to while it was made")
     return why or ["turns, a session document or working memory were changed without the host, or forgotten"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -160,30 +159,12 @@ def list_line(text: str) -> str:
     return f"- {quoted(lines[0])}\n"
 
 
-def by_characters(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return ASCII characters // 4 plus one for every other character (HB6)."""
     if text.isascii():
         return len(text) // 4
     ascii_characters = len(text.encode("ascii", "ignore"))
     return ascii_characters // 4 + len(text) - ascii_characters
-
-
-_count: Callable[[str], int] = by_characters
-
-
-def use_counter(count: Callable[[str], int]) -> None:
-    """Set the token counter of the whole process.
-
-    For the composition root; earlier counts do not change. It is global because budgets consist of many small counts,
-    far from the settings (docs/decisions/020-vectors.md).
-    """
-    global _count
-    _count = count
-
-
-def estimate_tokens(text: str) -> int:
-    """Return the tokens of a text by the chosen counter, by default `by_characters`."""
-    return _count(text)
 
 
 def _item_lines(text: str) -> tuple[list[str], dict[str, int]]:

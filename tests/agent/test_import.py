@@ -22,7 +22,7 @@ MODULES.remove("honeybadger_agent.cli.__main__")
 for name in ("chat", "chat_waiting"):
     MODULES.remove(f"honeybadger_agent.cli.{name}")  # for the command `chat` alone, which has an event loop
 FOREIGN = [
-    *("honeybadger_host", "anyio", "mcp", "pydantic_settings", "structlog", "typer", "watchdog"),
+    *("honeybadger_host", "anyio", "mcp", "structlog", "typer", "watchdog"),
     *("pydantic_ai", "openai", "anthropic", "httpx2", "prompt_toolkit"),
 ]
 

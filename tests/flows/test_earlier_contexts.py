@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,22 @@ def test_a_context_is_made_again_byte_for_byte_after_all_of_it_has_changed(
     for moment, says in (("f" * 32, "no context of main with the hash"), ("last tuesday", "is not a time")):
         refused = run_cli("context", "main", "--as-of", moment, home=host.home)
         assert (refused.returncode != 0, says in refused.stderr) == (True, True), refused.stderr
+
+
+def test_a_context_that_a_host_served_which_counted_tokens_by_a_setting_is_made_with_the_settings_of_then(
+    host: HostProcess, stranger: RawSender
+) -> None:
+    ask(stranger, "s1", "update_session", add_facts=["the sky is blue"])
+    shown = ask(stranger, "c1", "get_context")
+    host.stop()
+    with sqlite3.connect(host.home / "data" / "recalled.db") as ledger:
+        changed = ledger.execute(
+            'UPDATE made_with SET text = replace(text, \'{"budget\', \'{"counter":"estimate","budget\')'
+        )
+        assert changed.rowcount
+    (host.home / "config" / "honeybadger.toml").write_text("[document]\nin_context = false\n[tokens]\n")
+    told = json.loads(run_cli("context", "main", "--as-of", shown["hash"], "--json", home=host.home).stdout)
+    assert (told["system"], told["as_of"]["is_identical"]) == (shown["system"], True)
 
 
 def test_an_edit_that_was_served_before_the_host_noticed_it_is_in_the_context_of_then(

@@ -16,6 +16,7 @@ from honeybadger_host.errors import SettingsError
 from honeybadger_host.settings import (
     CONFIG_FILE,
     REMOVED,
+    Life,
     Settings,
     environment_home,
     load_settings,
@@ -82,7 +83,6 @@ OTHER_WORDS = {
     "info": "error",
     "redact": "refuse",
     "off": "multilingual",
-    "estimate": "o200k",
     "lossless": "review",
 }
 
@@ -195,6 +195,11 @@ def test_a_setting_that_was_removed_is_an_error_that_says_what_now(
     monkeypatch.setenv(f"HONEYBADGER_{section}__{leaf}".upper(), "1")
     with pytest.raises(SettingsError, match=f"environment variable .*: {says}"):
         load_settings(folder)
+
+
+def test_the_head_of_a_section_that_was_removed_is_no_error(folder: Path) -> None:
+    write(folder, '[tokens]\n#counter = "estimate"\n\n[life]\ngrace_seconds = 3\n')
+    assert load_settings(folder).settings == Settings(life=Life(grace_seconds=3))
 
 
 def test_the_english_model_that_was_removed_is_an_error_that_says_what_now(folder: Path) -> None:
