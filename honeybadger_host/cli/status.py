@@ -39,8 +39,6 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
     pending, stuck = count_of(status_["pending"], "request waits", "requests wait"), status_["stuck"]
     cannot = paint(f", {stuck} cannot be removed", "yellow") if stuck else ""
     print(f"boxes     {status_['boxes']}, {pending}{cannot}")
-    for near in status_["limits"]["near"]:
-        print(paint(f"          near a limit: {near}", "yellow"))
     for reached in status_["limits"]["reached_lately"]:
         print(paint(f"          over a limit within 10 minutes: {reached}", "yellow"))
     for large in status_.get("large_memories", ()):

@@ -6,18 +6,17 @@ Imported only by a host that was asked for metrics: prometheus-client is the ext
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.observe import SECONDS_BOUNDS
+from honeybadger_host.observe import SECONDS_BOUNDS, Counters
 from honeybadger_host.spool.dead_letter_files import DeadCount
 from honeybadger_host.spool.rate_limits import LimitName
 from honeybadger_host.storage.files import replace
@@ -26,79 +25,38 @@ _READABLE: Final = 0o644
 """The reader is another user, and there is nothing in it to hide."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """What is counted and measured, as of one moment. Times are seconds since the epoch.
-
-    Args:
-        requests: (type, outcome) -> how many since the start.
-        seconds: how many took at most each of `SECONDS_BOUNDS`, and not less than the one before; last: longer.
-        swept_at: when the last look into all boxes ended; None before the first.
-        limited: limit -> requests refused with `rate_limited` for it since the start.
-        resident_bytes: None where it is not known.
-    """
-
-    taken_at: float
-    started_at: float
-    requests: Mapping[tuple[str, str], int]
-    seconds: tuple[int, ...]
-    seconds_sum: float
-    commits: int
-    vanished: int
-    limited: Mapping[LimitName, int]
-    replies_trimmed: int
-    compactions: int
-    consolidations: int
-    consolidation_failures: int
-    curation_tokens: Mapping[str, int]
-    journal_seq: int
-    projected_seq: int
-    files_behind: int
-    inboxes: int
-    boxes_refused: int
-    pending: int
-    stuck: int
-    sessions: int
-    cache_bytes: int
-    sweeps: int
-    swept_at: float | None
-    watcher_is_alive: bool
-    watcher_rebuilds: int
-    folders_without_events: int
-    resident_bytes: int | None
-
-
-_COUNTERS: Final[tuple[tuple[str, str, Callable[[Numbers], int]], ...]] = (
-    ("commits", "Batches committed to the journal.", lambda n: n.commits),
-    ("vanished_requests", "Requests their sender removed before they were read.", lambda n: n.vanished),
-    ("trimmed_replies", "Replies removed because their sender let too many lie.", lambda n: n.replies_trimmed),
-    ("session_compactions", "Session documents brought within their limits.", lambda n: n.compactions),
-    ("consolidations", "Sessions consolidated.", lambda n: n.consolidations),
-    ("consolidation_failures", "Consolidations that are tried again.", lambda n: n.consolidation_failures),
-    ("sweeps", "Looks into all boxes.", lambda n: n.sweeps),
-    ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", lambda n: n.watcher_rebuilds),
+_COUNTERS: Final = (
+    ("commits", "Batches committed to the journal.", "journal.commits"),
+    ("vanished_requests", "Requests their sender removed before they were read.", "requests.vanished"),
+    ("trimmed_replies", "Replies removed because their sender let too many lie.", "limits.replies_trimmed"),
+    ("session_compactions", "Session documents brought within their limits.", "compactions"),
+    ("consolidations", "Sessions consolidated.", "curation.consolidations"),
+    ("consolidation_failures", "Consolidations that are tried again.", "curation.failures"),
+    ("sweeps", "Looks into all boxes.", "sweeps"),
+    ("watcher_rebuilds", "Times the watcher's thread had died and was replaced.", "watcher.rebuilds"),
 )
-_GAUGES: Final[tuple[tuple[str, str, Callable[[Numbers], float | None]], ...]] = (
-    ("snapshot_timestamp_seconds", "When these numbers were taken.", lambda n: n.taken_at),
-    ("start_timestamp_seconds", "When the host started.", lambda n: n.started_at),
-    ("last_sweep_timestamp_seconds", "When the last look into all boxes ended.", lambda n: n.swept_at),
-    ("journal_seq", "The last change that is durable.", lambda n: n.journal_seq),
-    ("journal_projected_seq", "Every change up to this one stands durably in its file.", lambda n: n.projected_seq),
-    ("files_behind", "Files that cannot be written now.", lambda n: n.files_behind),
-    ("boxes", "Boxes that were found.", lambda n: n.inboxes),
-    ("boxes_refused", "Boxes that are broken and not served.", lambda n: n.boxes_refused),
-    ("pending_requests", "Requests seen and not taken yet.", lambda n: n.pending),
-    ("stuck_requests", "Requests that are done and cannot be removed.", lambda n: n.stuck),
-    ("sessions_in_memory", "Conversations kept in memory.", lambda n: n.sessions),
-    ("cache_bytes", "Group files kept in memory.", lambda n: n.cache_bytes),
-    ("watcher_up", "1 while file events arrive; else the sweep finds every request.", lambda n: n.watcher_is_alive),
-    ("folders_without_events", "Folders that only the sweep looks into.", lambda n: n.folders_without_events),
-    ("resident_memory_bytes", "Memory of the host.", lambda n: n.resident_bytes),
+_GAUGES: Final = (
+    ("snapshot_timestamp_seconds", "When these numbers were taken.", "written_at"),
+    ("start_timestamp_seconds", "When the host started.", "started_at"),
+    ("last_sweep_timestamp_seconds", "When the last look into all boxes ended.", "swept_at"),
+    ("journal_seq", "The last change that is durable.", "journal.seq"),
+    ("journal_projected_seq", "Every change up to this one stands durably in its file.", "journal.projected_seq"),
+    ("files_behind", "Files that cannot be written now.", "files_behind"),
+    ("boxes", "Boxes that were found.", "boxes"),
+    ("boxes_refused", "Boxes that are broken and not served.", "boxes_refused"),
+    ("pending_requests", "Requests seen and not taken yet.", "pending"),
+    ("stuck_requests", "Requests that are done and cannot be removed.", "stuck"),
+    ("sessions_in_memory", "Conversations kept in memory.", "sessions_in_memory"),
+    ("cache_bytes", "Group files kept in memory.", "cache_bytes"),
+    ("watcher_up", "1 while file events arrive; else the sweep finds every request.", "watcher.is_alive"),
+    ("folders_without_events", "Folders that only the sweep looks into.", "watcher.folders_without_events"),
+    ("resident_memory_bytes", "Memory of the host.", "resident_bytes"),
 )
+"""Names, what they mean, and where they are in the host's status."""
 
 
 class Metrics(Collector):
-    """Renders the numbers it is handed, and replaces the text file with them.
+    """Renders the status and the counters of a host, and replaces the text file with them.
 
     Args:
         textfile: relative to `home`.
@@ -106,50 +64,57 @@ class Metrics(Collector):
     """
 
     def __init__(self, home: Path, textfile: Path) -> None:
-        self._numbers: Numbers | None = None
+        self._taken: tuple[Mapping[str, Any], Counters] | None = None
         self._dead = DeadCount(home)
         self._dead_letters = 0
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         self._textfile = _checked(home / textfile)
 
-    def publish(self, numbers: Numbers) -> None:
+    def publish(self, status: Mapping[str, Any], counters: Counters) -> None:
         """Replace the text file. Raises OSError: it was not written."""
         self._dead_letters = self._dead.count()
-        self._numbers = numbers
+        self._taken = status, counters
         replace(self._textfile, generate_latest(self._registry), mode=_READABLE, is_durable=False)
 
     def collect(self) -> Iterator[Metric]:
-        numbers = self._numbers
-        if numbers is None:
+        if self._taken is None:
             return
+        status, counters = self._taken
         requests = CounterMetricFamily("honeybadger_requests", "Requests answered.", labels=("type", "outcome"))
-        for (type_, outcome), count in sorted(numbers.requests.items()):
+        for (type_, outcome), count in sorted(counters.requests.copy().items()):
             requests.add_metric(("unreadable" if type_ == "?" else type_, outcome), count)
         yield requests
         tokens = CounterMetricFamily(
             "honeybadger_curation_tokens", "Tokens of models that look after memory.", labels=("kind",)
         )
-        for kind, count in sorted(numbers.curation_tokens.items()):
+        for kind, count in sorted(status["curation"]["tokens"].items()):
             tokens.add_metric((kind,), count)
         yield tokens
         limited = CounterMetricFamily("honeybadger_limited_requests", "Requests over a share.", labels=("limit",))
         for limit in get_args(LimitName):
-            limited.add_metric((limit,), numbers.limited.get(limit, 0))
+            limited.add_metric((limit,), status["limits"]["refused"].get(limit, 0))
         yield limited
         bounds = [*map(str, SECONDS_BOUNDS), "+Inf"]
         yield HistogramMetricFamily(
             "honeybadger_request_seconds",
             "Seconds from when a request was seen to its reply.",
-            buckets=list(zip(bounds, accumulate(numbers.seconds), strict=True)),
-            sum_value=numbers.seconds_sum,
+            buckets=list(zip(bounds, accumulate(counters.seconds), strict=True)),
+            sum_value=counters.seconds_sum,
         )
-        for name, meaning, total_of in _COUNTERS:
-            yield CounterMetricFamily(f"honeybadger_{name}", meaning, value=total_of(numbers))
-        for name, meaning, value_of in _GAUGES:
-            if (value := value_of(numbers)) is not None:
+        for name, meaning, where in _COUNTERS:
+            yield CounterMetricFamily(f"honeybadger_{name}", meaning, value=_number(status, where))
+        for name, meaning, where in _GAUGES:
+            if (value := _number(status, where)) is not None:
                 yield GaugeMetricFamily(f"honeybadger_{name}", meaning, value=value)
         yield GaugeMetricFamily("honeybadger_dead_letters", "Requests in data/dead.", value=self._dead_letters)
+
+
+def _number(status: Mapping[str, Any], where: str) -> Any:
+    value: Any = status
+    for name in where.split("."):
+        value = value[name]
+    return len(value) if isinstance(value, list) else value
 
 
 def _checked(path: Path) -> Path:

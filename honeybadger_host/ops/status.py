@@ -1,4 +1,4 @@
-"""What the host says of itself: the status file, and the numbers of which metrics are made."""
+"""What the host says of itself: the status file, and metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 import anyio.to_thread
@@ -18,15 +18,10 @@ from honeybadger_host.ops.host import Host
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
 
-if TYPE_CHECKING:  # needs an extra
-    from honeybadger_host.ops.metrics import Numbers
-
 log = structlog.get_logger()
 
 STATUS_SECONDS = 1.0
 """Between two writes of the status file: what `status` shows is at most two seconds old."""
-_NEAR: Final = 0.8
-"""Of a share: who has used so much of it is named."""
 _MOST_SHOWN: Final = 20
 _SAY_AGAIN_SECONDS: Final = 60.0
 
@@ -35,14 +30,15 @@ async def report(host: Host, watcher: Watcher) -> None:
     """Write the status file for `honeybadger-host status`."""
     throttle = Throttle(_SAY_AGAIN_SECONDS)
     while True:
+        status = _status(host, watcher)
         try:
-            await anyio.to_thread.run_sync(write_status, host.home, _status(host, watcher))
+            await anyio.to_thread.run_sync(write_status, host.home, status)
         except OSError as error:
             if throttle.passes("status", error.errno) is not None:
                 log.warning("status.failed", error=str(error))
         if host.metrics is not None:
             try:
-                await anyio.to_thread.run_sync(host.metrics.publish, _numbers(host, watcher))
+                await anyio.to_thread.run_sync(host.metrics.publish, status, host.counters)
             except OSError as error:
                 if throttle.passes("metrics", error.errno) is not None:
                     log.warning("metrics.failed", error=str(error))
@@ -62,6 +58,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
     return {
         "version": __version__,
         "pid": os.getpid(),
+        "started_at": counters.started_at,
         "uptime_seconds": round(now - host.started, 1),
         "written_at": time.time(),
         "mode": "closed" if host.settings.ipc.closed else "open",
@@ -77,7 +74,12 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         },
         "large_memories": _large_memories(host, inboxes),
         "agents": {"known": sorted(host.agents.current), "refused": dict(host.agents.problems)},
-        "requests": {"total": counters.total, "by_outcome": outcomes, "by_type": types},
+        "requests": {
+            "total": counters.total,
+            "by_outcome": outcomes,
+            "by_type": types,
+            "vanished": counters.vanished,
+        },
         "requests_per_second": round(counters.rate(now), 2),
         "latency": counters.latency(),
         "journal": {
@@ -88,9 +90,11 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "curation": _curation(host, now),
         "tasks": host.scheduler.status,
         "push": host.pusher.status,
-        "limits": _limits(host, inboxes, now),
+        "limits": _limits(host, now),
         "files_behind": host.projections.behind,
         "sessions_in_memory": len(host.turn_logs),
+        "compactions": host.sessions.compactions,
+        "cache_bytes": host.files.cached_bytes,
         "index": {
             "documents": host.index.documents,
             "waiting": host.index.waiting,
@@ -99,6 +103,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
             "rebuilds": host.index.rebuilds,
         },
         "sweeps": host.pipeline.sweeps,
+        "swept_at": counters.swept_at,
         "watcher": {
             "is_alive": watcher.is_alive(),
             "rebuilds": watcher.rebuilds,
@@ -125,6 +130,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
         "failed_total": len(failed),
         "consolidations": curator.consolidations.done,
         "failures": curator.failures,
+        "tokens": {} if asker is None else dict(asker.tokens),
         "tokens_today": sum(row.tokens for row in spent),
         "spent_today": [{"group": row.group, "kind": row.kind, "tokens": row.tokens} for row in spent][:_MOST_SHOWN],
         "budgets": [] if asker is None else [budget._asdict() for budget in asker.budgets],
@@ -137,65 +143,14 @@ def _large_memories(host: Host, inboxes: Sequence[Inbox]) -> list[str]:
     return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MOST_SHOWN]
 
 
-def _limits(host: Host, inboxes: Sequence[Inbox], now: float) -> dict[str, Any]:
-    """Return the shares, how often they were reached, and who is near one or was over one within ten minutes."""
-    limiter, shares = host.pipeline.limiter, host.pipeline.limiter.shares
-    near: list[tuple[float, str]] = []
-    for inbox in inboxes:
-        name = f"{inbox.group}/{inbox.sender}"
-        for used, share, what in (
-            (inbox.pending, shares.pending_files, "requests wait"),
-            (inbox.replies, shares.kept_replies, "replies lie"),
-            (inbox.reply_bytes, shares.kept_reply_bytes, "bytes of replies lie"),
-        ):
-            if share and used >= _NEAR * share:
-                near.append((used / share, f"{name}: {used} of {share} {what}"))
+def _limits(host: Host, now: float) -> dict[str, Any]:
+    """Return the shares, how often they were reached, and who was over one within ten minutes."""
+    limiter = host.pipeline.limiter
     lately = [f"{group}/{sender}: {limit}" for group, sender, limit in limiter.lately(now)]
-    near.sort(reverse=True)
     return {
-        "shares": asdict(shares),
+        "shares": asdict(limiter.shares),
         "refused": dict(limiter.hits),
         "replies_trimmed": host.replies.trimmed,
-        "near": [text for _, text in near[:_MOST_SHOWN]],
-        "near_total": len(near),
         "reached_lately": lately[:_MOST_SHOWN],
         "reached_lately_total": len(lately),
     }
-
-
-def _numbers(host: Host, watcher: Watcher) -> Numbers:
-    """Return what metrics are made of."""
-    from honeybadger_host.ops.metrics import Numbers
-
-    inboxes = list(host.spool.inboxes.values())
-    counters = host.counters
-    return Numbers(
-        taken_at=time.time(),
-        started_at=counters.started_at,
-        requests=counters.requests.copy(),
-        seconds=tuple(counters.seconds),
-        seconds_sum=counters.seconds_sum,
-        commits=counters.commits,
-        vanished=counters.vanished,
-        limited=dict(host.pipeline.limiter.hits),
-        replies_trimmed=host.replies.trimmed,
-        compactions=host.sessions.compactions,
-        consolidations=host.curator.consolidations.done,
-        consolidation_failures=host.curator.failures,
-        curation_tokens={} if host.curator.asker is None else dict(host.curator.asker.tokens),
-        journal_seq=host.journal.committed_seq,
-        projected_seq=host.journal.projected_seq,
-        files_behind=len(host.projections.behind),
-        inboxes=len(inboxes),
-        boxes_refused=sum(one.complaint is not None for inbox in inboxes for one in inbox.both),
-        pending=host.spool.pending,
-        stuck=sum(len(one.stuck) for inbox in inboxes for one in inbox.both),
-        sessions=len(host.turn_logs),
-        cache_bytes=host.files.cached_bytes,
-        sweeps=host.pipeline.sweeps,
-        swept_at=counters.swept_at,
-        watcher_is_alive=watcher.is_alive(),
-        watcher_rebuilds=watcher.rebuilds,
-        folders_without_events=watcher.unwatched,
-        resident_bytes=resident_bytes(),
-    )
