@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.text.neutralise import estimate_tokens, history_line
@@ -22,6 +22,8 @@ GLOBAL_GROUP_FILE: Final = "groups/global/CLAUDE.md"
 ARCHIVE: Final = "archive/MEMORY.md"
 """Where notes go that leave MEMORY.md."""
 MESSAGES_FOLDER: Final = "data/messages"
+TASK_RECORD: Final = "task_record"
+"""What the journal calls what was recorded of a task."""
 GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
 
 
@@ -107,6 +109,8 @@ class Turn:
 class NoteAdded:
     """A note goes to the end of the group's MEMORY.md."""
 
+    row_kind: ClassVar[str] = "note"
+    """What the journal calls it; likewise below."""
     group: str
     data: bytes
 
@@ -114,16 +118,12 @@ class NoteAdded:
     def file(self) -> str:
         return f"groups/{self.group}/{MEMORY}"
 
-    @property
-    def row_kind(self) -> str:
-        """What the journal calls it."""
-        return "note"
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryAdded:
     """A paragraph goes to the end of the group's HISTORY.md."""
 
+    row_kind: ClassVar[str] = "history"
     group: str
     data: bytes
 
@@ -131,16 +131,12 @@ class HistoryAdded:
     def file(self) -> str:
         return f"groups/{self.group}/{HISTORY}"
 
-    @property
-    def row_kind(self) -> str:
-        """What the journal calls it."""
-        return "history"
-
 
 @dataclass(frozen=True, slots=True)
 class TurnAdded:
     """A turn goes to the end of its session's log."""
 
+    row_kind: ClassVar[str] = "turn"
     group: str
     session: str
     turn: Turn
@@ -150,16 +146,12 @@ class TurnAdded:
     def file(self) -> str:
         return f"data/sessions/{self.group}/{self.session}.jsonl"
 
-    @property
-    def row_kind(self) -> str:
-        """What the journal calls it."""
-        return "turn"
-
 
 @dataclass(frozen=True, slots=True)
 class FeedbackAdded:
     """Feedback goes to the end of the group's file of it."""
 
+    row_kind: ClassVar[str] = "feedback"
     group: str
     data: bytes
 
@@ -167,27 +159,18 @@ class FeedbackAdded:
     def file(self) -> str:
         return f"data/feedback/{self.group}.jsonl"
 
-    @property
-    def row_kind(self) -> str:
-        """What the journal calls it."""
-        return "feedback"
-
 
 @dataclass(frozen=True, slots=True)
 class MessageAdded:
     """A message goes to the end of the group's file of them."""
 
+    row_kind: ClassVar[str] = "message"
     group: str
     data: bytes
 
     @property
     def file(self) -> str:
         return f"{MESSAGES_FOLDER}/{self.group}.jsonl"
-
-    @property
-    def row_kind(self) -> str:
-        """What the journal calls it."""
-        return "message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +181,7 @@ class TaskRecorded:
         task: its id; the journal finds the newest record of each.
     """
 
+    row_kind: ClassVar[str] = TASK_RECORD
     group: str
     task: str
     data: bytes
@@ -206,13 +190,7 @@ class TaskRecorded:
     def file(self) -> str:
         return f"data/tasks/{self.group}.jsonl"
 
-    @property
-    def row_kind(self) -> str:
-        """What the journal calls it."""
-        return TASK_RECORD
 
-
-TASK_RECORD: Final = "task_record"
 WholeKind: TypeAlias = Literal[
     "entry", "working", "session", "summary", "watermark", "proposal", "archived", "task", "text"
 ]
@@ -273,17 +251,13 @@ class NoteArchived:
     Comes behind the `NotesRevised` that removes it.
     """
 
+    row_kind: ClassVar[str] = "note_archived"
     group: str
     data: bytes
 
     @property
     def file(self) -> str:
         return f"groups/{self.group}/{ARCHIVE}"
-
-    @property
-    def row_kind(self) -> str:
-        """What the journal calls it."""
-        return "note_archived"
 
 
 @dataclass(frozen=True, slots=True)

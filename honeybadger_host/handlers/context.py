@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -24,8 +24,6 @@ from honeybadger_host.text.time_stamps import to_milliseconds
 
 _ATTEMPTS: Final = 3
 """Times that a context is made while its group is written to."""
-_MOST_KNOWN: Final = 64
-"""Beginnings whose hash is kept, 8 MiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,6 @@ class ContextHandler:
     written_seq: Callable[[], int]
     has_changed: Callable[[Collection[str], int], bool]
     past: PastContexts
-    _hashes: StableHashes = field(default_factory=lambda: StableHashes())
 
     def answer(self, asked: Asked, now: datetime) -> Answer:
         """Return a `ContextResult`. Raises Refusal, WorldFailed."""
@@ -64,7 +61,7 @@ class ContextHandler:
             made = self.maker.make(question, identity, now)
             if not (is_torn := self.has_changed((group, GLOBAL_GROUP), seq)):
                 break
-        hash_, stable_hash = self._hashes.of((group, asked.sender), made.context)
+        hash_, stable_hash = _hashes_of(made.context)
         result = result_of(made, hash_, stable_hash, seq)
         if payload.message is not None:
             result["messages"] = [{"role": "user", "content": payload.message}]
@@ -105,23 +102,12 @@ class ContextHandler:
         return identity
 
 
-class StableHashes:
-    """Names contexts. The beginning that stays the same is not read again: 128 KiB take 0.18 ms. Any thread."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[str, Any]] = {}
-
-    def of(self, whose: tuple[str, str], context: Context) -> tuple[str, str]:
-        """Return the hashes of a context and of its beginning."""
-        stable, begun = self._known.get(whose, ("", None))
-        if begun is None or stable != context.stable:
-            begun = hashlib.sha256(context.stable.encode())
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[whose] = context.stable, begun
-        whole = begun.copy()
-        whole.update(context.system[len(context.stable) :].encode())
-        return whole.hexdigest()[:32], begun.hexdigest()[:32]
+def _hashes_of(context: Context) -> tuple[str, str]:
+    """Return the hashes of a context and of its beginning."""
+    begun = hashlib.sha256(context.stable.encode())
+    whole = begun.copy()
+    whole.update(context.system[len(context.stable) :].encode())
+    return whole.hexdigest()[:32], begun.hexdigest()[:32]
 
 
 def _named(loaded: Loaded) -> str | None:

@@ -57,7 +57,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Cha
         if is_blank(neutralise(text).text):
             what = "holds nothing but thinking" if thoughts else "is blank"
             raise Refusal("invalid", f"payload.content {what}: nothing was appended", field="payload.content")
-        screen.session(asked)
+        screen.path("session", asked.session)
         speaker = speaker_of(payload.sender, payload.role)
         content, changed = screen.text(asked, "payload.content", text)
         at = to_milliseconds(now)

@@ -54,7 +54,7 @@ def cleaned(asked: Asked, payload: SaveMemory | EditMemory, screen: Screen, *, h
         return None if texts is None else each_once(line(f"{member}.{at}", text) for at, text in enumerate(texts))
 
     if payload.category is not None:
-        screen.folder(asked, "payload.category", payload.category)
+        screen.path("payload.category", payload.category)
     name = None if payload.name is None else _name(asked, payload.name, screen)
     title = None if payload.title is None else line("title", payload.title)
     origin_from = None if payload.origin_from is None else line("origin_from", payload.origin_from)
@@ -86,5 +86,5 @@ def _name(asked: Asked, name: str, screen: Screen) -> str:
             "payload.name must be one visible line, without hidden characters: choose another",
             field="payload.name",
         )
-    screen.key(asked, "payload.name", name)
+    screen.path("payload.name", name)
     return name

@@ -27,7 +27,7 @@ def record_feedback(turn_logs: TurnLogs | None, screen: Screen) -> ChangeHandler
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: RecordFeedback = asked.payload
-        screen.session(asked)
+        screen.path("session", asked.session)
         content, changed = screen.text(asked, "payload.content", payload.content or "")
         if payload.kind == "correction" and is_blank(neutralise(content).text):
             why = "payload.content is needed for a correction: say what was wrong, and what to do instead"

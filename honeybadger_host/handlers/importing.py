@@ -91,7 +91,7 @@ def import_records(
         if payload.turns and turn_logs is None:
             raise Refusal("invalid", OFF, field="payload.turns")
         if payload.turns and turn_logs is not None:
-            screen.session(asked)
+            screen.path("session", asked.session)
             _take_turns(asked, payload.turns, turn_logs, taken, now)
         for entry, place in zip(payload.entries or (), prepared.places, strict=True):
             _take_entry(asked, entry, place, taken, now)

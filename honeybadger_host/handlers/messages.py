@@ -75,7 +75,7 @@ def send_message(
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: SendMessage = asked.payload
-        screen.session(asked)
+        screen.path("session", asked.session)
         content, changed = screen.clean(asked, "payload.content", payload.content)
         if is_blank(content):
             raise Refusal("invalid", "payload.content is blank: nothing was sent", field="payload.content")

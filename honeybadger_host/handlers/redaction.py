@@ -67,8 +67,8 @@ class Screen:
             case _:
                 return value, Counter()
 
-    def folder(self, asked: Asked, member: str, name: str) -> None:
-        """Refuse what would be the name of a folder and looks like a credential, in both modes."""
+    def path(self, member: str, name: str) -> None:
+        """Refuse what would be the name of a file or a folder and looks like a credential, in both modes."""
         if self.mode != "off" and (kind := _kind_in(name)):
             raise Refusal("invalid", f"{member} looks like a credential ({kind}): choose another name", field=member)
 
@@ -87,18 +87,6 @@ class Screen:
         """Return a name that is shown between brackets, without credentials."""
         clean, changed = self.text(asked, member, name)
         return clean.translate({ord("["): "(", ord("]"): ")"}) if changed else name
-
-    def session(self, asked: Asked) -> None:
-        """Refuse a session whose name looks like a credential, in both modes: it would be the name of a file."""
-        if self.mode != "off" and (kind := _kind_in(asked.session)):
-            raise Refusal(
-                "invalid", f"session looks like a credential ({kind}): name the conversation otherwise", field="session"
-            )
-
-    def key(self, asked: Asked, member: str, key: str) -> None:
-        """Refuse a key that looks like a credential, in both modes: it would be the name of a file."""
-        if self.mode != "off" and (kind := _kind_in(key)):
-            raise Refusal("invalid", f"{member} looks like a credential ({kind}): name it otherwise", field=member)
 
     def _report(self, asked: Asked, member: str, kinds: Mapping[str, int]) -> None:
         if self.mode == "refuse":

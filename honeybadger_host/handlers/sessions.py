@@ -58,7 +58,7 @@ def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
         payload: UpdateSession = asked.payload
         if not payload.model_fields_set - {"expected_version"}:
             raise Refusal("invalid", "the payload says nothing to change; nothing was changed", field="payload")
-        screen.session(asked)
+        screen.path("session", asked.session)
         document = documents.view(asked.group, asked.session).document
         _expect(payload.expected_version, document)
         texts = _Texts(asked, screen)

@@ -149,7 +149,7 @@ def begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_tu
     payload: Chat = asked.payload
     if is_blank(neutralise(payload.content).text):
         raise Refusal("invalid", "payload.content is blank: nothing was said", field="payload.content")
-    room.screen.session(asked)
+    room.screen.path("session", asked.session)
     speaker = speaker_of(payload.sender, asked.sender)
     if payload.sender is not None:
         speaker = room.screen.name(asked, "payload.sender", speaker)

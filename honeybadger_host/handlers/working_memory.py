@@ -100,9 +100,9 @@ def _save(room: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: SaveToWorkingMemory = asked.payload
-        screen.session(asked)
+        screen.path("session", asked.session)
         key = _key(payload.key)
-        screen.key(asked, "payload.key", key)
+        screen.path("payload.key", key)
         at = to_milliseconds(now)
         changed: Counter[str] = Counter()
         data = _clean(asked, screen, "payload.data", payload.data, changed, heading=key)
