@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.recall.cases import Conversation, Question, Turn
+from bench.recall.loading import load_documents
 from bench.recall.measures import mean, measure
 from bench.recall.systems import System
 from honeybadger_host.search.corpus import Corpus
@@ -90,7 +91,7 @@ def with_vectors(
     """Return our ranking with vectors, of beliefs with their names or of their content alone."""
     corpus = Corpus()
     corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
-    corpus.add(_documents(beliefs, with_names=True))
+    load_documents(corpus, _documents(beliefs, with_names=True))
     texts = [embedded_text("entry", "", each.content, each.names if with_names else ()) for each in beliefs]
     for place, vector in enumerate(embedder.embed_documents(texts)):
         corpus.vectors.put(place, vector)
@@ -142,9 +143,7 @@ def floor_row(bench: Bench) -> str:
 
 
 def _corpus(beliefs: Sequence[Belief], *, with_names: bool = True) -> Corpus:
-    corpus = Corpus()
-    corpus.add(_documents(beliefs, with_names=with_names))
-    return corpus
+    return load_documents(Corpus(), _documents(beliefs, with_names=with_names))
 
 
 def _documents(beliefs: Sequence[Belief], *, with_names: bool) -> list[Document]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from bench.recall.loading import load_documents
 from bench.recall.synthetic import vocabulary
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document
@@ -112,14 +113,15 @@ def _honeybadger(given: Texts) -> tuple[float, Find, Add]:
     analysed = time.perf_counter() - began
     corpus = Corpus()
     size = len(entries)
-    corpus.add(
-        itertools.chain(
-            (
+    load_documents(
+        corpus,
+        [
+            *(
                 Document(place, "entry", f"e{place}", terms, length_in_words(terms))
                 for place, terms in enumerate(entries)
             ),
-            (_turn(size + place, terms) for place, terms in enumerate(turns)),
-        )
+            *(_turn(size + place, terms) for place, terms in enumerate(turns)),
+        ],
     )
 
     def add(number: int, text: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bench.recall.cases import Conversation, Question, documents_of
+from bench.recall.loading import load_documents
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.embeddings import Embedder
 from honeybadger_host.search.index_vectors import embedded_text
@@ -29,8 +30,7 @@ class System(Protocol):
 
 def honeybadger(conversation: Conversation, parameters: Parameters | None = None) -> Ranker:
     """Ours, as the host ranks."""
-    corpus = Corpus()
-    corpus.add(documents_of(conversation.turns))
+    corpus = load_documents(Corpus(), documents_of(conversation.turns))
 
     def rank(question: Question, limit: int) -> Sequence[int]:
         now = conversation.now(question)
@@ -46,7 +46,7 @@ def with_vectors(embedder: Embedder) -> System:
     def system(conversation: Conversation) -> Ranker:
         corpus = Corpus()
         corpus.vectors = Vectors(embedder.dimensions, embedder.unrelated)
-        corpus.add(documents_of(conversation.turns))
+        load_documents(corpus, documents_of(conversation.turns))
         texts = [embedded_text("turn", turn.author, turn.text) for turn in conversation.turns]
         for row, vector in enumerate(embedder.embed_documents(texts)):
             corpus.vectors.put(row, vector)

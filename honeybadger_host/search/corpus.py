@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -55,9 +55,6 @@ ASKS: Final = 2
 _TAIL_PAIRS: Final = (
     16_384  # later neighbours; a new layout of 100,000 turns takes 20 ms, so about 3 us for each of them
 )
-_BULK: Final = 1_000
-_SLICE: Final = 2_000
-"""Documents sorted at once: 5 ms, during which no other thread runs."""
 _NO_ROWS: Final = array("I")
 _TERM_BYTES: Final = WORD_BYTES + 100
 """Memory of a later term: the word, and an array."""
@@ -245,12 +242,6 @@ class Corpus:
 
     def add(self, documents: Iterable[Document]) -> None:
         """Add documents; one with a known number replaces the old one."""
-        if not self.size:
-            documents = list(documents)
-            if len(documents) > _BULK:
-                last = {document.number: document for document in documents}
-                self._load_documents([last[number] for number in sorted(last)])
-                return
         for document in documents:
             self.remove([document.number])
             row = self.size
@@ -387,33 +378,6 @@ class Corpus:
                 self.turns_by_author[self.author_of[row]] += 1
             else:
                 self.session_of.append(-1)
-
-    def _load_documents(self, documents: Sequence[Document]) -> None:
-        """Load documents whose numbers ascend."""
-        terms = Names()
-
-        def slices() -> Iterator[Columns]:
-            waiting = iter(documents)
-            while some := list(islice(waiting, _SLICE)):
-                said = array("I")
-                for document in some:
-                    said.extend(map(terms.number, document.terms))
-                yield Columns(
-                    numbers=[document.number for document in some],
-                    kinds=[KINDS.index(document.kind) for document in some],
-                    keys=[document.key for document in some],
-                    terms=view(said, np.uint32),
-                    counts=[len(document.terms) for document in some],
-                    lengths=[document.length for document in some],
-                    sessions=[document.session for document in some],
-                    authors=[document.author for document in some],
-                    roles=[document.role for document in some],
-                    at=[document.at for document in some],
-                    categories=[document.category for document in some],
-                    tags=[document.tags for document in some],
-                )
-
-        self.load(slices(), lambda numbers: [terms.names[number] for number in numbers.tolist()])
 
     def _index(self, terms: Sequence[str], row: int) -> None:
         """Add the terms of the next row to the postings."""

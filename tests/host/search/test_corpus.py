@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from honeybadger_host.search import corpus as corpus_module
+from bench.recall.loading import load_documents
 from honeybadger_host.search.corpus import Corpus
 from honeybadger_host.search.documents import Document, Kind
 from honeybadger_host.search.language.analyzer import document_terms, length_in_words
@@ -127,10 +126,7 @@ def test_documents_that_are_loaded_are_as_those_added_one_by_one(texts: list[str
     ]
     one_by_one, loaded = Corpus(), Corpus()
     one_by_one.add(documents)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus_module, "_BULK", 0)
-        patch.setattr(corpus_module, "_SLICE", 5)
-        loaded.add([*documents, *reversed(documents)])  # the same number twice: the later one stands
+    load_documents(loaded, documents, at_once=5)
     terms = set(one_by_one.containing(""))
     assert set(loaded.containing("")) == terms
     for term in terms:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.recall.loading import load_documents
 from honeybadger_host.search import corpus as corpus_module
 from honeybadger_host.search import scoring as scoring_module
 from honeybadger_host.search.corpus import AROUND_TURNS, AROUND_WORDS, SITTING_SECONDS, Corpus
@@ -181,11 +182,13 @@ def test_the_best_are_those_of_scoring_every_document(
 ) -> None:
     corpus = Corpus()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus_module, "_BULK", 0 if is_loaded else 1000)
         patch.setattr(corpus_module, "LONG_TURN", long)
         patch.setattr(scoring_module, "_SPARSE", sparse)  # 0: every word counts as rare; 99: as common
         patch.setattr(scoring_module, "_SURE", 3 if is_loaded else 128)
-        corpus.add(documents[:late])
+        if is_loaded:
+            load_documents(corpus, documents[:late])
+        else:
+            corpus.add(documents[:late])
         search(corpus, question, now=NOW, limit=1)  # what comes later is not in the layout
         corpus.add(documents[late:])
         scores = plain(documents, analyse_query(question), long)
