@@ -142,7 +142,7 @@ def _put_together(
     entry_files = EntryFiles(home)
     turn_logs = TurnLogs(
         home,
-        window_turns=max(settings.conversation.window_turns, settings.consolidation.memory_window),
+        window_turns=settings.consolidation.kept_turns,
         clock=time.monotonic,
     )
     working_memory = WorkingMemoryStore(home)

@@ -32,6 +32,7 @@ CONFIG_FILE: Final = "config/honeybadger.toml"
 _PREFIX: Final = "HONEYBADGER_"
 _TABLES: Final = ("curation.groups", "curation.kinds", "memory.writes")
 """Settings that are tables of names which people choose."""
+_KEPT_TURNS: Final = 50
 _NOT_SETTINGS: Final = (
     *("HOME", "GROUP", "SENDER", "SESSION", "BOX"),
     *("MODEL_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_API_KEY"),
@@ -71,6 +72,9 @@ REMOVED: Final = {
     "document.finished_task_seconds": "a task that ended stays for a day",
     "document.write_out_seconds": "the document on disk has the last turn after two seconds",
     "model.retries": "a model is asked again twice after a failure that may pass",
+    "conversation.window_turns": "history is made of the newest 50 turns, or of consolidation.memory_window if more",
+    "recall.newest": "a session that begins with nothing that matches is shown the five newest entries",
+    "recall.compare_seconds": "files are compared with the index every minute",
     "turns.attempts": "a turn that the host's end cuts short is begun three times",
     "tokens.counter": "budgets count characters / 4, and one for each character that is not ASCII",
 }
@@ -142,7 +146,6 @@ class Conversation(_Section):
     enabled: bool = Field(
         True, description="false: no turn is kept or replayed; append_turn and get_history are answered with invalid."
     )
-    window_turns: int = Field(50, ge=1, le=10_000, description="Newest turns of a session that history is made of.")
 
 
 class History(_Section):
@@ -163,6 +166,11 @@ class Consolidation(_Section):
         le=10_000,
         description="Turns of a session after which the older ones are consolidated; 0: never, a context replays ten.",
     )
+
+    @property
+    def kept_turns(self) -> int:
+        """Newest turns of a session that are kept in memory: history is made of them."""
+        return max(_KEPT_TURNS, self.memory_window)
 
 
 class Curation(_Section):
@@ -233,28 +241,18 @@ class Recall(_Section):
 
     enabled: bool = Field(True, description="false: no entry is put into a context; searching works all the same.")
     results: int = Field(8, ge=1, le=100, description="Entries recalled for one message, at most.")
-    newest: int = Field(
-        5, ge=0, le=100, description="Newest entries shown at the beginning of a session when nothing matches."
-    )
     vectors: VectorsChoice = Field(
         "off",
         description="multilingual: search by meaning, too, with a local model; needs the extra "
         "honeybadger-host[vectors].",
     )
     budget_tokens: int = Field(1500, ge=0, description="Estimated tokens of what is recalled; 0 means no limit.")
-    compare_seconds: float = Field(
-        60,
-        ge=1,
-        le=86_400,
-        description="Seconds between two comparisons of all searched files with the index; more where one takes long "
-        "(20 times that).",
-    )
     max_memory_bytes: int = Field(
         268_435_456,
         ge=0,
         description="Bytes of search structures kept in memory, over all groups, about 230 for each document. A group "
         "whose words need more than a quarter of it is searched from a temporary file in data/, with about 80 in "
-        "memory for each document; a larger group leaves memory when nobody searched it for compare_seconds.",
+        "memory for each document; a larger group leaves memory when nobody searched it for a minute.",
     )
 
     @field_validator("vectors", mode="before")

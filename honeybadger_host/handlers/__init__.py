@@ -115,7 +115,7 @@ def build_table(
         history_budget_tokens=history_budget,
         recall_budget_tokens=settings.recall.budget_tokens,
         replayed_turns=settings.history.replayed_turns if settings.conversation.enabled else 0,
-        window_turns=max(settings.conversation.window_turns, settings.consolidation.memory_window),
+        window_turns=settings.consolidation.kept_turns,
         memory_window=settings.consolidation.memory_window,
         shows_document=settings.document.in_context,
         has_working_memory=settings.working.enabled,

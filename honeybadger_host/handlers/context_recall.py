@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _NEAR_MISSES: Final = 5
+_NEWEST: Final = 5
+"""Entries shown at the beginning of a session when nothing matches."""
 _ENTRIES: Final[tuple[Kind, ...]] = ("entry",)
 
 
@@ -142,7 +144,7 @@ class ContextRecall:
                 vector=vector,
                 needs_word=True,  # others would fail `objection` and only take up room
             )
-            return hits, newest(corpus, limit=self.settings.newest, filters=entries) if is_first else [], expired
+            return hits, newest(corpus, limit=_NEWEST, filters=entries) if is_first else [], expired
 
         (hits, fallback, expired), _ = self.index.search(group, ask)
         from honeybadger_host.search.ranking import objection

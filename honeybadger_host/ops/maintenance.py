@@ -23,6 +23,8 @@ from honeybadger_host.storage.projections import Settled
 log = structlog.get_logger()
 
 CHECKPOINT_SECONDS = 1.0
+COMPARE_SECONDS = 60.0
+"""Between two comparisons of all searched files with the index; more where one takes long, see `_COMPARE_PAUSE`."""
 EDITS_SECONDS = 1.0
 EMBED_SECONDS = 1.0
 INDEX_SECONDS = 1.0
@@ -70,7 +72,7 @@ async def _index(host: Host) -> None:
             if is_all:
                 count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
                 ended = time.monotonic()
-                all_at = max(begun + host.settings.recall.compare_seconds, ended + _COMPARE_PAUSE * (ended - begun))
+                all_at = max(begun + COMPARE_SECONDS, ended + _COMPARE_PAUSE * (ended - begun))
             elif is_told:  # a folder came, or is watched only now: no search is to wait for that
                 count = await anyio.to_thread.run_sync(host.index.compare_told, limiter=limiter)
                 told_at = time.monotonic() + _COMPARE_PAUSE * (time.monotonic() - begun)

@@ -116,7 +116,7 @@ def test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_los
 def test_what_a_dream_archived_is_found_when_asked_for_and_never_else(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    host = make_host({"recall.compare_seconds": 1}).start()
+    host = make_host({"ops.maintenance.COMPARE_SECONDS": 1}).start()
     everybody = home / "groups/global/memory/general"
     everybody.mkdir(parents=True)
     (everybody / "tea.json").write_text(json.dumps({"content": "Green tea is for everybody."}))

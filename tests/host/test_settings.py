@@ -252,7 +252,7 @@ def test_no_number_is_endless_or_none(folder: Path, name: str, value: str) -> No
         ("turns.at_once", 1.5),
         ("life.grace_seconds", 10**9),
         ("ipc.max_request_bytes", 10),
-        ("conversation.window_turns", 0),
+        ("history.replayed_turns", 0),
         ("history.budget_tokens", -1),
         ("context.budget_tokens", ""),
         ("memory.max_group_file_bytes", None),
