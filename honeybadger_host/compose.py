@@ -157,7 +157,7 @@ def _put_together(
     )
     senders = SenderList(home) if settings.ipc.closed else None
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
-    watermarks, entry_files = Watermarks(home), EntryFiles(home)
+    watermarks = Watermarks(home)
     uses = PassDependencies(
         home,
         asker=_asker_of(settings, journal, models, lambda: pipeline.writer_slot),

@@ -305,8 +305,6 @@ def _gist(kind: str, data: bytes) -> str:
                     text = f"read up to {up_to} by {value['proposal'] or 'nobody'}"
                 case "task_record":
                     text = ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
-                case "task" | "task_removed":
-                    text = f"{value['name']}: {value['description']}"
                 case "proposal" | "proposal_removed":
                     states = Counter(each["state"] for each in value["operations"])
                     text = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))

@@ -34,7 +34,6 @@ AT_ONCE: Final = 8
 _LAST_SECONDS: Final = 60.0
 _LAST_SHARE: Final = 0.2
 """Of its time a turn keeps so much to answer itself: the first, or this share of a shorter one."""
-"""The request id of a tool: the name of its turn, and its place in it."""
 
 
 def delegate_to_agent(room: TurnDependencies) -> TurnHandler:

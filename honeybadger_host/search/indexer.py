@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -29,9 +29,6 @@ from honeybadger_host.search.sources import (
 )
 from honeybadger_host.storage.file_cache import is_young, signature_of
 from honeybadger_host.storage.files import Signature
-
-if TYPE_CHECKING:
-    pass
 
 log = structlog.get_logger()
 
