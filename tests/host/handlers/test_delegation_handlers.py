@@ -54,4 +54,4 @@ def test_an_id_in_delegates_to_that_no_agent_can_have_is_reported(tmp_path: Path
 def test_no_session_of_a_delegation_looks_like_a_credential() -> None:
     for number in range(3000):
         digest = hashlib.sha256(str(number).encode()).hexdigest()[:12]
-        Screen("refuse").session(Asked("main", "cook", "r1", f"delegation:{digest}", ListAvailableAgents()))
+        Screen("refuse").path("session", f"delegation:{digest}")
