@@ -331,7 +331,9 @@ class Pipeline:
         if not self._is_accepting:
             busy |= self._spool.queues - {*self.turn_queue.groups}
         taken = self._spool.take(BATCH_REQUESTS, except_groups=busy, most_turns=self.turn_queue.room)
-        has_more = not self._spool.few_were_first and self._spool.go_on(now)  # those few do not wait for others' names
+        has_more = not self._spool.fairness.is_of_few and self._spool.go_on(
+            now
+        )  # those few do not wait for others' names
         come_back, self._come_back = self._come_back, []
         own, self._own = self._own, []
         if not taken and not come_back and not own:

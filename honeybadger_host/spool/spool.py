@@ -20,7 +20,8 @@ from typing import Final
 import structlog
 
 from honeybadger_agent.mailbox import NAME, OPERATOR
-from honeybadger_host.spool.inbox import TURNS_QUEUE, Inbox, OpenInbox, identity_of, open_box, turns_queue
+from honeybadger_host.spool.fairness import Fairness
+from honeybadger_host.spool.inbox import Inbox, OpenInbox, identity_of, open_box, turns_queue
 from honeybadger_host.spool.listing import Listing, names_of, requests_of
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.storage.file_cache import Unchanged
@@ -36,14 +37,6 @@ _LISTED_BESIDE: Final = 256
 """The same while others, who have few, come and go."""
 _LONG_QUEUE: Final = 256
 """A box with more names waiting is not listed again before they are served."""
-_FEW: Final = 8
-"""A group with at most so many waiting has its turn before those that flood."""
-_MOST_OF_A_GROUP: Final = 32
-"""Requests of one group in a batch: who floods the host must not keep others waiting for a long batch of its own."""
-_MOST_BESIDE: Final = 8
-"""The same while others, who have few, come and go: what they wait for is the batch that is under way."""
-_SLICES_REMEMBERED: Final = 512
-"""Slices for which others are expected to come again: about a second of a flood."""
 _MOST_EXPECTED: Final = 8
 """Boxes that are looked into before each batch of a flood: 15 us each."""
 _MOST_OPEN: Final = 128
@@ -82,10 +75,7 @@ class Spool:
         self._queues: dict[str, list[tuple[str, Inbox]]] = {}
         self._long: dict[Inbox, None] = {}
         """Boxes with a `listing`, the one whose turn it is first."""
-        self._turn = 0
-        self.few_were_first = False
-        """Whether the last batch was of those alone that have few requests."""
-        self._few_expected = 0
+        self.fairness = Fairness()
         self._few_lately: dict[Inbox, None] = {}
         self._ignored: set[str] = set()
         self._seen: Sequence[object] = ()
@@ -219,7 +209,7 @@ class Spool:
 
     @property
     def _listed_at_once(self) -> int:
-        return _LISTED_BESIDE if self._few_expected else _LISTED_AT_ONCE
+        return _LISTED_BESIDE if self.fairness.expects_few else _LISTED_AT_ONCE
 
     def _read_on(self, inbox: Inbox, listing: Listing, entries: Iterator[str]) -> None:
         at_once = self._listed_at_once
@@ -284,9 +274,9 @@ class Spool:
 
         Their events come late when all cores are busy: the thread that reads them waits for one, and for Python's lock.
         """
-        return (
-            [inbox for inbox in self._few_lately if self.inboxes.get(inbox.path) is inbox] if self._few_expected else []
-        )
+        if not self.fairness.expects_few:
+            return []
+        return [inbox for inbox in self._few_lately if self.inboxes.get(inbox.path) is inbox]
 
     def _sizes(self, inbox: Inbox, names: Sequence[str]) -> Iterator[int]:
         """Return what each of these requests counts against the bytes that may wait; 0 where that cannot be reached."""
@@ -314,56 +304,22 @@ class Spool:
         Args:
             except_groups: queues that are passed over; see `Inbox.queue`.
             most_turns: how many turns may be among them, one of a group.
-
-        Of two batches one is of those groups that have few requests, alone, as long as there are any: they do not wait
-        for what others have in the same batch. While such groups come, the batches of the others are short.
         """
-        groups = [group for group, queue in self._queues.items() if queue and group not in except_groups]
-        if most_turns < len(groups):
-            turns = [group for group in groups if group.endswith(TURNS_QUEUE)]
-            if len(turns) > most_turns:
-                start = self._turn % len(turns)
-                passed_over = {*(turns[start:] + turns[:start])[most_turns:]}
-                groups = [group for group in groups if group not in passed_over]
+        waiting = {name: len(queue) for name, queue in self._queues.items() if queue and name not in except_groups}
         taken: list[tuple[str, Inbox]] = []
-        if not groups:
-            self.few_were_first = False
-            return taken
-        few = [group for group in groups if len(self._queues[group]) <= _FEW]
-        has_both = 0 < len(few) < len(groups)
-        room_of_a_group = _MOST_OF_A_GROUP
-        if has_both:
-            self._remember_few(few)
-        if has_both and not self.few_were_first:
-            self.few_were_first = True
-            self._few_expected = _SLICES_REMEMBERED
-            groups = few
-        else:
-            self.few_were_first = False
-            if self._few_expected and len(few) < len(groups):
-                self._few_expected -= 1
-                most = min(most, 2 * _MOST_BESIDE)
-                room_of_a_group = _MOST_BESIDE
-        self._turn += 1
-        start = self._turn % len(groups)
-        groups = groups[start:] + groups[:start]
         inboxes: set[Inbox] = set()
-        room = {group: 1 if group.endswith(TURNS_QUEUE) else room_of_a_group for group in groups}
-        while groups and len(taken) < most:
-            share = max(1, (most - len(taken)) // len(groups))
-            for group in groups:
-                queue = self._queues[group]
-                count = min(share, len(queue), most - len(taken), room[group])
-                room[group] -= count
-                for _ in range(count):
-                    inboxes.add(queue[-1][1])
-                    if len(inboxes) > _MOST_OPEN:
-                        return taken
-                    name, inbox = queue.pop()
-                    inbox.queued.discard(name)
-                    inbox.inflight.add(name)
-                    taken.append((name, inbox))
-            groups = [group for group in groups if self._queues[group] and room[group]]
+        portions = self.fairness.portions(waiting, most, most_turns)
+        self._remember_few(self.fairness.few)
+        for name, count in portions:
+            queue = self._queues[name]
+            for _ in range(count):
+                inboxes.add(queue[-1][1])
+                if len(inboxes) > _MOST_OPEN:
+                    return taken
+                request, inbox = queue.pop()
+                inbox.queued.discard(request)
+                inbox.inflight.add(request)
+                taken.append((request, inbox))
         return taken
 
     def open(self, inbox: Inbox) -> OpenInbox | None:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from honeybadger_host.spool import spool as rooms
+from honeybadger_host.spool import fairness
+from honeybadger_host.spool import spool as spool_module
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.spool import Spool
 from honeybadger_host.storage.file_cache import Unchanged
@@ -109,7 +110,7 @@ def test_a_file_that_is_being_written_is_looked_at_again_when_its_time_comes(pla
 
 
 def test_a_long_queue_is_served_before_its_box_is_listed_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "_LONG_QUEUE", 100)
+    monkeypatch.setattr(spool_module, "_LONG_QUEUE", 100)
     listened: list[str] = []
     place.spool.listen = listened.append
     root = place.sender("main", "alice", *(f"{number:04}.json" for number in range(200)))
@@ -129,8 +130,8 @@ def test_a_box_with_more_names_than_one_listing_takes_gives_the_first_in_order(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder is listed as far as that; what it has beyond is found later."""
-    monkeypatch.setattr(rooms, "_LISTED_AT_ONCE", 3)
-    monkeypatch.setattr(rooms, "_MOST_LISTED", 6)
+    monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
+    monkeypatch.setattr(spool_module, "_MOST_LISTED", 6)
     names = {f"{number}.json" for number in range(9)}
     root = place.sender("main", "alice", *names)
     (box,) = place.sweep()
@@ -150,8 +151,8 @@ def test_a_box_with_more_names_than_one_listing_takes_gives_the_first_in_order(
 def test_a_long_listing_is_read_bit_by_bit_given_out_in_order_and_counted_as_pending(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "_LISTED_AT_ONCE", 10)
-    monkeypatch.setattr(rooms, "_LONG_QUEUE", 5)
+    monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 10)
+    monkeypatch.setattr(spool_module, "_LONG_QUEUE", 5)
     root = place.sender("main", "alice", *(f"{number:02}.json" for number in range(95)))
     place.sender("main", "bob", "50-bob.json")
     place.sweep()
@@ -170,8 +171,8 @@ def test_a_long_listing_is_read_bit_by_bit_given_out_in_order_and_counted_as_pen
 def test_two_long_listings_go_on_in_turn_and_one_that_has_enough_in_the_queue_waits(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "_LISTED_AT_ONCE", 10)
-    monkeypatch.setattr(rooms, "_LONG_QUEUE", 5)
+    monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 10)
+    monkeypatch.setattr(spool_module, "_LONG_QUEUE", 5)
     for sender in ("alice", "bob"):
         place.sender(sender, "a", *(f"{number:02}.json" for number in range(40)))
     boxes = place.sweep()
@@ -182,7 +183,7 @@ def test_two_long_listings_go_on_in_turn_and_one_that_has_enough_in_the_queue_wa
 
 
 def test_a_box_that_goes_while_it_is_being_listed_is_forgotten(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "_LISTED_AT_ONCE", 3)
+    monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", 3)
     root = place.sender("main", "alice", *(f"{number}.json" for number in range(9)))
     place.sweep()
     root.rename(place.ipc / ".alice")
@@ -209,7 +210,7 @@ def test_a_name_that_a_listing_shows_twice_is_taken_once(place: Place, monkeypat
     place.spool.discover()
     monkeypatch.setattr(os, "scandir", Twice)
     for at_once in (1024, 4):
-        monkeypatch.setattr(rooms, "_LISTED_AT_ONCE", at_once)
+        monkeypatch.setattr(spool_module, "_LISTED_AT_ONCE", at_once)
         (box,) = place.spool.inboxes.values()
         box.inflight.clear()
         place.spool.scan(box, 0.0)
@@ -312,8 +313,7 @@ def test_a_flood_of_one_group_leaves_the_others_their_turn(place: Place) -> None
     taken = Counter(name.split("/")[0] for name in place.take(16))
     assert taken == {"quiet-1": 1, "quiet-2": 1, "quiet-3": 1}  # a batch of their own
     assert len(place.take(512)) == 8  # the flood's batches are short while others come
-    for _ in range(rooms._SLICES_REMEMBERED):
-        place.spool._few_expected = max(0, place.spool._few_expected - 1)
+    place.spool.fairness.expects_few = 0
     assert len(place.take(512)) == 32
 
 
@@ -324,18 +324,18 @@ def test_who_had_few_beside_a_flood_is_expected_again_while_that_lasts(place: Pl
     assert place.spool.expected == []
     place.take()
     assert [box.group for box in place.spool.expected] == ["quiet"]
-    for number in range(2 * rooms._MOST_EXPECTED):
+    for number in range(2 * spool_module._MOST_EXPECTED):
         place.sender(f"quiet-{number:02}", "a", "x.json")
     place.sweep()
     place.take()
-    assert len(place.spool.expected) == rooms._MOST_EXPECTED
+    assert len(place.spool.expected) == spool_module._MOST_EXPECTED
     assert all(box.group.startswith("quiet-") for box in place.spool.expected)
     shutil.rmtree(place.ipc / place.spool.expected[0].group)
     place.spool.discover()
-    assert len(place.spool.expected) == rooms._MOST_EXPECTED - 1
+    assert len(place.spool.expected) == spool_module._MOST_EXPECTED - 1
     while place.take():
         pass
-    place.spool._few_expected = 0
+    place.spool.fairness.expects_few = 0
     assert place.spool.expected == []
 
 
@@ -350,7 +350,7 @@ def test_groups_begin_in_turn_so_that_a_slice_smaller_than_their_number_reaches_
 def test_a_slice_opens_a_bounded_number_of_boxes_and_the_rest_follows(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "_MOST_OPEN", 4)
+    monkeypatch.setattr(spool_module, "_MOST_OPEN", 4)
     for number in range(10):
         place.sender("main", f"s{number}", f"{number}.json")
     place.sweep()
@@ -389,7 +389,7 @@ def test_every_request_is_taken_once_in_order_and_no_group_waits_for_another(
     while slice_ := spool.take(most):
         got = Counter(box.group for _, box in slice_)
         assert 0 < len(slice_) <= most
-        assert max(got.values()) <= rooms._MOST_OF_A_GROUP
+        assert max(got.values()) <= fairness.MOST_OF_A_QUEUE
         if most >= len(left):
             passed_over = {group for group in left if not got[group]}
             assert not passed_over & passed_over_before  # nobody twice
