@@ -7,16 +7,14 @@ is done, so of a file there are several texts that a reader may have found; a di
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_host.domain import REMOVED, Turn
-from honeybadger_host.errors import FileProblem, JournalError, WorldFailed
+from honeybadger_host.errors import FileProblem, WorldFailed
 from honeybadger_host.memory.entry import memory_folder
 from honeybadger_host.memory.file_history import read_past, version_at
 from honeybadger_host.memory.group_files import GroupText, text_of
@@ -29,7 +27,7 @@ from honeybadger_host.memory.working_memory import Inventory, inventory, parse_o
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.edits import Edit
 from honeybadger_host.storage.journal_reader import read_last
-from honeybadger_host.storage.journal_schema import connect_to_read
+from honeybadger_host.storage.journal_schema import read_rows
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
 
 Data = TypeVar("Data", bytes, bytes | None)
@@ -116,11 +114,7 @@ class PastJournal:
             yield b"".join(lines)
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
-        try:
-            with closing(connect_to_read(self.path)) as connection:
-                return connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise JournalError(f"cannot read {self.path}: {error}") from error
+        return list(read_rows(self.path, query, values))
 
 
 def _read(parse: Callable[[Data], Value], data: Data) -> Value | None:

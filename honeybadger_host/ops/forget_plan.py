@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import orjson
 
 from honeybadger_agent.wire import Forget
 from honeybadger_host.domain import SUMMARY
-from honeybadger_host.errors import JournalError
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.session_document_store import session_file
 from honeybadger_host.memory.summary_parts import part_of
@@ -20,7 +17,7 @@ from honeybadger_host.memory.working_memory import session_folder
 from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.forgetting import Forgetting
-from honeybadger_host.storage.journal_schema import Row, connect_to_read
+from honeybadger_host.storage.journal_schema import Row, read_rows
 from honeybadger_host.text.phrases import LEAST_CHARACTERS, folded, said_in
 
 _LEAST_OF_A_LINE = 40
@@ -66,12 +63,8 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
 
 
 def _rows(journal: Path, group: str) -> Iterator[Row]:
-    try:
-        with closing(connect_to_read(journal)) as connection:
-            query = "SELECT * FROM changes WHERE grp = ? AND seq NOT IN (SELECT seq FROM emptied) ORDER BY seq"
-            yield from map(Row._make, connection.execute(query, (group,)))
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {journal}: {error}") from error
+    query = "SELECT * FROM changes WHERE grp = ? AND seq NOT IN (SELECT seq FROM emptied) ORDER BY seq"
+    return map(Row._make, read_rows(journal, query, (group,)))
 
 
 def _is_wanted(row: Row, wanted: Forget) -> bool:

@@ -10,7 +10,6 @@ import hashlib
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,7 +19,7 @@ import orjson
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import Row, connect_to_read
+from honeybadger_host.storage.journal_schema import Row, read_rows
 from honeybadger_host.storage.line_hunks import Hunk
 
 LOOKED_AT: Final = "looked_at"
@@ -264,11 +263,7 @@ class EditReader:
         return found
 
     def _rows(self, query: str, values: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
-        try:
-            with closing(connect_to_read(self._path)) as connection:
-                yield from connection.execute(query, values)
-        except sqlite3.Error as error:
-            raise JournalError(f"cannot read {self._path}: {error}") from error
+        return read_rows(self._path, query, values)
 
 
 def _unpacked(packed: Sequence[Sequence[Any]] | None, lines: Mapping[str, bytes]) -> list[Hunk] | None:

@@ -11,20 +11,18 @@ import re
 import sqlite3
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
-from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, EditReader, Seen, digest_of, hash_of
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_reader import LogFilter
-from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey, connect_to_read
+from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey, read_rows
 from honeybadger_host.storage.revised import REVISED_KINDS
 from honeybadger_host.storage.tombstones import bury, salt_of, salted
 from honeybadger_host.text.phrases import Phrases
@@ -107,7 +105,7 @@ class Found:
 
 def read_forgetting(path: Path) -> Forgetting | None:
     """Return what was begun and is not done. Raises JournalError."""
-    for (value,) in _rows(path, "SELECT value FROM meta WHERE key = ?", (_PLAN,)):
+    for (value,) in read_rows(path, "SELECT value FROM meta WHERE key = ?", (_PLAN,)):
         return Forgetting(**orjson.loads(value))
     return None
 
@@ -137,7 +135,7 @@ def find(path: Path, plan: Forgetting) -> Found:
     found, phrases = Found(), plan.phrases
     selected, whole, requests = frozenset(plan.rows), frozenset(plan.files), set[tuple[str, str]]()
     query = "SELECT seq, sender, request, kind, file, data FROM changes WHERE grp = ?"
-    for seq, sender, request, kind, file, data in _rows(path, query, (plan.group,)):
+    for seq, sender, request, kind, file, data in read_rows(path, query, (plan.group,)):
         is_all = seq in selected or file in whole
         made = phrases.in_bytes(data, is_all=is_all)
         if is_all:
@@ -149,14 +147,14 @@ def find(path: Path, plan: Forgetting) -> Found:
             found.files.add(file)
     _find_edits(path, plan, phrases, found)
     query = "SELECT seq, sender, request, reply FROM receipts WHERE grp = ?"
-    for seq, sender, request, reply in _rows(path, query, (plan.group,)):
+    for seq, sender, request, reply in read_rows(path, query, (plan.group,)):
         value = orjson.loads(reply)
         if value.get("result") == QUOTED:
             continue
         if (sender, request) in requests or phrases.in_value(value) != value:
             found.receipts[seq] = orjson.dumps({**value, "result": QUOTED}, option=orjson.OPT_APPEND_NEWLINE)
     query = "SELECT grp, sender, request, steps FROM turns WHERE grp = ?"
-    for *key, steps in _rows(path, query, (plan.group,)):
+    for *key, steps in read_rows(path, query, (plan.group,)):
         if (made := phrases.in_bytes(steps)) != steps:
             found.turns[TurnKey(*key)] = made
     return found
@@ -187,14 +185,6 @@ def _without_digests(data: bytes) -> bytes:
     for note in value["notes"]:
         note["above"] = 0
     return orjson.dumps(value)
-
-
-def _rows(path: Path, query: str, values: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:
-    try:
-        with closing(connect_to_read(path)) as connection:
-            yield from connection.execute(query, values)
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
 
 
 # ------------------------------------------------------------------------------------------------------------ emptying
@@ -274,4 +264,4 @@ def _empty_edits(connection: sqlite3.Connection, plan: Forgetting, found: Found,
 def read_emptied(path: Path, seqs: Collection[int]) -> set[int]:
     """Return those of some changes and edits of which something was forgotten. Raises JournalError."""
     query = "SELECT seq FROM emptied WHERE seq IN (SELECT value FROM json_each(?))"
-    return {seq for (seq,) in _rows(path, query, (orjson.dumps(list(seqs)).decode(),))}
+    return {seq for (seq,) in read_rows(path, query, (orjson.dumps(list(seqs)).decode(),))}

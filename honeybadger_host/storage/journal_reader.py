@@ -24,6 +24,8 @@ from honeybadger_host.storage.journal_schema import (
     bring_forward,
     connect_to_read,
     read_marks,
+    read_rows,
+    reading,
     write_marks,
 )
 from honeybadger_host.storage.revised import REVISED_KINDS
@@ -91,12 +93,8 @@ class SaidIn(NamedTuple):
 def read_log(path: Path, wanted: LogFilter, limit: int) -> list[Row]:
     """Return the newest changes that are wanted, newest first. Raises JournalError."""
     where, values = wanted.where("sender", "kind")
-    try:
-        with closing(connect_to_read(path)) as connection:
-            query = f"SELECT * FROM changes WHERE {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608  constants
-            return [Row._make(row) for row in connection.execute(query, (*values, limit))]
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    query = f"SELECT * FROM changes WHERE {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608  constants
+    return [Row._make(row) for row in read_rows(path, query, (*values, limit))]
 
 
 def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
@@ -113,18 +111,14 @@ def read_turns_behind(path: Path, rows: Sequence[Row]) -> dict[int, SaidIn]:
         elif (found := TOOL_REQUEST.fullmatch(row.request)) is not None:
             asked[row.seq] = row.group, found["id"]
     turns: defaultdict[tuple[str, str], dict[tuple[str, str], SaidIn]] = defaultdict(dict)
-    try:
-        with closing(connect_to_read(path)) as connection:
-            query = (
-                "SELECT grp, sender, request, file, data FROM changes WHERE seq >= ? AND kind = 'turn' "
-                "AND substr(request, 1, ?) IN (SELECT value FROM json_each(?)) ORDER BY seq"
-            )
-            names = orjson.dumps(sorted({name for _, name in asked.values()})).decode()
-            values = (min(asked, default=0), LONGEST_ID, names)
-            for group, sender, request, file, data in connection.execute(query, values) if asked else ():
-                turns[group, request[:LONGEST_ID]][sender, request] = _said_in(file, data)
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    query = (
+        "SELECT grp, sender, request, file, data FROM changes WHERE seq >= ? AND kind = 'turn' "
+        "AND substr(request, 1, ?) IN (SELECT value FROM json_each(?)) ORDER BY seq"
+    )
+    names = orjson.dumps(sorted({name for _, name in asked.values()})).decode()
+    values = (min(asked, default=0), LONGEST_ID, names)
+    for group, sender, request, file, data in read_rows(path, query, values) if asked else ():
+        turns[group, request[:LONGEST_ID]][sender, request] = _said_in(file, data)
     for seq, name in asked.items():
         if len(turns[name]) == 1:
             (found_turns[seq],) = turns[name].values()
@@ -138,23 +132,16 @@ def _said_in(file: str, data: bytes) -> SaidIn:
 def read_turn(path: Path, file: str, name: str) -> dict[str, Any] | None:
     """Return the newest turn of a log with a number, or the answer to the request with an id. Raises JournalError."""
     query = "SELECT data FROM changes WHERE file = ? AND kind = 'turn' ORDER BY seq DESC"
-    try:
-        with closing(connect_to_read(path)) as connection:
-            turns = (orjson.loads(data) for (data,) in connection.execute(query, (file,)))
-            return next((turn for turn in turns if name in (str(turn["turn"]), turn.get("request"))), None)
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    turns = (orjson.loads(data) for (data,) in read_rows(path, query, (file,)))
+    return next((turn for turn in turns if name in (str(turn["turn"]), turn.get("request"))), None)
 
 
 def read_seq_at(path: Path, at: int) -> int:
     """Return the last change or edit up to a time, milliseconds since the epoch; 0: none. Raises JournalError."""
     query = "SELECT coalesce(max(seq), 0) FROM {} WHERE at <= ?"
-    try:
-        with closing(connect_to_read(path)) as connection:
-            found = [connection.execute(query.format(table), (at,)).fetchone()[0] for table in ("changes", "edits")]
-            return max(map(int, found))
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    with reading(path) as connection:
+        found = [connection.execute(query.format(table), (at,)).fetchone()[0] for table in ("changes", "edits")]
+        return max(map(int, found))
 
 
 def read_time_of(path: Path, seq: int) -> int:
@@ -163,54 +150,35 @@ def read_time_of(path: Path, seq: int) -> int:
     Raises JournalError.
     """
     query = "SELECT coalesce(max(at), 0) FROM (SELECT at FROM {} WHERE seq <= ? ORDER BY seq DESC LIMIT 1)"
-    try:
-        with closing(connect_to_read(path)) as connection:
-            found = [connection.execute(query.format(table), (seq,)).fetchone()[0] for table in ("changes", "edits")]
-            return max(map(int, found))
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    with reading(path) as connection:
+        found = [connection.execute(query.format(table), (seq,)).fetchone()[0] for table in ("changes", "edits")]
+        return max(map(int, found))
 
 
 def read_last(path: Path, file: str, seq: int) -> tuple[str, bytes] | None:
     """Return kind and data of the newest change of a file up to a seq; None: there is none. Raises JournalError."""
     query = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
-    try:
-        with closing(connect_to_read(path)) as connection:
-            found: tuple[str, bytes] | None = connection.execute(query, (file, seq)).fetchone()
-            return found
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    for kind, data in read_rows(path, query, (file, seq)):
+        return kind, data
+    return None
 
 
 def read_changed_files(path: Path, group: str, after: int, until: int) -> list[str]:
     """Return the files of a group that were changed behind one change, up to another. Raises JournalError."""
     query = "SELECT file FROM {} WHERE seq > ? AND seq <= ? AND grp = ?"
-    try:
-        with closing(connect_to_read(path)) as connection:
-            both = f"{query.format('changes')} UNION {query.format('edits')} ORDER BY file"
-            return [file for (file,) in connection.execute(both, (after, until, group) * 2)]
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    both = f"{query.format('changes')} UNION {query.format('edits')} ORDER BY file"
+    return [file for (file,) in read_rows(path, both, (after, until, group) * 2)]
 
 
 def read_change(path: Path, seq: int) -> Row | None:
     """Return one change from a journal a host may have open. Raises JournalError."""
-    try:
-        with closing(connect_to_read(path)) as connection:
-            row = connection.execute("SELECT * FROM changes WHERE seq = ?", (seq,)).fetchone()
-            return None if row is None else Row._make(row)
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    return next(map(Row._make, read_rows(path, "SELECT * FROM changes WHERE seq = ?", (seq,))), None)
 
 
 def read_done(path: Path, group: str, sender: str, begins: str) -> set[str]:
     """Return the requests of a sender that begin so and have a receipt. Raises JournalError."""
     query = "SELECT request FROM receipts WHERE grp = ? AND sender = ? AND request BETWEEN ? AND ? || char(1114111)"
-    try:
-        with closing(connect_to_read(path)) as connection:
-            return {request for (request,) in connection.execute(query, (group, sender, begins, begins))}
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    return {request for (request,) in read_rows(path, query, (group, sender, begins, begins))}
 
 
 def read_young_notes(path: Path, file: str) -> list[bytes]:
@@ -218,40 +186,30 @@ def read_young_notes(path: Path, file: str) -> list[bytes]:
 
     A journal that a host may have open.
     """
-    try:
-        with closing(connect_to_read(path)) as connection:
-            query = "SELECT data FROM changes WHERE seq >= ? AND file = ? AND kind = 'note'"
-            first = read_marks(connection).first_unsettled(file)
-            return [data for (data,) in connection.execute(query, (first, file))]
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    with reading(path) as connection:
+        query = "SELECT data FROM changes WHERE seq >= ? AND file = ? AND kind = 'note'"
+        first = read_marks(connection).first_unsettled(file)
+        return [data for (data,) in connection.execute(query, (first, file))]
 
 
 def read_request(path: Path, row: Row) -> list[Row]:
     """Return all changes of the request that a change belongs to, in order. Raises JournalError."""
-    try:
-        with closing(connect_to_read(path)) as connection:
-            query = "SELECT * FROM changes WHERE seq BETWEEN ? - 8 AND ? + 8 ORDER BY seq"  # it has a few, in a row
-            rows = map(Row._make, connection.execute(query, (row.seq, row.seq)))
-            same = (row.group, row.sender, row.request)
-            return [other for other in rows if (other.group, other.sender, other.request) == same]
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    query = "SELECT * FROM changes WHERE seq BETWEEN ? - 8 AND ? + 8 ORDER BY seq"  # it has a few, in a row
+    rows = map(Row._make, read_rows(path, query, (row.seq, row.seq)))
+    same = (row.group, row.sender, row.request)
+    return [other for other in rows if (other.group, other.sender, other.request) == same]
 
 
 def read_requests_of(path: Path, file: str) -> list[Row]:
     """Return all changes of the requests that changed a file last of all, oldest first. Raises JournalError."""
-    try:
-        with closing(connect_to_read(path)) as connection:
-            found: list[Row] = []
-            query = "SELECT * FROM changes WHERE seq <= ? ORDER BY seq DESC"
-            for (seq,) in connection.execute("SELECT seq FROM changes WHERE file = ? ORDER BY seq", (file,)).fetchall():
-                rows = map(Row._make, connection.execute(query, (seq,)))
-                _, same = next(groupby(rows, lambda row: (row.group, row.sender, row.request)))
-                found += [*same][::-1]
-            return found
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    with reading(path) as connection:
+        found: list[Row] = []
+        query = "SELECT * FROM changes WHERE seq <= ? ORDER BY seq DESC"
+        for (seq,) in connection.execute("SELECT seq FROM changes WHERE file = ? ORDER BY seq", (file,)).fetchall():
+            rows = map(Row._make, connection.execute(query, (seq,)))
+            _, same = next(groupby(rows, lambda row: (row.group, row.sender, row.request)))
+            found += [*same][::-1]
+        return found
 
 
 def read_earlier(path: Path, row: Row, is_it: Callable[[bytes], bool]) -> bytes | None:
@@ -259,13 +217,8 @@ def read_earlier(path: Path, row: Row, is_it: Callable[[bytes], bool]) -> bytes 
 
     None: no change has them. Raises JournalError.
     """
-    try:
-        with closing(connect_to_read(path)) as connection:
-            query = "SELECT data FROM changes WHERE file = ? AND seq < ? ORDER BY seq DESC"
-            earlier = connection.execute(query, (row.file, row.seq))
-            return next((data for (data,) in earlier if is_it(data)), None)
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    query = "SELECT data FROM changes WHERE file = ? AND seq < ? ORDER BY seq DESC"
+    return next((data for (data,) in read_rows(path, query, (row.file, row.seq)) if is_it(data)), None)
 
 
 class Checked(NamedTuple):
@@ -283,13 +236,10 @@ class Checked(NamedTuple):
 
 def check_journal(path: Path) -> Checked:
     """Look through a journal that a host may have open. Raises JournalError."""
-    try:
-        with closing(connect_to_read(path)) as connection:
-            verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            changes = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
-            last = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    with reading(path) as connection:
+        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        changes = connection.execute("SELECT count(*) FROM changes").fetchone()[0]
+        last = connection.execute("SELECT at FROM changes ORDER BY seq DESC LIMIT 1").fetchone()
     return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 
@@ -261,6 +262,22 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a journal, which a host may have open, to read it. Raises JournalError, also for what is done with it."""
+    try:
+        with closing(connect_to_read(path)) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
+def read_rows(path: Path, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query from a journal that a host may have open. Raises JournalError."""
+    with reading(path) as connection:
+        yield from connection.execute(query, values)
 
 
 def use_wal(connection: sqlite3.Connection) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Final, NamedTuple, TypeVar
 import orjson
 
 from honeybadger_host.domain import TASK_RECORD
-from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
 from honeybadger_host.storage.journal_schema import (
     Marks,
@@ -21,8 +19,9 @@ from honeybadger_host.storage.journal_schema import (
     Row,
     Transaction,
     connect,
-    connect_to_read,
     read_marks,
+    read_rows,
+    reading,
     write_marks,
 )
 
@@ -50,11 +49,8 @@ def last_of(path: Path, group: str | None = None) -> tuple[int, int]:
     """Return number and time of the newest change or edit, of one group or of all; zeros: there is none."""
     where, values = ("", ()) if group is None else ("WHERE grp = ?", (group,))
     query = f"SELECT seq, at FROM {{}} {where} ORDER BY seq DESC LIMIT 1"  # noqa: S608  constants
-    try:
-        with closing(connect_to_read(path)) as connection:
-            found = [connection.execute(query.format(table), values).fetchone() for table in ("changes", "edits")]
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    with reading(path) as connection:
+        found = [connection.execute(query.format(table), values).fetchone() for table in ("changes", "edits")]
     return max((row for row in found if row is not None), default=(0, 0))
 
 
@@ -66,7 +62,7 @@ def read_events(path: Path, group: str, up_to: int) -> Iterator[Row | Edit]:
 
 def _changes(path: Path, group: str, up_to: int) -> Iterator[Row]:
     query = "SELECT * FROM changes WHERE grp = ? AND seq <= ? ORDER BY seq"
-    return (Row._make(row) for row in _rows(path, query, (group, up_to)))
+    return (Row._make(row) for row in read_rows(path, query, (group, up_to)))
 
 
 def _edits(path: Path, group: str, up_to: int) -> Iterator[Edit]:
@@ -79,30 +75,19 @@ def _edits(path: Path, group: str, up_to: int) -> Iterator[Edit]:
 def read_receipts(path: Path, group: str, up_to: int) -> Iterator[Receipt]:
     """Yield the receipts of a group, oldest first. Raises JournalError."""
     query = "SELECT * FROM receipts WHERE grp = ? AND seq <= ? ORDER BY seq"
-    return (Receipt._make(row) for row in _rows(path, query, (group, up_to)))
+    return (Receipt._make(row) for row in read_rows(path, query, (group, up_to)))
 
 
 def read_unsettled(path: Path, group: str, up_to: int) -> dict[str, int]:
     """Return file -> its oldest change that is not settled, of those of a group. Raises JournalError."""
     query = "SELECT file, min(seq) FROM changes WHERE grp = ? AND seq BETWEEN ? AND ? GROUP BY file"
-    try:
-        with closing(connect_to_read(path)) as connection:
-            marks = read_marks(connection)
-            found: dict[str, int] = dict(connection.execute(query, (group, marks.settled_seq + 1, up_to)))
-            for file, first in marks.unsettled.items():
-                if connection.execute("SELECT 1 FROM changes WHERE seq = ? AND grp = ?", (first, group)).fetchone():
-                    found[file] = min(first, found.get(file, first))
-            return found
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
-
-
-def _rows(path: Path, query: str, values: Sequence[object]) -> Iterator[tuple[object, ...]]:
-    try:
-        with closing(connect_to_read(path)) as connection:
-            yield from connection.execute(query, values)
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    with reading(path) as connection:
+        marks = read_marks(connection)
+        found: dict[str, int] = dict(connection.execute(query, (group, marks.settled_seq + 1, up_to)))
+        for file, first in marks.unsettled.items():
+            if connection.execute("SELECT 1 FROM changes WHERE seq = ? AND grp = ?", (first, group)).fetchone():
+                found[file] = min(first, found.get(file, first))
+        return found
 
 
 def _in_batches(items: Iterable[T]) -> Iterator[list[T]]:
@@ -142,7 +127,7 @@ def write_events(path: Path, group: str, events: Iterable[Row | Edit], arriving:
 
 def read_loaded(path: Path) -> str | None:
     """Return the group whose files are to be put in their place; None: nothing is left to do. Raises JournalError."""
-    for (value,) in _rows(path, "SELECT value FROM meta WHERE key = ?", (LOADED,)):
+    for (value,) in read_rows(path, "SELECT value FROM meta WHERE key = ?", (LOADED,)):
         return str(value)
     return None
 

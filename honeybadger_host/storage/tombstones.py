@@ -10,13 +10,12 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import JournalError
-from honeybadger_host.storage.journal_schema import connect_to_read
+from honeybadger_host.storage.journal_schema import reading
 from honeybadger_host.text.phrases import folded
 
 _SALT: Final = "salt"
@@ -89,12 +88,12 @@ def read_tombstones(journal: Path, group: str) -> Tombstones:
     if not journal.exists():
         return Tombstones(b"", {})
     try:
-        with closing(connect_to_read(journal)) as connection:
+        with reading(journal) as connection:
             (salt,) = connection.execute("SELECT value FROM meta WHERE key = ?", (_SALT,)).fetchone() or (b"",)
             for words, digest in connection.execute("SELECT words, digest FROM tombstones WHERE grp = ?", (group,)):
                 digests.setdefault(words, set()).add(digest)
-    except sqlite3.Error as error:
+    except JournalError as error:
         if "no such table" in str(error):  # of an older host, and no new one has opened it yet
             return Tombstones(b"", {})
-        raise JournalError(f"cannot read {journal}: {error}") from error
+        raise
     return Tombstones(bytes(salt), {words: frozenset(some) for words, some in digests.items()})
