@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -266,11 +265,6 @@ class ContextMaker:
             log.warning("group_file.refused", file=problem.file, why=problem.message)
             files[file] = problem
         return files[file]
-
-
-def hash_of(text: str) -> str:
-    """Return the name of a context, or of its beginning: 32 hex digits of its SHA-256."""
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def result_of(made: Made, hash_: str, stable_hash: str, seq: int) -> dict[str, Any]:

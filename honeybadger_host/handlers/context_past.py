@@ -21,7 +21,6 @@ from honeybadger_host.handlers.context_maker import (
     ContextMemory,
     ContextSettings,
     Question,
-    hash_of,
     result_of,
 )
 from honeybadger_host.handlers.context_recall import Recalled
@@ -37,6 +36,7 @@ from honeybadger_host.memory.past import (
     PastTurns,
     past_inventory,
 )
+from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -140,10 +140,11 @@ class PastContexts:
         )
         at = datetime.fromtimestamp(moment.at / 1000, UTC)
         made = ContextMaker(memory, settings).make(question, identity, at)
-        hash_ = hash_of(made.context.system)
+        hash_ = digest_of(made.context.system.encode()).hex()
+        stable_hash = digest_of(made.context.stable.encode()).hex()
         is_identical = None if served is None else hash_ == served.hash
         why = [] if is_identical else [*_lost((*files.lost, *recall.lost)), *_why(served, self.settings)]
-        result = result_of(made, hash_, hash_of(made.context.stable), min(moment.seq, (1 << 53) - 1))
+        result = result_of(made, hash_, stable_hash, min(moment.seq, (1 << 53) - 1))
         result["as_of"] = {
             "seq": result["seq"],
             "at": time_stamp(at, "milliseconds"),

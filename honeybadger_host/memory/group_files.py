@@ -5,7 +5,6 @@ The watcher drops an entry early; what makes it right is that every read compare
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import threading
@@ -24,6 +23,7 @@ from honeybadger_host.memory.budget import CutNotes, cut_notes
 from honeybadger_host.memory.large_notes import newest_notes
 from honeybadger_host.memory.notes import parse_notes
 from honeybadger_host.memory.notes_together import NotesInContext
+from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.file_cache import is_young
 from honeybadger_host.storage.files import BOM, NotRegular, Signature, kind_of, open_plain
 from honeybadger_host.text.neutralise import estimate_tokens, neutralise
@@ -55,7 +55,7 @@ class GroupText:
     @cached_property
     def digest(self) -> str:
         """What tells this text from others: 32 hex digits."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:32]
+        return digest_of(self.text.encode()).hex()
 
     @cached_property
     def tokens(self) -> int:

@@ -5,7 +5,6 @@ Tables of the injection ledger's database. The texts are not in them: they are i
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Iterator
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 import orjson
 
 from honeybadger_host.domain import Served
+from honeybadger_host.storage.edits import digest_of
 
 MOST_SERVED: Final = 100_000
 """About 50 MiB; the oldest are forgotten."""
@@ -48,7 +48,7 @@ def keep_served(connection: sqlite3.Connection, served: Served, known: dict[str,
     hashes: list[bytes] = []
     for text in (served.settings, served.identity):
         if (hash_ := known.get(text)) is None:
-            hash_ = hashlib.sha256(text.encode()).digest()[:16]
+            hash_ = digest_of(text.encode())
             connection.execute("INSERT OR IGNORE INTO made_with VALUES (?, ?)", (hash_, text))
             known[text] = hash_
         hashes.append(hash_)

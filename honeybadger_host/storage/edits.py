@@ -107,13 +107,8 @@ class Looked(NamedTuple):
 
 
 def digest_of(data: bytes) -> bytes:
-    """Return 16 bytes that tell what a file holds; their beginning is its fingerprint."""
+    """Return 16 bytes that tell what a file, a line or a text holds; of a file, their beginning is its fingerprint."""
     return hashlib.sha256(data).digest()[:16]
-
-
-def hash_of(line: bytes) -> bytes:
-    """Return the name of a line in the journal."""
-    return hashlib.sha256(line).digest()[:16]
 
 
 def fingerprint_of(digest: bytes | None) -> int:
@@ -153,7 +148,7 @@ def write_looked(connection: sqlite3.Connection, looked: Looked) -> None:
 
 def _packed(hunk: Hunk, lines: dict[bytes, bytes]) -> list[object]:
     def hashes(some: Sequence[bytes]) -> list[str]:
-        found = [hash_of(line) for line in some]
+        found = [digest_of(line) for line in some]
         lines.update(zip(found, some, strict=True))
         return [each.hex() for each in found]
 

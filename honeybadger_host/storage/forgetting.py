@@ -19,7 +19,7 @@ from typing import Final
 import orjson
 
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
-from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, EditReader, Seen, digest_of, hash_of
+from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, EditReader, Seen, digest_of
 from honeybadger_host.storage.files import Signature
 from honeybadger_host.storage.journal_reader import LogFilter
 from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, Marks, TurnKey, read_rows
@@ -244,7 +244,7 @@ def _empty_edits(connection: sqlite3.Connection, plan: Forgetting, found: Found,
         return
     names: dict[bytes, bytes] = {}
     for line, other in found.lines.items():
-        old = hash_of(line)
+        old = digest_of(line)
         new = salted(salt, old)[:16]
         names[old.hex().encode()] = new.hex().encode()
         connection.execute("INSERT OR REPLACE INTO lines VALUES (?, ?)", (new, other))
