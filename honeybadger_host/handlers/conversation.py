@@ -25,7 +25,7 @@ from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
 from honeybadger_host.memory.watermarks import MOST_KEPT
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
-from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
+from honeybadger_host.text.time_stamps import parse_time, time_stamp, to_milliseconds
 
 log = structlog.get_logger()
 
@@ -87,8 +87,7 @@ def append_turn(turn_logs: TurnLogs, documents: Sessions, screen: Screen) -> Cha
 def _said_at(text: str, last: datetime | None, now: datetime) -> datetime:
     """Return when an imported turn was said. Raises Refusal."""
     try:
-        at = datetime.fromisoformat(text)
-        at = to_milliseconds(at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
+        at = to_milliseconds(parse_time(text).astimezone(UTC))
     except (ValueError, OverflowError):
         why = "is not a time that exists: write 2026-11-21T09:30:00Z"
     else:

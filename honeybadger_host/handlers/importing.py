@@ -25,7 +25,7 @@ from honeybadger_host.memory.watermarks import Watermark, dump_watermark, parse_
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.tombstones import Tombstones, read_tombstones
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
-from honeybadger_host.text.time_stamps import to_milliseconds
+from honeybadger_host.text.time_stamps import parse_time, to_milliseconds
 
 _LONGEST_SPEAKER: Final = 80
 
@@ -212,7 +212,6 @@ def _is_mark(change: Change) -> bool:
 def _time(text: str) -> datetime:
     """Return a time, UTC where it names no zone. Raises Refusal."""
     try:
-        at = datetime.fromisoformat(text)
-        return to_milliseconds(at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
+        return to_milliseconds(parse_time(text).astimezone(UTC))
     except (ValueError, OverflowError):
         raise Refusal("invalid", f"{text} is not a time that exists") from None

@@ -19,7 +19,7 @@ from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.edits import EditReader
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
 if TYPE_CHECKING:
     from honeybadger_host.search.corpus import Corpus
@@ -146,7 +146,7 @@ def moment(text: str | None, member: str, *, is_end: bool = False) -> float | No
     if text is None:
         return None
     try:
-        at = datetime.fromisoformat(text)
+        at = parse_time(text)
         if is_end and len(text) == len("2026-11-21"):
             at += timedelta(days=1)
     except (ValueError, OverflowError):
@@ -154,8 +154,7 @@ def moment(text: str | None, member: str, *, is_end: bool = False) -> float | No
         raise Refusal(
             "invalid", f"{field} is not an existing date: write 2026-11-21, or 2026-11-21T09:30Z", field=field
         ) from None
-    seconds = (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()
-    return math.nextafter(seconds, 0) if is_end and len(text) == len("2026-11-21") else seconds
+    return math.nextafter(at.timestamp(), 0) if is_end and len(text) == len("2026-11-21") else at.timestamp()
 
 
 def name_of(found: Found) -> str:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from honeybadger_agent.wire import ENTRY_ID
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,6 @@ def standing_members(standing: Standing) -> dict[str, str | Sequence[str]]:
 def _time_in(value: object) -> datetime | None:
     """Return a time that a person wrote, in UTC; one without a zone is UTC. None: it is not one."""
     try:
-        at = datetime.fromisoformat(value)  # type: ignore[arg-type]
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        return parse_time(value).astimezone(UTC)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None

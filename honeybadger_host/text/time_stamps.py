@@ -17,6 +17,12 @@ def time_stamp(at: datetime, precision: Precision = "seconds") -> str:
     return at.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
+def parse_time(text: str) -> datetime:
+    """Return the time that a text says, with its zone; one without a zone is UTC. Raises ValueError."""
+    at = datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+
+
 def read_moment(text: str, now: datetime) -> int:
     """Return a time that somebody typed as milliseconds since the epoch; without a zone it is UTC, as times are shown.
 
@@ -26,8 +32,8 @@ def read_moment(text: str, now: datetime) -> int:
         if text in ("today", "yesterday"):
             at = datetime.combine(now.astimezone(UTC).date() - timedelta(days=text == "yesterday"), time(), UTC)
         else:
-            at = datetime.fromisoformat(text)
-        return round((at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp() * 1000)
+            at = parse_time(text)
+        return round(at.timestamp() * 1000)
     except (ValueError, OverflowError):
         why = f"{text!r} is not a time: write 2026-11-21, 2026-11-21T09:30Z, `today` or `yesterday`"
         raise ValueError(why) from None

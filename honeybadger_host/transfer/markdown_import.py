@@ -12,6 +12,7 @@ import orjson
 
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.storage.files import BOM
+from honeybadger_host.text.time_stamps import parse_time
 from honeybadger_host.transfer.records import Fact, Found, Skipped, Source, SourceFile
 
 _ENDINGS: Final = (".md", ".markdown")
@@ -124,8 +125,7 @@ def _many(members: Mapping[str, Value], name: str) -> list[str]:
 def _time(members: Mapping[str, Value], names: tuple[str, ...]) -> datetime | None:
     for name in names:
         try:
-            at = datetime.fromisoformat(_one(members, name))
-            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+            return parse_time(_one(members, name)).astimezone(UTC)
         except (ValueError, OverflowError):
             continue
     return None

@@ -15,6 +15,7 @@ from typing import IO, Final, TypeAlias
 from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.files import NotRegular, kind_of, open_plain
+from honeybadger_host.text.time_stamps import parse_time
 
 _FREE_BYTES: Final = 64 * 1024 * 1024
 _MOST_RATIO: Final = 250
@@ -172,8 +173,7 @@ def time_of(value: object) -> datetime | None:
     """Return a time that a file says, RFC 3339 (without a zone UTC) or seconds since the epoch; None: it says none."""
     try:
         if isinstance(value, str):
-            at = datetime.fromisoformat(value)
-            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+            return parse_time(value).astimezone(UTC)
         return datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) and value else None
     except (ValueError, OverflowError, OSError):
         return None
