@@ -25,6 +25,7 @@ from honeybadger_host.memory.peoples_files import TEXTS, Later, group_of, read_f
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen
 from honeybadger_host.storage.file_cache import signature_of
+from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.journal_schema import LAST_SEQ, Row
 from honeybadger_host.storage.projections import Projections
 
@@ -99,8 +100,8 @@ class EditRecorder:
         """Find the Markdown files that changed, and what came or went in folders of entries; yield now and then."""
         groups = self._groups()
         files = [ROOT_GLOBAL_FILE, *(f"groups/{group}/{name}" for group in groups for name in TEXTS)]
-        for agent in self._names_in(_AGENTS):
-            files += (f"{_AGENTS}/{agent}/{name}" for name in self._names_in(f"{_AGENTS}/{agent}"))
+        for agent in names_in(self._home / _AGENTS):
+            files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(self._home / _AGENTS / agent))
         for start in range(0, len(files), _FILES_AT_ONCE):
             self._compare(files[start : start + _FILES_AT_ONCE])
         yield
@@ -130,7 +131,7 @@ class EditRecorder:
     def _compare_folder(self, folder: str) -> Iterator[None]:
         """Touch those entries of a folder that are not as they were looked at last."""
         self._folders[folder] = self._stamp_of(folder)
-        names = [f"{folder}/{name}" for name in self._names_in(folder)]
+        names = [f"{folder}/{name}" for name in names_in(self._home / folder)]
         for start in range(0, len(names), _FILES_AT_ONCE):
             self._compare(names[start : start + _FILES_AT_ONCE])
             yield
@@ -141,7 +142,7 @@ class EditRecorder:
         return None if stamp is None else stamp.mtime_ns
 
     def _groups(self) -> list[str]:
-        return [group for group in self._names_in("groups") if NAME.fullmatch(group)]
+        return [group for group in names_in(self._home / "groups") if NAME.fullmatch(group)]
 
     def _compare(self, files: Sequence[str]) -> None:
         """Touch those of some files that are not as they were looked at last."""
@@ -152,12 +153,6 @@ class EditRecorder:
             stamp = stamps.get(file) if file not in self._kept else seen and seen.signature
             if stamp != signature_of(self._home / file):
                 self.touch(file)
-
-    def _names_in(self, folder: str) -> list[str]:
-        try:
-            return os.listdir(self._home / folder)
-        except OSError:
-            return []
 
     # ------------------------------------------------------------------------------------------------------ looking
 

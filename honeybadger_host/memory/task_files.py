@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from honeybadger_agent.wire import TASK_ID
 from honeybadger_agent.wire.tasks import TaskMembers
 from honeybadger_host.memory.edited import Time, checked, read_json
 from honeybadger_host.schedule.times import Interval, Once, Schedule, read_cron, read_zone
+from honeybadger_host.storage.files import names_in
 from honeybadger_host.text.time_stamps import time_stamp
 
 LARGEST_BYTES: Final = 65_536
@@ -81,11 +81,7 @@ def has_tasks(group: str) -> bool:
 
 def tasks_of(home: Path, group: str) -> Iterator[str]:
     """Yield the ids of a group's tasks."""
-    try:
-        names = os.listdir(home / tasks_folder(group))
-    except OSError:
-        return
-    yield from sorted(name[:-5] for name in names if is_task_file(name))
+    yield from sorted(name[:-5] for name in names_in(home / tasks_folder(group)) if is_task_file(name))
 
 
 def parse_task(data: bytes) -> TaskFile:

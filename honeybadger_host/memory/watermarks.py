@@ -6,7 +6,6 @@ stay in the log. What comes after it is replayed, so there is no gap between a s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -19,6 +18,7 @@ from honeybadger_host.domain import Turn
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Count, Edited, Time, checked, read_json
 from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.files import names_in
 from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
@@ -98,10 +98,7 @@ class Watermarks:
 
     def sessions(self, group: str) -> frozenset[str]:
         """Return the sessions of a group that have one."""
-        try:
-            names = os.listdir(self._home / "data" / "consolidated" / group)
-        except OSError:
-            return frozenset()
+        names = names_in(self._home / "data" / "consolidated" / group)
         return frozenset(name.removesuffix(".json") for name in names)
 
 

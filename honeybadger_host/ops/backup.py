@@ -34,7 +34,7 @@ from honeybadger_host.ops.archive import (
     StoredJournal,
     shown,
 )
-from honeybadger_host.storage.files import NotRegular, kind_of, open_folder, open_plain, sync_folder
+from honeybadger_host.storage.files import NotRegular, kind_of, open_folder, open_new, open_plain, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE, read_holder
 from honeybadger_host.storage.journal_reader import copy_journal, glance
 from honeybadger_host.storage.journal_schema import Marks
@@ -49,7 +49,6 @@ _COMPRESSION: Final = 4
 _ARCHIVE: Final = "archive"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """For folders that may be links."""
-_WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ def _pack(home: Path, scratch: Path, now: datetime) -> Packed:
             f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be none"
         )
     marks = glance(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
-    with open(os.open(scratch / _ARCHIVE, _WRITE_NEW, 0o600), "wb") as file:
+    with open(open_new(scratch / _ARCHIVE), "wb") as file:
         with (
             gzip.GzipFile("", "wb", _COMPRESSION, file) as zipped,
             tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,

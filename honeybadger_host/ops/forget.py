@@ -35,7 +35,7 @@ from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
 from honeybadger_host.search.index import Index
 from honeybadger_host.spool.inbox import STREAM
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
-from honeybadger_host.storage.files import NotRegular, open_folder, open_plain, remove_leftovers
+from honeybadger_host.storage.files import NotRegular, names_in, open_folder, open_plain, remove_leftovers
 from honeybadger_host.storage.forgetting import (
     Forgetting,
     Found,
@@ -308,9 +308,9 @@ class Forgetter:
     def _incidental(self, group: str, phrases: Phrases, *, is_removed: bool = True) -> list[str]:
         """Remove replies nobody took, streams and dead letters that quote it; return which."""
         found: list[str] = []
-        for sender in _names_in(self._home / "data" / "ipc" / group):
+        for sender in names_in(self._home / "data" / "ipc" / group):
             found += _remove(self._home, f"data/ipc/{group}/{sender}/{REPLIES}", phrases, is_removed)
-        for sender in _names_in(self._home / "data" / "dead" / group):
+        for sender in names_in(self._home / "data" / "dead" / group):
             found += _remove(self._home, f"data/dead/{group}/{sender}", phrases, is_removed)
         return found
 
@@ -324,13 +324,6 @@ class Forgetter:
 
     async def _write(self, change: Callable[..., None]) -> None:
         await self._in_writers_place(partial(self._journal.change_past, change))
-
-
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def _remove(home: Path, folder: str, phrases: Phrases, is_removed: bool) -> list[str]:

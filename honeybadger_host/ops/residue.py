@@ -20,6 +20,7 @@ import anyio
 import orjson
 
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.journal_schema import connect_to_read
 from honeybadger_host.text.phrases import Phrases, folded
 
@@ -94,7 +95,7 @@ def backups_in(home: Path) -> list[str]:
 
 def every_file(home: Path) -> Iterator[str]:
     """Yield all plain files below a home, and those of groups that lie elsewhere; nothing else is reached by a link."""
-    tops = [Path(), Path("groups"), *(Path("groups") / name for name in _names_in(home / "groups"))]
+    tops = [Path(), Path("groups"), *(Path("groups") / name for name in names_in(home / "groups"))]
     for top in tops:
         if top != Path() and not (home / top).is_symlink():
             continue
@@ -104,13 +105,6 @@ def every_file(home: Path) -> Iterator[str]:
                 path = Path(place) / name
                 if path.is_file() and not path.is_symlink():
                     yield str(path.relative_to(home))
-
-
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
 
 
 def _form_in(path: Path, phrases: Phrases, overlap: int) -> str | None:

@@ -8,7 +8,6 @@ import shutil
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 from honeybadger_host.errors import HomeError, HostError
 from honeybadger_host.ops.archive import (
@@ -22,10 +21,8 @@ from honeybadger_host.ops.archive import (
     members,
     read_archive,
 )
-from honeybadger_host.storage.files import open_folder, sync_folder
+from honeybadger_host.storage.files import open_folder, open_new, sync_folder
 from honeybadger_host.storage.home import LOCK_FILE, HomeLock, holder_bytes
-
-_WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +119,7 @@ def _unpack(archive: Path, manifest: Manifest, to: Path, owners: _Owners) -> tup
             file = files.pop(name, None)
             if file is None:
                 raise ArchiveDamaged(archive, "it changed while it was read")
-            with open(os.open(to / name, _WRITE_NEW, 0o600), "wb") as out:
+            with open(open_new(to / name), "wb") as out:
                 if digest(content, out.write) != (file.size, file.sha256):
                     raise ArchiveDamaged(archive, "it changed while it was read")
                 out.flush()
@@ -134,7 +131,7 @@ def _unpack(archive: Path, manifest: Manifest, to: Path, owners: _Owners) -> tup
     if files:
         raise ArchiveDamaged(archive, "it changed while it was read")
     if manifest.journal is not None:
-        with open(os.open(to / LOCK_FILE, _WRITE_NEW, 0o600), "wb") as out:
+        with open(open_new(to / LOCK_FILE), "wb") as out:
             out.write(holder_bytes(manifest.journal.identity))
             out.flush()
             owners.give(out.fileno(), manifest.home.model_copy(update={"mode": 0o600}))

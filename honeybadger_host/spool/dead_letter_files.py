@@ -15,7 +15,7 @@ import orjson
 from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import open_folder
+from honeybadger_host.storage.files import open_folder, open_new, write_all
 
 _REASON = ".reason.json"
 
@@ -103,14 +103,10 @@ def _put_back(mailbox: Mailbox, inbox: str, name: str, data: bytes) -> None:
         os.close(root)
     try:
         temporary = f".{new_id()}.tmp"
-        fd = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=requests
-        )
+        fd = open_new(temporary, within=requests)
         try:
             try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(fd, view) :]
+                write_all(fd, data)
                 owner = os.fstat(requests).st_uid
                 if owner != os.geteuid():
                     os.fchown(fd, owner, -1)

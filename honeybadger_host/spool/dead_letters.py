@@ -20,7 +20,7 @@ import structlog
 
 from honeybadger_host.spool.inbox import Inbox, OpenInbox
 from honeybadger_host.spool.listing import SUFFIX
-from honeybadger_host.storage.files import Incoming, make_folders, printable
+from honeybadger_host.storage.files import Incoming, make_folders, open_new, printable, write_all
 from honeybadger_host.text.redaction import redact_bytes
 
 log = structlog.get_logger()
@@ -32,7 +32,6 @@ _BLOCK: Final = 4096
 _KEPT: Final = 0.9
 """How full it is after room was made: so that it is not made for every letter."""
 _REASON: Final = ".reason.json"
-_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_BURIED_BYTES: Final = 1024 * 1024
 """Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand."""
 _LONGEST_STEM_BYTES: Final = 200
@@ -206,11 +205,9 @@ def _has_bytes(path: Path, data: bytes) -> bool:
 
 
 def _write_new(path: Path, data: bytes) -> None:
-    fd = os.open(path, _NEW_FILE, 0o600)
+    fd = open_new(path)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, data)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(path)

@@ -17,7 +17,7 @@ import structlog
 from honeybadger_agent.mailbox import REPLIES, REQUESTS, TURNS
 from honeybadger_host.spool.listing import Listing
 from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import Incoming, Signature, open_folder, read_incoming
+from honeybadger_host.storage.files import Incoming, Signature, open_folder, open_new, read_incoming
 
 log = structlog.get_logger()
 
@@ -25,7 +25,6 @@ STREAM: Final = ".stream"
 """What a turn's answer is called while it is being written."""
 TURNS_QUEUE: Final = f"/{TURNS}"
 """How the queue of a group's turns ends; no name of a group does."""
-_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def turns_queue(group: str) -> str:
@@ -114,10 +113,10 @@ class OpenInbox:
         """Write a reply under the request's name, complete or not at all. Raises OSError."""
         temporary = f".{threading.get_ident():x}.tmp"  # a short name: a rename costs by its directory entry
         try:
-            fd = os.open(temporary, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
+            fd = open_new(temporary, within=self.replies_fd)
         except FileExistsError:
             os.unlink(temporary, dir_fd=self.replies_fd)
-            fd = os.open(temporary, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
+            fd = open_new(temporary, within=self.replies_fd)
         try:
             written = os.write(fd, data)
             _give(fd, self.inbox.uid)
@@ -136,7 +135,7 @@ class OpenInbox:
         name = f"{stem}{STREAM}"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.replies_fd)
-        fd = os.open(name, _NEW_FILE, 0o600, dir_fd=self.replies_fd)
+        fd = open_new(name, within=self.replies_fd)
         _give(fd, self.inbox.uid)
         return fd
 

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from honeybadger_host.errors import WorldFailed
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -163,6 +164,23 @@ def open_folder(name: str | os.PathLike[str], *, within: int | None = None) -> i
     return os.open(name, _FOLDER, dir_fd=within)
 
 
+def names_in(folder: str | os.PathLike[str]) -> list[str]:
+    """Return what a folder holds, in the order of names; nothing when it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def open_new(path: str | os.PathLike[str], *, within: int | None = None) -> int:
+    """Return a descriptor to write a file that is made by this (0600). Raises FileExistsError, OSError.
+
+    Args:
+        within: descriptor of the folder it is to be in.
+    """
+    return os.open(path, _NEW, FILE_MODE, dir_fd=within)
+
+
 def open_to_append(path: Path) -> int:
     """Return a descriptor to append to a regular file, made (0600) with its folders (0700) when missing.
 
@@ -281,9 +299,7 @@ def write_beside(path: Path, data: bytes, *, mode: int, is_durable: bool = True)
     try:
         try:
             os.fchmod(fd, mode)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            write_all(fd, data)
             if is_durable:
                 os.fsync(fd)
         finally:
@@ -293,6 +309,13 @@ def write_beside(path: Path, data: bytes, *, mode: int, is_durable: bool = True)
             os.unlink(temporary)
         raise
     return temporary
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, in as many writes as that takes. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def remove_leftovers(folder: Path, names: Collection[str]) -> list[str]:

@@ -17,6 +17,7 @@ import orjson
 from honeybadger_host.domain import TASK_RECORD
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
+from honeybadger_host.storage.files import open_new
 from honeybadger_host.storage.journal_schema import (
     JournalPosition,
     Marks,
@@ -262,7 +263,7 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
         JournalError: it is damaged, or cannot be read.
         WorldFailed: no space for the copy.
     """
-    os.close(os.open(to, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    os.close(open_new(to))
     try:
         with closing(connect_to_read(path)) as source, closing(sqlite3.connect(to, isolation_level=None)) as copy:
             copy.execute("PRAGMA synchronous = OFF")  # whoever packs it makes that durable

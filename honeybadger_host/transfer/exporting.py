@@ -27,7 +27,15 @@ from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedge
 from honeybadger_host.memory.peoples_files import MOST_BYTES, PeoplesFile
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import EditReader, Seen, digest_of
-from honeybadger_host.storage.files import NotRegular, Signature, kind_of, make_folders, open_plain, sync_folder
+from honeybadger_host.storage.files import (
+    NotRegular,
+    Signature,
+    kind_of,
+    make_folders,
+    open_new,
+    open_plain,
+    sync_folder,
+)
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_changed_files
 from honeybadger_host.storage.journal_schema import Row
@@ -55,7 +63,6 @@ _QUIET_SECONDS: Final = 1.0
 """After its last change a group's files are written."""
 _LONGEST_SECONDS: Final = 60.0
 """A group that changes all the time for longer is not copied."""
-_WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _COMPRESSION: Final = 6
 
 
@@ -153,7 +160,7 @@ class _Exporter:
             lists={name: lists[name] for name in LISTS},
         )
         data = orjson.dumps(manifest.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-        with open(os.open(self._to / MANIFEST, _WRITE_NEW, 0o600), "wb") as file:
+        with open(open_new(self._to / MANIFEST), "wb") as file:
             file.write(data)
         return done
 
@@ -240,7 +247,7 @@ class _Exporter:
         make_folders(target.parent)
         target.unlink(missing_ok=True)
         digest, size = hashlib.sha256(), 0
-        with open(fd, "rb") as source, open(os.open(target, _WRITE_NEW, 0o600), "wb") as copy:
+        with open(fd, "rb") as source, open(open_new(target), "wb") as copy:
             while data := source.read(1 << 20):
                 digest.update(data)
                 size += len(data)
@@ -256,7 +263,7 @@ class _Exporter:
     def _write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> ListFile:
         self._tell(f"writing {name}")
         digest, size = hashlib.sha256(), 0
-        with open(os.open(self._to / name, _WRITE_NEW, 0o600), "wb") as file:
+        with open(open_new(self._to / name), "wb") as file:
             for line in lines:
                 data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
                 digest.update(data)
@@ -343,7 +350,7 @@ def _seen_line(known: Seen) -> dict[str, Any]:
 
 def pack(folder: Path, archive: Path) -> None:
     """Pack a folder: the same files make the same bytes. Raises OSError."""
-    with open(os.open(archive, _WRITE_NEW, 0o600), "wb") as file:
+    with open(open_new(archive), "wb") as file:
         with (
             gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as zipped,
             tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,

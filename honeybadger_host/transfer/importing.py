@@ -30,6 +30,7 @@ from honeybadger_agent.wire.labels import MAX_CATEGORY_CHARACTERS, MAX_TAG_CHARA
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
+from honeybadger_host.storage.files import names_in
 from honeybadger_host.storage.home import JOURNAL_FILE, is_served
 from honeybadger_host.storage.journal_reader import read_done
 from honeybadger_host.text.time_stamps import time_stamp
@@ -232,10 +233,7 @@ class Import:
     @cached_property
     def _sessions(self) -> frozenset[str]:
         """The logs that there were when the import began."""
-        try:
-            return frozenset(os.listdir(self._home / "data" / "sessions" / self._group))
-        except OSError:
-            return frozenset()
+        return frozenset(names_in(self._home / "data" / "sessions" / self._group))
 
     def _known_turns(self, session: str) -> frozenset[str]:
         """Return the ids of imported turns that a conversation has already."""

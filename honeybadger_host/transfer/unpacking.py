@@ -9,7 +9,7 @@ from typing import IO, Final
 
 from honeybadger_host.errors import HostError
 from honeybadger_host.ops.archive import BROKEN
-from honeybadger_host.storage.files import make_folders
+from honeybadger_host.storage.files import make_folders, open_new
 from honeybadger_host.transfer.exported import CONTENT, LISTS, MANIFEST
 from honeybadger_host.transfer.places import ExportDamaged, is_plain
 
@@ -19,7 +19,6 @@ _FREE_BYTES: Final = 64 * 1024 * 1024
 _MOST_FILES: Final = 5_000_000
 _KEPT_FREE: Final = 16 * 1024 * 1024
 _DEEPEST: Final = 64
-_WRITE_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Bomb(HostError):
@@ -61,7 +60,7 @@ def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path, room: _Room
     make_folders(target.parent)
     if os.path.lexists(target):
         raise ExportDamaged(f"{shown} is in it twice")
-    with open(os.open(target, _WRITE_NEW, 0o600), "wb") as out:
+    with open(open_new(target), "wb") as out:
         _copy(content, out, room)
 
 
