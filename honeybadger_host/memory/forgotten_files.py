@@ -10,8 +10,9 @@ from typing import Final
 import orjson
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.domain import MESSAGES_FOLDER, ROOT_GLOBAL_FILE, Change, FileRemoved, FileWritten, WholeKind
+from honeybadger_host.domain import ROOT_GLOBAL_FILE, Change, FileRemoved, FileWritten, WholeKind
 from honeybadger_host.memory.edits_found import hunks_of
+from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.storage.revised import put_back_lines
 from honeybadger_host.text.phrases import FORGOTTEN, is_blank_line
@@ -35,9 +36,10 @@ def files_of(home: Path, group: str) -> Iterator[str]:
         name = file.removeprefix(f"{top}/")
         if name in TEXTS or _SET_ASIDE in name or (name.endswith(".json") and name.partition("/")[0] in _FOLDERS):
             yield file
-    for folder in ("sessions", "context", "working", "consolidated"):
-        yield from _below(home, f"data/{folder}/{group}")
-    yield from (f"{MESSAGES_FOLDER}/{group}.jsonl", f"data/feedback/{group}.jsonl", f"data/tasks/{group}.jsonl")
+    for folder in folders_of(group).values():
+        if folder != top:
+            yield from _below(home, folder)
+    yield from single_files_of(group).values()
 
 
 def _below(home: Path, folder: str) -> Iterator[str]:

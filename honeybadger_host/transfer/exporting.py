@@ -23,6 +23,7 @@ import orjson
 from honeybadger_host import __version__
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.memory.edits_found import compare_text, compare_whole
+from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.memory.peoples_files import MOST_BYTES, PeoplesFile
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
@@ -57,7 +58,7 @@ from honeybadger_host.transfer.exported import (
     receipt_line,
     served_line,
 )
-from honeybadger_host.transfer.places import files_of, folders_of, is_plain, place_of
+from honeybadger_host.transfer.places import is_plain, place_of
 
 _QUIET_SECONDS: Final = 1.0
 """After its last change a group's files are written."""
@@ -96,8 +97,8 @@ def export_group(
         tell: takes what is being done.
     Raises NotFound: there is no such group. Raises HostError: it cannot be read or written; then there is no export.
     """
-    has_some = any(os.path.lexists(home / file) for file in (*folders_of(group).values(), *files_of(group).values()))
-    if not has_some:
+    places = (*folders_of(group).values(), *single_files_of(group).values())
+    if not any(os.path.lexists(home / place) for place in places):
         raise NotFound(f"{home} has no group {group!r}")
     check_new(target)
     try:
@@ -201,7 +202,7 @@ class _Exporter:
         for folder in folders_of(self._group).values():
             if os.path.lexists(self._home / folder):
                 yield from self._below(folder)
-        for file in files_of(self._group).values():
+        for file in single_files_of(self._group).values():
             if os.path.lexists(self._home / file):
                 yield file
 

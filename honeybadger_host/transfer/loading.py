@@ -18,6 +18,7 @@ from typing import Final
 from honeybadger_agent.mailbox import GLOBAL_GROUP, checked_name
 from honeybadger_host.domain import Served
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
+from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import MOST_BYTES, group_of
 from honeybadger_host.storage.edits import Edit, Seen, digest_of
@@ -52,7 +53,7 @@ from honeybadger_host.transfer.exported import (
     receipt_of,
     served_of,
 )
-from honeybadger_host.transfer.places import ExportDamaged, file_of, files_of, folders_of
+from honeybadger_host.transfer.places import ExportDamaged, file_of
 from honeybadger_host.transfer.placing import STAGING, files_below, finish_loading, is_template, staged_file
 from honeybadger_host.transfer.unpacking import unpack_export
 
@@ -144,7 +145,7 @@ class _Loader:
         now_what = "an export is loaded into a new group: name one that is not there yet"
         if last_of(self._journal, self._group)[0]:
             raise HostError(f"the journal has changes of {self._group}; {now_what}")
-        for file in files_of(self._group).values():
+        for file in single_files_of(self._group).values():
             if os.path.lexists(self._home / file):
                 raise HostError(f"{self._group} has {file}; {now_what}")
         for folder in folders_of(self._group).values():

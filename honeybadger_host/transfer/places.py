@@ -1,25 +1,12 @@
-"""Where the files of a group lie: below a home, and in an export."""
+"""Where a file of a group goes: from a home into an export, and from there into a home."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from honeybadger_host.errors import HostError
+from honeybadger_host.memory.group_places import folders_of, single_files_of
 
-_FOLDERS: Final = {
-    "group": "groups/{}",
-    "sessions": "data/sessions/{}",
-    "context": "data/context/{}",
-    "working": "data/working/{}",
-    "consolidated": "data/consolidated/{}",
-}
-_SINGLE: Final = {
-    "tasks.jsonl": "data/tasks/{}.jsonl",
-    "feedback.jsonl": "data/feedback/{}.jsonl",
-    "messages.jsonl": "data/messages/{}.jsonl",
-    "consolidated.json": "data/consolidated/{}.json",
-    "consolidated.dream.json": "data/consolidated/{}.dream.json",
-}
 _LONGEST_NAME: Final = 255
 
 
@@ -30,19 +17,9 @@ class ExportDamaged(HostError):
         super().__init__(f"the export is damaged, or none ({what}); nothing was changed")
 
 
-def folders_of(group: str) -> dict[str, str]:
-    """Return where the folders of a group lie: in an export -> below the home."""
-    return {place: folder.format(group) for place, folder in _FOLDERS.items()}
-
-
-def files_of(group: str) -> dict[str, str]:
-    """Return where the files of a group lie that are in no folder of its own: in an export -> below the home."""
-    return {place: file.format(group) for place, file in _SINGLE.items()}
-
-
 def place_of(file: str, group: str) -> str | None:
     """Return where a file below the home lies in an export; None: it is not the group's."""
-    for place, single in files_of(group).items():
+    for place, single in single_files_of(group).items():
         if file == single:
             return place
     for place, folder in folders_of(group).items():
@@ -52,15 +29,17 @@ def place_of(file: str, group: str) -> str | None:
 
 
 def file_of(place: str, group: str) -> str:
-    """Return where a file of an export goes, below the home. Raises ExportDamaged: it is no place of a group's."""
+    """Return where a file of an export goes, below the home. Raises ExportDamaged: it is not a place of a group's."""
     first, *rest = place.split("/")
     if any(not is_plain(part) for part in (first, *rest)):
         raise ExportDamaged(f"{place!a} is not a name in a group")
-    if not rest and first in _SINGLE:
-        return files_of(group)[first]
-    if not rest or first not in _FOLDERS:
+    whole = single_files_of(group).get(first) if not rest else None
+    if whole is not None:
+        return whole
+    folder = folders_of(group).get(first)
+    if not rest or folder is None:
         raise ExportDamaged(f"{place!a} is not a place of a group's")
-    return "/".join((folders_of(group)[first], *rest))
+    return "/".join((folder, *rest))
 
 
 def is_plain(part: str) -> bool:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from honeybadger_host.errors import HomeError
+from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.storage.files import make_folders, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal_transfer import forget_loaded, read_loaded
-from honeybadger_host.transfer.places import files_of, folders_of
 
 STAGING: Final = ".loading"
 """Below `groups/` and `data/`: files that are to be put in their place."""
@@ -30,7 +30,7 @@ def finish_loading(home: Path) -> None:
     group = read_loaded(journal) if journal.exists() else None
     try:
         if group is not None:
-            for file in (*folders_of(group).values(), *files_of(group).values()):
+            for file in (*folders_of(group).values(), *single_files_of(group).values()):
                 source, target = staged_file(home, file), home / file
                 if os.path.lexists(source):
                     _make_way(target)

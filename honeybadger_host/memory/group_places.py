@@ -1,0 +1,32 @@
+"""Where all lies that belongs to a group and to no other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from honeybadger_host.domain import MESSAGES_FOLDER
+
+_FOLDERS: Final = {
+    "group": "groups/{}",
+    "sessions": "data/sessions/{}",
+    "context": "data/context/{}",
+    "working": "data/working/{}",
+    "consolidated": "data/consolidated/{}",
+}
+_FILES: Final = {
+    "tasks.jsonl": "data/tasks/{}.jsonl",
+    "feedback.jsonl": "data/feedback/{}.jsonl",
+    "messages.jsonl": f"{MESSAGES_FOLDER}/{{}}.jsonl",
+    "consolidated.json": "data/consolidated/{}.json",
+    "consolidated.dream.json": "data/consolidated/{}.dream.json",
+}
+
+
+def folders_of(group: str) -> dict[str, str]:
+    """Return the folders of a group: what an export calls them -> below the home."""
+    return {place: folder.format(group) for place, folder in _FOLDERS.items()}
+
+
+def single_files_of(group: str) -> dict[str, str]:
+    """Return the files of a group that are in no folder of its own: what an export calls them -> below the home."""
+    return {place: file.format(group) for place, file in _FILES.items()}
