@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import MAX_NUMBER, Count, Request, Result, Role
+from honeybadger_agent.wire.labels import Speaker, ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 
 Moment = Annotated[
@@ -29,13 +30,11 @@ class AppendTurn(Request[TurnResult], changes=True, audience="programs"):
 
     role: Role
     content: Annotated[str, StringConstraints(min_length=1)]
-    sender: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = Field(
+    sender: Speaker | None = Field(
         default=None,
         description="Who speaks, as shown in the history; default: the role.",
     )
-    tools_used: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
-        default=None, max_length=64
-    )
+    tools_used: ToolsUsed | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     at: Moment | None = Field(

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, Request, Result, Role, Wire
 from honeybadger_agent.wire.conversation import Moment
 from honeybadger_agent.wire.entries import OriginFrom, checked_metadata
-from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, Tag, Title
+from honeybadger_agent.wire.labels import MAX_TAGS, Category, EntryId, Speaker, Tag, Title, ToolsUsed
 from honeybadger_agent.wire.refusals import shaped
 from honeybadger_agent.wire.turns import AgentId
 
@@ -23,10 +23,8 @@ class ImportedTurn(Wire):
     role: Role
     content: Annotated[str, StringConstraints(min_length=1)]
     at: Moment
-    sender: Annotated[str, StringConstraints(min_length=1, max_length=80)] | None = None
-    tools_used: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
-        default=None, max_length=64
-    )
+    sender: Speaker | None = None
+    tools_used: ToolsUsed | None = None
 
 
 class ImportedEntry(Wire):

@@ -15,6 +15,10 @@ MAX_TAGS: Final = 32
 MAX_TAG_CHARACTERS: Final = 64
 MAX_TITLE_CHARACTERS: Final = 200
 MAX_NAME_CHARACTERS: Final = 128
+MAX_SPEAKER_CHARACTERS: Final = 80
+"""Of the name that a conversation shows."""
+MAX_TOOLS_USED: Final = 64
+MAX_TOOL_CHARACTERS: Final = 100
 CATEGORY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}(?:/[A-Za-z0-9_-]{1,64}){0,7}")
 """Categories, also as folders; match with `fullmatch`."""
 MAX_CATEGORY_CHARACTERS: Final = 200
@@ -66,6 +70,11 @@ Category = Annotated[
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TAG_CHARACTERS)]
 Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TITLE_CHARACTERS)]
+Speaker = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SPEAKER_CHARACTERS)]
+ToolsUsed = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=MAX_TOOL_CHARACTERS)]],
+    Field(max_length=MAX_TOOLS_USED),
+]
 EntryName = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_checked_name)
 ]

@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from honeybadger_agent.mailbox import HUMAN, OPERATOR, is_system_sender
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
+from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileWritten, Outcome, Turn, TurnAdded
 from honeybadger_host.handlers.conversation import OFF
 from honeybadger_host.handlers.entry_texts import cleaned
@@ -26,8 +26,6 @@ from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.tombstones import Tombstones, read_tombstones
 from honeybadger_host.text.neutralise import estimate_tokens, is_blank, neutralise, one_line
 from honeybadger_host.text.time_stamps import parse_time, to_milliseconds
-
-_LONGEST_SPEAKER: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,7 @@ def import_records(
             number=number,
             at=at if last is None else max(at, last),
             role=said.role,
-            sender=screen.name(asked, "sender", speaker[:_LONGEST_SPEAKER] or said.role),
+            sender=screen.name(asked, "sender", speaker[:MAX_SPEAKER_CHARACTERS] or said.role),
             by=asked.payload.by or asked.sender,
             content=content,
             token_count=estimate_tokens(content),

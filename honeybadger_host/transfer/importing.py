@@ -26,7 +26,14 @@ import orjson
 from honeybadger_agent.mailbox import OPERATOR, REQUESTS, SESSION, TMP, Mailbox
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, MAX_TAGS, Reply, dump_request
 from honeybadger_agent.wire.entries import MAX_METADATA_BYTES, MAX_ORIGIN_CHARACTERS
-from honeybadger_agent.wire.labels import MAX_CATEGORY_CHARACTERS, MAX_TAG_CHARACTERS, MAX_TITLE_CHARACTERS
+from honeybadger_agent.wire.labels import (
+    MAX_CATEGORY_CHARACTERS,
+    MAX_SPEAKER_CHARACTERS,
+    MAX_TAG_CHARACTERS,
+    MAX_TITLE_CHARACTERS,
+    MAX_TOOL_CHARACTERS,
+    MAX_TOOLS_USED,
+)
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
@@ -49,7 +56,7 @@ _UNDER_WAY_ALONE: Final = 50_000
 them, as one is started for each such crowd."""
 _LONGEST_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.002
-_LONGEST_SPEAKER: Final = 80
+_IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
 _SESSIONS_HELD: Final = 8
 
 
@@ -204,9 +211,11 @@ class Import:
                 "at": time_stamp(at, "milliseconds"),
             }
             if said.sender:
-                record["sender"] = _text(said.sender)[:_LONGEST_SPEAKER]
+                record["sender"] = _text(said.sender)[:MAX_SPEAKER_CHARACTERS]
             if said.tools:
-                record["tools_used"] = [_text(name)[:100] for name in said.tools if name][:64]
+                record["tools_used"] = [_text(name)[:MAX_TOOL_CHARACTERS] for name in said.tools if name][
+                    :MAX_TOOLS_USED
+                ]
             yield record
 
     def _entry(self, fact: Fact) -> dict[str, Any]:
@@ -319,9 +328,6 @@ class Import:
             return
         with suppress(HomeLocked):  # a host was started just now: it answers
             self._serve(self._mailbox.root)
-
-
-_IMPORTED_LINE: Final = re.compile(rb'"request":"(import-[0-9a-f]{24})"\}\s*\Z')
 
 
 def _turns_id(session: str, first: int, records: list[dict[str, Any]]) -> str:
