@@ -128,9 +128,11 @@ class Mailbox:
     def path(self, box: str, request_id: str) -> Path:
         return self.root / box / f"{request_id}.json"
 
-    def publish(self, request_id: str, data: bytes, box: Box = REQUESTS) -> None:
+    def publish(self, request_id: str, data: bytes, box: Box = REQUESTS, *, is_durable: bool = True) -> None:
         """Write `data` to `tmp/`, fsync it and rename it into `box`: the host sees all of it or nothing.
 
+        Args:
+            is_durable: False: it is not synced, as after a power cut it is published again.
         Raises:
             BadName: the id cannot name a request.
             OSError: nothing was published; the temporary file is gone.
@@ -143,7 +145,8 @@ class Mailbox:
                 view = memoryview(data)
                 while view:
                     view = view[os.write(fd, view) :]
-                os.fsync(fd)
+                if is_durable:
+                    os.fsync(fd)
             finally:
                 os.close(fd)
             os.rename(temporary, self.path(box, request_id))

@@ -8,7 +8,6 @@ short goes on (docs/decisions/034-in-and-out.md).
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import time
 import unicodedata
@@ -23,7 +22,7 @@ from typing import Any, Final
 
 import orjson
 
-from honeybadger_agent.mailbox import OPERATOR, REQUESTS, SESSION, TMP, Mailbox
+from honeybadger_agent.mailbox import OPERATOR, REQUESTS, SESSION, Mailbox
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS, MAX_TAGS, Reply, dump_request
 from honeybadger_agent.wire.entries import MAX_METADATA_BYTES, MAX_ORIGIN_CHARACTERS
 from honeybadger_agent.wire.labels import (
@@ -277,11 +276,8 @@ class Import:
 
     def _publish(self, request_id: str, data: bytes) -> None:
         """Drop a request, not durably: after a power cut the next import sends it again."""
-        temporary = self._mailbox.root / TMP / f"{request_id}.tmp"
         try:
-            temporary.write_bytes(data)
-            temporary.chmod(0o600)
-            os.rename(temporary, self._mailbox.path(REQUESTS, request_id))
+            self._mailbox.publish(request_id, data, is_durable=False)
         except OSError as error:
             raise HomeError(
                 f"cannot write into {self._mailbox.root}: {error.strerror}; import again, and it goes on"
