@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
-from honeybadger_host.transfer.json_elements import read_elements
+from honeybadger_host.transfer.json_elements import CONVERSATIONS, read_elements
 from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile, time_of
 
 NAME: Final = "chatgpt"
-FILES: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
 _THINKING: Final = ("thoughts", "reasoning_recap")
 
@@ -22,7 +20,7 @@ def read_chatgpt(source: Source) -> Iterator[Found]:
     for file in source():
         if isinstance(file, Skipped):
             yield file
-        elif FILES.fullmatch(file.name):
+        elif CONVERSATIONS.fullmatch(file.name):
             yield from read_elements(file, "conversation", _turns)
 
 

@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
-from honeybadger_host.transfer.json_elements import read_elements
+from honeybadger_host.transfer.json_elements import CONVERSATIONS, read_elements
 from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, Source, SourceFile, time_of
 
 NAME: Final = "claude"
-_CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 _PROJECTS: Final = re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json")
 _MEMORIES: Final = re.compile(r"(?:.*/)?memories\.json")
 _ROLES: Final[Mapping[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant"}
@@ -23,7 +22,7 @@ def read_claude(source: Source) -> Iterator[Found]:
     for file in source():
         if isinstance(file, Skipped):
             yield file
-        elif _CONVERSATIONS.fullmatch(file.name):
+        elif CONVERSATIONS.fullmatch(file.name):
             yield from read_elements(file, "conversation", _turns)
         elif _PROJECTS.fullmatch(file.name):
             yield from read_elements(file, "project", _documents)

@@ -13,6 +13,7 @@ from typing import Final
 from honeybadger_host.errors import HostError
 from honeybadger_host.transfer import chatgpt, claude, claude_code, other_memories
 from honeybadger_host.transfer.exported import MANIFEST
+from honeybadger_host.transfer.json_elements import CONVERSATIONS
 from honeybadger_host.transfer.markdown_import import read_markdown
 from honeybadger_host.transfer.records import Importer, Skipped, Source, SourceFile
 
@@ -44,7 +45,7 @@ def format_of(source: Source, path: Path) -> str:
         if isinstance(file, Skipped):
             continue
         ending = file.name.rpartition(".")[2].lower()
-        if chatgpt.FILES.fullmatch(file.name):
+        if CONVERSATIONS.fullmatch(file.name):
             return claude.NAME if b'"chat_messages"' in _beginning(file) else chatgpt.NAME
         if ending == "af":
             return other_memories.LETTA

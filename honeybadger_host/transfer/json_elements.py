@@ -12,6 +12,8 @@ import orjson
 
 from honeybadger_host.transfer.records import Found, Skipped, SourceFile
 
+CONVERSATIONS: Final = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
+"""What ChatGPT and Claude call the files of their conversations."""
 _NEXT: Final = re.compile(rb'(?:[^"\[\]{}]+|"(?:[^"\\]|\\.)*+")*+([\[\]{}])', re.DOTALL)
 """All up to the next bracket; nothing while a text goes on behind what was read."""
 _CHUNK: Final = 1 << 20

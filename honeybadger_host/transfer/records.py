@@ -16,9 +16,8 @@ from honeybadger_agent.wire import Role
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.files import NotRegular, kind_of, open_plain
 from honeybadger_host.text.time_stamps import parse_time
+from honeybadger_host.transfer.unpacking import most_unpacked
 
-_FREE_BYTES: Final = 64 * 1024 * 1024
-_MOST_RATIO: Final = 250
 _ENCRYPTED: Final = 1
 
 
@@ -162,7 +161,7 @@ def _members(archive: zipfile.ZipFile) -> Iterator[SourceFile | Skipped]:
             yield Skipped(shown, f"{kind_of(mode)} is not read")
         elif info.flag_bits & _ENCRYPTED:
             yield Skipped(shown, "it is encrypted")
-        elif info.file_size > max(_FREE_BYTES, info.compress_size * _MOST_RATIO):
+        elif info.file_size > most_unpacked(info.compress_size):
             yield Skipped(shown, "it unpacks to far more than it can hold")
         else:
             modified = datetime(*info.date_time, tzinfo=UTC)

@@ -15,7 +15,6 @@ from honeybadger_host.transfer.places import ExportDamaged, is_plain
 
 _MOST_RATIO: Final = 250
 _FREE_BYTES: Final = 64 * 1024 * 1024
-"""A small archive may be packed as closely as it likes."""
 _MOST_FILES: Final = 5_000_000
 _KEPT_FREE: Final = 16 * 1024 * 1024
 _DEEPEST: Final = 64
@@ -70,14 +69,18 @@ def _copy(content: IO[bytes], out: IO[bytes], room: _Room) -> None:
         out.write(data)
 
 
+def most_unpacked(packed: int) -> int:
+    """Return how many bytes so many packed ones may hold; a small archive may be packed as closely as it likes."""
+    return max(_FREE_BYTES, packed * _MOST_RATIO)
+
+
 class _Room:
     """How much an archive may still unpack to."""
 
     def __init__(self, archive: Path, to: Path) -> None:
         self._archive = archive
         disk = os.statvfs(to)
-        most = max(_FREE_BYTES, archive.stat().st_size * _MOST_RATIO)
-        self._left = min(most, disk.f_bavail * disk.f_frsize - _KEPT_FREE)
+        self._left = min(most_unpacked(archive.stat().st_size), disk.f_bavail * disk.f_frsize - _KEPT_FREE)
         self._files = _MOST_FILES
 
     def take(self, size: int) -> None:
