@@ -24,6 +24,8 @@ ARCHIVE: Final = "archive/MEMORY.md"
 MESSAGES_FOLDER: Final = "data/messages"
 TASK_RECORD: Final = "task_record"
 """What the journal calls what was recorded of a task."""
+IMPORTED_REQUEST: Final = "imported-"
+"""How the names of the operator's requests begin that bring in an entry; their receipts are kept for good."""
 GROUP_FILES: Final[tuple[GroupFileName, ...]] = (PERSONA, MEMORY, SUMMARY)
 
 

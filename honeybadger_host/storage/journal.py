@@ -20,7 +20,7 @@ import orjson
 import structlog
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.domain import REMOVED, TASK_RECORD
+from honeybadger_host.domain import IMPORTED_REQUEST, REMOVED, TASK_RECORD
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, may_clear
 from honeybadger_host.storage.edits import Looked, write_looked
 from honeybadger_host.storage.journal_schema import (
@@ -82,6 +82,8 @@ class Journal:
     """Group -> its newest change since the start."""
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
     """(group, sender) -> the greatest request id it has a receipt for, or greater."""
+    _pruned_seq: int = 0
+    """Up to here all receipts are among those that stay."""
 
     @classmethod
     def open(cls, path: Path, *, expected_identity: str | None = None) -> Journal:
@@ -301,12 +303,16 @@ class Journal:
         """Forget at most `most` receipts of changes up to `up_to`, the oldest first, and turns begun before; return how
         many receipts. Those of imported entries stay: what was imported once does not come again."""
         oldest = (
-            "SELECT seq FROM receipts WHERE seq <= ? AND NOT (sender = 'operator' AND request GLOB 'imported-*') "
+            "SELECT seq FROM receipts WHERE seq > ? AND seq <= ? AND NOT (sender = ? AND request GLOB ? || '*') "
             "ORDER BY seq LIMIT ?"
         )
+        values = (self._pruned_seq, up_to, OPERATOR, IMPORTED_REQUEST, most)
         with self._transaction() as connection:
             connection.execute("DELETE FROM turns WHERE seq <= ?", (up_to,))
-            return connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", (up_to, most)).rowcount  # noqa: S608  a constant
+            pruned = connection.execute(f"DELETE FROM receipts WHERE seq IN ({oldest})", values).rowcount  # noqa: S608  a constant
+        if pruned < most:
+            self._pruned_seq = max(self._pruned_seq, min(up_to, self.committed_seq))
+        return pruned
 
     def begin_turn(self, turn: TurnKey, digest: bytes) -> BegunTurn:
         """Count the beginning of a turn; return what an attempt before left. Raises as `commit`.

@@ -33,6 +33,7 @@ from honeybadger_agent.wire.labels import (
     MAX_TOOL_CHARACTERS,
     MAX_TOOLS_USED,
 )
+from honeybadger_host.domain import IMPORTED_REQUEST
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.memory.entry import entry_id
 from honeybadger_host.memory.turn_log import turns_file
@@ -44,8 +45,6 @@ from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped
 
 IMPORTED: Final = "imported"
 """The category that imported entries are below."""
-ENTRIES: Final = "imported-"
-"""What the requests that bring an entry are called; their receipts are kept."""
 _MOST_RECORDS: Final = 200
 _SHARE: Final = 0.7
 """Of the largest request that a host takes."""
@@ -149,7 +148,7 @@ class Import:
         session, first, size = "", 0, 0
         for record, place, number, of in self._records(found):
             if of is None:
-                yield self._request(f"{ENTRIES}{record.pop('request')}", None, [record], {record["id"]: place})
+                yield self._request(f"{IMPORTED_REQUEST}{record.pop('request')}", None, [record], {record["id"]: place})
                 continue
             length = len(orjson.dumps(record))
             if records and (of != session or len(records) == _MOST_RECORDS or size + length > self._most_bytes):
@@ -263,7 +262,8 @@ class Import:
         journal = self._home / JOURNAL_FILE
         if not journal.exists():
             return set()
-        return {one.removeprefix(ENTRIES) for one in read_done(journal, self._group, OPERATOR, ENTRIES)}
+        done = read_done(journal, self._group, OPERATOR, IMPORTED_REQUEST)
+        return {request.removeprefix(IMPORTED_REQUEST) for request in done}
 
     # -------------------------------------------------------------------------------------------------------- sending
 

@@ -191,6 +191,28 @@ def test_old_receipts_are_forgotten_in_portions_and_changes_never(journal: Journ
     assert journal.receipts_of("main", "user", ["r1"]).keys() == {"r1"}
 
 
+def test_receipts_of_imported_entries_stay_and_are_passed_over_only_once(journal: Journal, path: Path) -> None:
+    imported = [receipt(seq, sender="operator", request=f"imported-{seq}") for seq in range(1, 5001)]
+    journal.commit([row(seq) for seq in range(1, 5001)], imported)
+    journal.commit([row(5001)], [receipt(5001)])
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 100
+
+    journal._writer.set_progress_handler(count, 100)
+    assert journal.prune_receipts(5001) == 1
+    first, steps = steps, 0
+    assert journal.prune_receipts(5001) == 0
+    assert steps < first / 100
+    journal.commit([row(5002)], [receipt(5002)])
+    assert journal.prune_receipts(1 << 60) == 1
+    journal.commit([row(5003)], [receipt(5003)])
+    assert journal.prune_receipts(1 << 60) == 1, "it comes behind all that was passed over"
+    assert content(path)[1] == list(range(1, 5001))
+
+
 # ---------------------------------------------------------------------------------------------------------------- turns
 
 TURN = TurnKey("main", "user", "t1")
