@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,7 @@ def export(
     except BadName as error:
         raise typer.BadParameter(str(error)) from None
     target = (to or Path(f"{group}{'' if markdown else '.tar.gz'}")).absolute()
-    doing = [f"exporting {group}"]
+    doing = deque([f"exporting {group}"], maxlen=1)
     with patience(lambda: doing[-1]):
         done = (export_markdown if markdown else export_group)(home_of(home), group, target, tell=doing.append)
     if as_json:
@@ -75,7 +76,7 @@ def import_(
 def _load(folder: Path, group: str, path: Path, dry_run: bool, as_json: bool) -> None:
     from honeybadger_host.transfer.loading import load_export
 
-    doing = [f"reading {path}"]
+    doing = deque([f"reading {path}"], maxlen=1)
     with patience(lambda: doing[-1]):
         loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append)
     if as_json:
@@ -109,7 +110,7 @@ def _import(
     call.with_resource(warnings_to_stderr())
     check_home(folder)
     settings = load_settings(folder).settings
-    doing = [f"reading {path}"]
+    doing = deque([f"reading {path}"], maxlen=1)
     with open_source(path) as source, patience(lambda: doing[-1]):
         name = format_ or format_of(source, path)
         importing = Import(
@@ -120,11 +121,7 @@ def _import(
             max_request_bytes=settings.ipc.max_request_bytes,
             serve=lambda inbox: daemon.serve_box(folder, settings, inbox),
         )
-
-        def tell(what: str) -> None:
-            doing[-1] = what
-
-        done = importing.run(IMPORTERS[name](source), is_dry=dry_run, tell=tell)
+        done = importing.run(IMPORTERS[name](source), is_dry=dry_run, tell=doing.append)
     skipped = [f"{one.where}: {one.why}" for one in done.skipped]
     if as_json:
         told = {"format": name, "group": group, "turns": done.turns, "entries": done.entries, "known": done.known}
