@@ -45,8 +45,7 @@ class ContextHandler:
 
     def answer(self, asked: Asked, now: datetime) -> Answer:
         """Return a `ContextResult`. Raises Refusal, WorldFailed."""
-        payload = asked.payload
-        assert isinstance(payload, GetContext)  # noqa: S101  the table pairs type and payload
+        payload: GetContext = asked.payload
         now = to_milliseconds(now)  # as it is kept
         group, settings = asked.group, self.maker.settings
         budget = settings.budget_tokens if payload.budget_tokens is None else payload.budget_tokens

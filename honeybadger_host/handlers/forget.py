@@ -22,8 +22,7 @@ def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]] | None) -> Waiti
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
-        payload = asked.payload
-        assert isinstance(payload, Forget)  # noqa: S101  the table pairs type and payload
+        payload: Forget = asked.payload
         if asked.sender != OPERATOR:
             raise Refusal("forbidden", "forget is the operator's: honeybadger-host forget", field="type")
         if now is None:

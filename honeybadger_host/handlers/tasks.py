@@ -116,8 +116,8 @@ def _schedule_task(desk: TaskDesk) -> ChangeHandler[list[str]]:
         return known
 
     def decide(asked: Asked, known: list[str], now: datetime) -> Outcome:
-        payload, settings = asked.payload, desk.settings
-        assert isinstance(payload, ScheduleTask)  # noqa: S101  the table pairs type and payload
+        payload: ScheduleTask = asked.payload
+        settings = desk.settings
         there = {*(task_file(asked.group, each) for each in known), *desk.files.below(tasks_folder(asked.group))}
         if len(there) >= settings.per_group:
             why = f"this group has {len(there)} tasks, the limit is {settings.per_group} (tasks.per_group): cancel some"

@@ -143,8 +143,7 @@ class Forgetter:
 
     async def forget(self, asked: Asked) -> dict[str, Any]:
         """Return what went. Raises WorldFailed, JournalError: it is not done; asked again it goes on."""
-        wanted = asked.payload
-        assert isinstance(wanted, Forget)  # noqa: S101  the table pairs type and payload
+        wanted: Forget = asked.payload
         own = {f"data/ipc/{asked.group}/{asked.sender}/requests/{asked.request_id}.json"}
         async with self._lock:
             plan = await self._read(plan_of, self._home, self._journal.path, asked.group, wanted)
