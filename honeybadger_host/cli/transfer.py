@@ -64,7 +64,7 @@ def import_(
     from honeybadger_host.transfer.formats import FORMATS, OWN, is_own
 
     if format_ is not None and format_ not in FORMATS:
-        raise typer.BadParameter(f"{format_!r} is no format: {', '.join(FORMATS)}", param_hint="--from")
+        raise typer.BadParameter(f"{format_!r} is not a format: {', '.join(FORMATS)}", param_hint="--from")
     if format_ == OWN or (format_ is None and is_own(path)):
         if by is not None:
             raise typer.BadParameter("an export says itself who wrote what", param_hint="--by")

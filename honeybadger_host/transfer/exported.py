@@ -1,7 +1,7 @@
 """What an export of a group looks like, and what of one is believed (docs/in-and-out.md).
 
 ```
-export.json      whose it is; size and digest of the four lists, which say everything else
+export.json      whose it is; size and digest of the five lists, which say everything else
 journal.jsonl    the changes, and the edits by people, oldest first
 receipts.jsonl   which requests are done
 recalled.jsonl   what contexts put before a model
@@ -223,7 +223,7 @@ def event_of(value: Any, group: str, shift: int) -> Row | Edit:
     try:
         _check_data(line.kind, data)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ExportDamaged(f"change {line.seq} is no {line.kind}: {error!r}") from None
+        raise ExportDamaged(f"change {line.seq} is not a {line.kind}: {error!r}") from None
     return Row(line.seq + shift, line.at, group, line.by, line.request, line.kind, file, line.offset, data)
 
 

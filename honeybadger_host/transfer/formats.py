@@ -56,7 +56,7 @@ def format_of(source: Source, path: Path) -> str:
         return claude_code.NAME
     if endings & {"md", "markdown"}:
         return "markdown"
-    raise HostError(f"{path} is nothing that is known by its files: say --from, one of {', '.join(FORMATS)}")
+    raise HostError(f"the format of {path} cannot be seen by its files: say --from, one of {', '.join(FORMATS)}")
 
 
 def _beginning(file: SourceFile) -> bytes:

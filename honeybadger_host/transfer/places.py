@@ -14,7 +14,7 @@ class ExportDamaged(HostError):
     """An export is not what it was when it was made, or never was one."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"the export is damaged, or none ({what}); nothing was changed")
+        super().__init__(f"the export is damaged, or is not one ({what}); nothing was changed")
 
 
 def place_of(file: str, group: str) -> str | None:
