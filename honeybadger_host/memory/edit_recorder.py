@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import ROOT_GLOBAL_FILE
 from honeybadger_host.memory.edits_found import compare_text, compare_whole, hunks_of, is_kept
 from honeybadger_host.memory.entry_store import EntryFiles
+from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.peoples_files import TEXTS, Later, group_of, read_file
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen
@@ -98,7 +98,7 @@ class EditRecorder:
 
     def sweep_changed(self) -> Iterator[None]:
         """Find the Markdown files that changed, and what came or went in folders of entries; yield now and then."""
-        groups = self._groups()
+        groups = groups_in(self._home)
         files = [ROOT_GLOBAL_FILE, *(f"groups/{group}/{name}" for group in groups for name in TEXTS)]
         for agent in names_in(self._home / _AGENTS):
             files += (f"{_AGENTS}/{agent}/{name}" for name in names_in(self._home / _AGENTS / agent))
@@ -140,9 +140,6 @@ class EditRecorder:
         """Return what changes when a file comes into a folder, or goes."""
         stamp = signature_of(self._home / folder)
         return None if stamp is None else stamp.mtime_ns
-
-    def _groups(self) -> list[str]:
-        return [group for group in names_in(self._home / "groups") if NAME.fullmatch(group)]
 
     def _compare(self, files: Sequence[str]) -> None:
         """Touch those of some files that are not as they were looked at last."""

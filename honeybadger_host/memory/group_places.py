@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
 from typing import Final
 
+from honeybadger_agent.mailbox import NAME
 from honeybadger_host.domain import MESSAGES_FOLDER
 
 _FOLDERS: Final = {
@@ -20,6 +24,13 @@ _FILES: Final = {
     "consolidated.json": "data/consolidated/{}.json",
     "consolidated.dream.json": "data/consolidated/{}.dream.json",
 }
+
+
+def groups_in(home: Path) -> list[str]:
+    """Return the groups that have a folder for people's files, which may be a link, in the order of names."""
+    with contextlib.suppress(OSError), os.scandir(home / "groups") as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and NAME.fullmatch(entry.name))
+    return []
 
 
 def folders_of(group: str) -> dict[str, str]:
