@@ -180,7 +180,8 @@ def status(home: Home = None, as_json: AsJson = False) -> None:
 @app.command()
 def doctor(home: Home = None, as_json: AsJson = False) -> None:
     """Check what an operator can mend. Exit code 1 when something is a problem."""
-    from honeybadger_host.ops.doctor import Finding, examine
+    from honeybadger_host.ops.doctor import examine
+    from honeybadger_host.ops.findings import Finding
 
     findings: list[Finding] = []
     checking = ["the home"]

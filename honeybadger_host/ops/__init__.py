@@ -3,6 +3,6 @@
 May import: spool, curation, search, memory, storage, text, domain, errors, settings. Nothing below knows it.
 
 Reading order: `host` (the parts of a running host), `maintenance`, `scheduler`, `push`, `clock`, `status`, `metrics`;
-`forget_plan`, `forget` and `residue`; `doctor` and `model_server`; `archive`, `backup`, `restore`; `systemd`;
-`operator_client` (how commands ask the host).
+`forget_plan`, `forget` and `residue`; `doctor` with `findings`, `home_checks`, `machine_checks` and `agent_checks`,
+`model_server`; `archive`, `backup`, `restore`; `systemd`; `operator_client` (how commands ask the host).
 """

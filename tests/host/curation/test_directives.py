@@ -21,7 +21,7 @@ from honeybadger_host.curation.directives import (
 )
 from honeybadger_host.curation.proposal import Operation
 from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.ops.doctor import directives as check
+from honeybadger_host.ops.agent_checks import directives as check
 from honeybadger_host.storage.home import make_home
 
 BUILT_IN = {name: built_in(name).replace(RULES, built_in("memory-rules")) for name in NAMES}

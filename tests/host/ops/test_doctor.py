@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from honeybadger_host.ops.doctor import Finding, examine
+from honeybadger_host.ops.doctor import examine
+from honeybadger_host.ops.findings import Finding
 from honeybadger_host.storage.home import make_home
 from tests.hosting import PLAIN, HostProcess, RawSender, run_cli, wait_for
 from tests.terminal import Terminal

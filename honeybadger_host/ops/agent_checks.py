@@ -1,0 +1,111 @@
+"""What the doctor looks at of agents, their models, tasks and prompts. Each check is a function of the home folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from honeybadger_agent.models import split_name
+from honeybadger_agent.models.model import ModelFailed
+from honeybadger_agent.wording import count_of
+from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
+from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
+from honeybadger_host.errors import SettingsError, WorldFailed
+from honeybadger_host.memory.group_places import groups_in
+from honeybadger_host.memory.task_files import WrongSchedule, parse_task, schedule_of, task_file, tasks_of
+from honeybadger_host.models import missing_extra
+from honeybadger_host.ops.findings import Finding
+from honeybadger_host.ops.model_server import own_server, why_silent
+from honeybadger_host.settings import Settings, host_zone, load_settings, model_key
+from honeybadger_host.storage.atomic_files import read_whole
+
+
+def agents(home: Path) -> Iterator[Finding]:
+    """The files of agents, and whether their models can be asked: their own servers are, no provider is."""
+    try:
+        loaded = load_settings(home).settings
+    except SettingsError:  # said above
+        return
+    models = {loaded.model.name: "model.name"}
+    files = [name.removesuffix(".json") for name in agent_files(home)]
+    for agent_id in files:
+        agent = load_agent(home, agent_id)
+        if isinstance(agent, str):
+            yield Finding(
+                "agents", "warning", f"{AGENTS_FOLDER}/{agent_id}.json: {agent}", "mend it; it counts at once"
+            )
+            continue
+        if agent.model is not None:
+            models.setdefault(agent.model, f"agent {agent_id}")
+        if missing := [name for name in agent.delegates_to if name not in (*files, loaded.turns.agent)]:
+            yield Finding(
+                "agents",
+                "warning",
+                f"{AGENTS_FOLDER}/{agent_id}.json: delegates_to names {', '.join(missing)}, and there is no such agent",
+                f"write {AGENTS_FOLDER}/{missing[0]}.json, or mend the name",
+            )
+    yield Finding("agents", "ok", f"{loaded.turns.agent} answers; {count_of(len(files), 'file')} in {AGENTS_FOLDER}/")
+    for name, wanted_by in models.items():
+        yield _model(home, name, wanted_by, loaded)
+
+
+def tasks(home: Path) -> Iterator[Finding]:
+    """The files of tasks: those that are wrong do not run."""
+    try:
+        least_seconds = load_settings(home).settings.tasks.least_seconds
+    except SettingsError:  # said above
+        return
+    good = 0
+    for file in (task_file(group, task) for group in groups_in(home) for task in tasks_of(home, group)):
+        try:
+            schedule_of(parse_task(read_whole(home / file) or b""), datetime.now(UTC), host_zone(), least_seconds)
+            good += 1
+        except WrongSchedule as error:
+            yield Finding("tasks", "warning", f"{file}: {error.member} {error}", "mend it; until then it does not run")
+        except (ValueError, WorldFailed) as error:
+            yield Finding("tasks", "warning", f"{file}: {error}", "mend it; until then it does not run")
+    if good:
+        yield Finding("tasks", "ok", f"{count_of(good, 'file')} can be read")
+
+
+def directives(home: Path) -> Iterator[Finding]:
+    """The prompts of curation that are this home's own."""
+    wrong = list(check_directives(home))
+    for file, why in wrong:
+        yield Finding("directives", "warning", f"{file} {why}", "mend it; until then the built-in prompt is used")
+    if not wrong and (own := [name for name in NAMES if (home / directive_file(name)).exists()]):
+        yield Finding("directives", "ok", f"{', '.join(own)}: of this home")
+
+
+def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
+    what = f"{name} ({wanted_by})"
+    try:
+        kind, rest = split_name(name)
+    except ModelFailed as error:
+        return Finding("model", "problem", f"{wanted_by}: {error}", "correct the name; see docs/models.md")
+    match kind:
+        case "offline":
+            return Finding(
+                "model", "ok", f"{what}: remembers and recalls, and is not a language model; see docs/models.md"
+            )
+        case "scripted":
+            if (home / rest).is_file():
+                return Finding("model", "ok", what)
+            return Finding("model", "problem", f"{what}: there is no such file", "correct the name")
+        case "openai" | "anthropic" | "ollama":
+            if (missing := missing_extra(name)) is not None:
+                return Finding("model", "problem", f"{wanted_by}: {missing}", "install it, or choose another model")
+            is_own = kind == loaded.model.name.partition(":")[0]
+            key, key_name = model_key(kind, is_own=is_own)
+            server = own_server(name, loaded.model)
+            if not key and not server:
+                return Finding(
+                    "model", "warning", f"{what} has no key in this environment", f"set {key_name} for the host"
+                )
+            if server and (why := why_silent(server)) is not None:
+                advice = "start it, or correct model.base_url"
+                return Finding("model", "problem", f"{what}: its server at {server} does not answer: {why}", advice)
+            return Finding(
+                "model", "ok", f"{what}, served at {server}" if server else f"{what}, which is not asked here"
+            )

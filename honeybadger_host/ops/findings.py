@@ -1,0 +1,22 @@
+"""What the doctor says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's.
+
+    Args:
+        now_what: what to do; empty when nothing is to be done.
+    """
+
+    check: str
+    level: Level
+    message: str
+    now_what: str = ""

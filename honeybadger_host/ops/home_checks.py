@@ -1,0 +1,273 @@
+"""What the doctor looks at of a home: settings, journal, files and inboxes. Each check is a function of its folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
+from honeybadger_agent.wording import count_of, in_words
+from honeybadger_host.domain import GROUP_FILES
+from honeybadger_host.errors import FileProblem, HostError, JournalError, SettingsError, WorldFailed
+from honeybadger_host.memory.entry import memory_folder, parse_entry
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.group_places import groups_in
+from honeybadger_host.ops.findings import Finding, Level
+from honeybadger_host.settings import load_settings
+from honeybadger_host.spool.senders import load_senders
+from honeybadger_host.storage.atomic_files import read_whole
+from honeybadger_host.storage.files import printable
+from honeybadger_host.storage.home import (
+    CLOCK_GRACE_SECONDS,
+    JOURNAL_FILE,
+    STATUS_FILE,
+    check_home,
+    is_served,
+    read_holder,
+)
+from honeybadger_host.storage.journal_reader import check_journal
+
+_STATUS_SECONDS: Final = 30.0
+"""A host that wrote no status for so long hangs, or cannot write."""
+_MOST_NAMED: Final = 20
+
+
+def home_folder(home: Path) -> Iterator[Finding]:
+    try:
+        check_home(home)
+    except HostError as error:
+        yield Finding("home", "problem", str(error), "see the message")
+        return
+    yield Finding("home", "ok", f"{home} can be served by uid {os.geteuid()}")
+    for name in ("data", "groups", "config"):
+        folder = home / name
+        if folder.is_dir() and folder.stat().st_mode & 0o022:
+            yield Finding("permissions", "warning", f"others may write into {folder}", f"chmod go-w {folder}")
+        elif name == "data" and folder.is_dir() and folder.stat().st_mode & 0o044:
+            yield Finding(
+                "permissions", "warning", f"others may list {folder}", f"chmod 700 {folder} (711 in closed mode)"
+            )
+
+
+def settings(home: Path) -> Iterator[Finding]:
+    try:
+        loaded = load_settings(home)
+    except SettingsError as error:
+        yield Finding("settings", "problem", str(error), "correct it; the host does not start with it")
+        return
+    changed = [name for name, origin in loaded.origins.items() if origin != "default"]
+    yield Finding("settings", "ok", f"{len(changed)} changed: {', '.join(changed) or 'all defaults'}")
+    if loaded.settings.ipc.closed:
+        try:
+            senders = load_senders(home)
+        except SettingsError as error:
+            yield Finding("senders", "problem", str(error), "correct it")
+            return
+        level: Level = "ok" if senders else "warning"
+        advice = "" if senders else "honeybadger-host sender add <group> <sender>"
+        yield Finding("senders", level, f"closed mode serves {count_of(len(senders), 'sender')}", advice)
+
+
+def lock(home: Path) -> Iterator[Finding]:
+    holder = read_holder(home)
+    if is_served(home):
+        yield Finding("lock", "ok", f"served by {holder}")
+    elif holder.pid is not None:
+        yield Finding("lock", "ok", f"not served; last by {holder} (a lock left behind is not an obstacle)")
+    else:
+        yield Finding("lock", "ok", "never served yet")
+
+
+def journal(home: Path) -> Iterator[Finding]:
+    path = home / JOURNAL_FILE
+    if not path.exists():
+        if read_holder(home).journal is not None:
+            yield Finding("journal", "problem", f"{path} is missing", "restore it from a backup before the next start")
+        return
+    try:
+        checked = check_journal(path)
+    except JournalError as error:
+        yield Finding("journal", "problem", str(error), "restore it from a backup")
+        return
+    if checked.verdict != "ok":
+        yield Finding("journal", "problem", f"{path} is damaged: {checked.verdict}", "restore it from a backup")
+        return
+    yield Finding("journal", "ok", f"{count_of(checked.changes, 'change')}, {path.stat().st_size} bytes")
+    behind = checked.last_at / 1000 - time.time()
+    if behind > CLOCK_GRACE_SECONDS:
+        yield Finding(
+            "clock",
+            "warning",
+            f"{in_words(behind)} behind the journal's last change: until it has caught up, changes get the same stamp",
+            "set it (timedatectl); nothing is lost either way",
+        )
+    else:
+        yield Finding("clock", "ok", "not behind the journal")
+
+
+def running(home: Path) -> Iterator[Finding]:
+    """What a host that runs says of itself."""
+    if not is_served(home):
+        return
+    try:
+        said = orjson.loads((home / STATUS_FILE).read_bytes())
+        if said["pid"] != read_holder(home).pid:
+            return  # it has said nothing yet
+        age = time.time() - said["written_at"]
+        behind, stuck, without = said["files_behind"], said["stuck"], said["watcher"]["folders_without_events"]
+        is_watching = said["watcher"]["is_alive"]
+        refused = said["boxes_refused"]
+    except FileNotFoundError:
+        return
+    except (ValueError, LookupError, TypeError):
+        yield Finding("running", "problem", f"{home / STATUS_FILE} is damaged", "the host writes it anew: look again")
+        return
+    if age > _STATUS_SECONDS:
+        yield Finding(
+            "running",
+            "problem",
+            f"the host wrote its status {in_words(age)} ago",
+            "see its log: it hangs, is stopped, or cannot write",
+        )
+    for file in behind:
+        yield Finding("running", "problem", f"{file} cannot be written", "see projection.failed in the log")
+    for inbox in refused:
+        yield Finding("running", "problem", f"box {inbox}", "see inbox.refused in the log")
+    if stuck:
+        yield Finding(
+            "running",
+            "warning",
+            f"{count_of(stuck, 'request is', 'requests are')} done and cannot be removed",
+            "see inbox.unlink_failed in the log",
+        )
+    if without:
+        yield Finding(
+            "running",
+            "warning",
+            f"{count_of(without, 'folder has', 'folders have')} no file events "
+            f"({'' if is_watching else 'no '}watcher): the sweep finds all",
+            "see watch.failed in the log, and inotify here",
+        )
+
+
+def group_files(home: Path) -> Iterator[Finding]:
+    files = GroupFiles(home, max_file_bytes=1 << 20, max_cache_bytes=0)
+    with contextlib.suppress(SettingsError):
+        limit = load_settings(home).settings.memory.max_group_file_bytes
+        files = GroupFiles(home, max_file_bytes=limit, max_cache_bytes=0)
+    good = 0
+    for group in groups_in(home):
+        if (large := files.size_warning(group)) is not None:
+            yield Finding("group files", "warning", f"groups/{group}/{large}", "")
+        for name in GROUP_FILES:
+            try:
+                good += files.read(f"groups/{group}/{name}") is not None
+            except FileProblem as problem:
+                yield Finding("group files", "problem", str(problem), "it is not served until then")
+    yield Finding("group files", "ok", f"{good} can be served")
+
+
+def entries(home: Path) -> Iterator[Finding]:
+    """Long-term entries that are none: each is skipped, and the others are served."""
+    good = bad = 0
+    for group in groups_in(home):
+        for file in _entry_files(home, memory_folder(group)):
+            try:
+                parse_entry(read_whole(home / file) or b"", file)
+            except (ValueError, WorldFailed) as error:
+                bad += 1
+                if bad <= _MOST_NAMED:
+                    what = f"{printable(file)}: {printable(str(error))}"
+                    yield Finding("entries", "warning", what, "mend, move or remove it")
+            else:
+                good += 1
+    if bad > _MOST_NAMED:
+        yield Finding(
+            "entries",
+            "warning",
+            f"{count_of(bad - _MOST_NAMED, 'more file is', 'more files are')} not entries",
+            "mend these first",
+        )
+    yield Finding("entries", "ok", f"{good} can be served")
+
+
+def _entry_files(home: Path, folder: str) -> Iterator[str]:
+    """Yield what should be entries, below the home folder, however deep (`os.walk` calls itself for each level)."""
+    folders = [folder]
+    while folders:
+        folder = folders.pop()
+        files: list[str] = []
+        with contextlib.suppress(OSError), os.scandir(home / folder) as entries:
+            for entry in entries:
+                if entry.name[0] == ".":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(f"{folder}/{entry.name}")
+                elif entry.name.endswith(".json"):
+                    files.append(f"{folder}/{entry.name}")
+        yield from sorted(files)
+
+
+def inboxes(home: Path) -> Iterator[Finding]:
+    ipc = home / "data" / "ipc"
+    if not ipc.is_dir():
+        return
+    count = 0
+    for group in sorted(ipc.iterdir()):
+        if not NAME.fullmatch(group.name) or group.name == GLOBAL_GROUP:
+            yield Finding("boxes", "warning", f"{group} is not a group's name and is not served", "rename or remove it")
+            continue
+        if group.is_symlink() or not group.is_dir():
+            yield Finding("boxes", "warning", f"{group} is not a group's folder and is not served", "remove it")
+            continue
+        for sender in sorted(group.iterdir()):
+            if not NAME.fullmatch(sender.name) or sender.is_symlink() or not sender.is_dir():
+                yield Finding("boxes", "warning", f"{sender} is not a sender's folder and is not served", "remove it")
+                continue
+            count += 1
+            for folder in (sender / "requests", sender / "replies"):
+                if folder.is_symlink():
+                    yield Finding("boxes", "problem", f"{folder} is a link: the box is not served", "remove the link")
+    yield Finding("boxes", "ok", count_of(count, "box", "boxes"))
+
+
+def dead_letters(home: Path) -> Iterator[Finding]:
+    count = size = 0
+    for path in (home / "data" / "dead").glob("*/*/*.json"):
+        count += path.name.endswith(".reason.json")
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size
+    if count:
+        message = f"{count_of(count, 'request')} could not be served, {size >> 20} MiB are kept"
+        yield Finding("dead letters", "warning", message, "honeybadger-host dead list")
+    else:
+        yield Finding("dead letters", "ok", "none")
+
+
+def metrics(home: Path) -> Iterator[Finding]:
+    with contextlib.suppress(SettingsError):  # said above
+        asked = load_settings(home).settings.metrics
+        if not asked.textfile:
+            return
+        if find_spec("prometheus_client") is None:
+            yield Finding(
+                "metrics",
+                "problem",
+                "metrics are asked for, and prometheus-client is not installed: the host does not start",
+                "pip install 'honeybadger-host[metrics]', or metrics.textfile = \"\"",
+            )
+        folder = (home / asked.textfile).parent
+        if asked.textfile and not os.access(folder, os.W_OK | os.X_OK):
+            yield Finding(
+                "metrics",
+                "problem",
+                f"metrics.textfile: {folder} is not a folder that uid {os.geteuid()} may write to",
+                "make it, give it to the user of the host, or change metrics.textfile",
+            )
