@@ -2,7 +2,8 @@
 
 May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
 
-Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `editing`, `listing`,
+Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`,
+`entry_places` and `entry_answers`, `editing`, `listing`,
 `undo` with `undo_edits`, `rewind`, `forget`; `context` with `context_maker`, `context_parts` and `context_text`,
 `context_recall` and `recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`;
 `turns`, `turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction`

@@ -13,16 +13,8 @@ from typing import Final
 
 from honeybadger_agent.wire import EditMemory, Refusal
 from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome
-from honeybadger_host.handlers.entries import (
-    Named,
-    check_future,
-    free_place,
-    named_places,
-    parsed,
-    read_time,
-    shown,
-    the_one,
-)
+from honeybadger_host.handlers.entry_answers import check_future, parsed, read_time, shown, the_one
+from honeybadger_host.handlers.entry_places import Known, free_place, named_places
 from honeybadger_host.handlers.entry_texts import Texts, cleaned
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.superseding import Superseding
@@ -67,7 +59,7 @@ def edit_memory(
     entries: EntryFiles,
     files: WholeFiles,
     screen: Screen,
-    named: Named = lambda group, category, name: None,
+    named: Known = lambda group, category, name: None,
     is_agent: Callable[[str], bool] = lambda sender: False,
 ) -> ChangeHandler[_Edit]:
     """Return the handler of `edit_memory`; its arguments are those of `save_memory`."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from honeybadger_agent.wire import GENERAL, ListMemoryEntries
 from honeybadger_host.domain import Asked, QueryHandler
-from honeybadger_host.handlers.entries import FREE_PLACES
+from honeybadger_host.handlers.entry_places import salted
 from honeybadger_host.memory.entry import entry_file, marks_of, named_id, show_time
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.labels import is_below
@@ -64,15 +64,12 @@ def list_memory_entries(entries: EntryFiles, index: Index) -> QueryHandler:
         return None
 
     def _places(group: str, category: str, name: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the files that an entry of this name may have, and what they hold; as `entries.named_places`."""
-        salt = free = 0
-        while free < FREE_PLACES:
-            file = entry_file(group, category, named_id(category, name, salt))
-            if (data := read_whole(entries.home / file)) is None:
-                free += 1
-            else:
-                yield file, data
-            salt += 1
+        """Yield the files that an entry of this name may have, and what they hold; as `named_places`."""
+        places = salted(
+            lambda salt: entry_file(group, category, named_id(category, name, salt)),
+            lambda file: read_whole(entries.home / file),
+        )
+        yield from ((file, data) for file, data in places if data is not None)
         if (elsewhere := index.lookups.named(group, category, name)) is not None:
             for file in entries.find(group, elsewhere):
                 if (data := read_whole(entries.home / file)) is not None:

@@ -1,0 +1,89 @@
+"""An entry as it is answered, and why one that was named cannot be."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP
+from honeybadger_agent.wire import Refusal
+from honeybadger_host.memory.entry import Entry, marks_of, show_time, version_of
+from honeybadger_host.memory.entry_store import EntryFiles
+
+
+def shown(entry: Entry, file: str, data: bytes) -> dict[str, Any]:
+    """Return an entry as it is answered.
+
+    Args:
+        data: what its file holds.
+    """
+    return {
+        "id": entry.id,
+        "category": entry.category,
+        "content": entry.content,
+        "name": entry.name,
+        "title": entry.title,
+        "aliases": [*entry.aliases],
+        "tags": [*entry.tags],
+        "metadata": entry.metadata,
+        "created": None if entry.created is None else show_time(entry.created),
+        "updated": None if entry.updated is None else show_time(entry.updated),
+        "by": entry.by,
+        "reinforced": entry.reinforced,
+        "pinned": False,
+        **marks_of(entry),
+        "file": _shown_file(file),
+        "version": version_of(data),
+        "archived": "/archive/memory/" in file,
+    }
+
+
+def _shown_file(file: str) -> str:
+    """Return a file of an entry below its group's folder, one of `global` below the home folder."""
+    _, group, rest = file.split("/", 2)
+    return file if group == GLOBAL_GROUP else rest
+
+
+def read_time(text: str | None, member: str) -> datetime | None:
+    """Return the time that a member says, in UTC. Raises Refusal: it is not one, or has no zone."""
+    if text is None:
+        return None
+    why, field = "is not a time", f"payload.{member}"
+    try:
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is not None:
+            return at.astimezone(UTC)
+        why = "has no time zone"
+    except (ValueError, OverflowError):
+        pass
+    raise Refusal("invalid", f"{field} {text!a} {why}: write 2026-12-24T18:00:00Z, or with +01:00", field=field)
+
+
+def check_future(valid_until: datetime | None, now: datetime) -> None:
+    """Raise Refusal: the time is over."""
+    if valid_until is not None and valid_until <= now:
+        why = f"payload.valid_until {show_time(valid_until)} is over, it is {show_time(now)} now: say when it will be"
+        raise Refusal("invalid", why, field="payload.valid_until")
+
+
+def the_one(id_: str, found: list[str]) -> str:
+    """Return the file of an id. Raises Refusal: there is none, or more than one."""
+    if not found:
+        raise not_found(id_)
+    if len(found) > 1:
+        names = " and ".join(file.split("/", 2)[2] for file in sorted(found))
+        raise Refusal("conflict", f"{id_} is the id of {names}: rename or remove one of them", field="payload.id")
+    return found[0]
+
+
+def parsed(entries: EntryFiles, file: str, data: bytes) -> Entry:
+    try:
+        return entries.parse(file, data)
+    except ValueError as error:
+        raise Refusal(
+            "not_found", f"{file.split('/', 2)[2]} is not an entry: {error}; mend or remove it", field="payload.id"
+        ) from None
+
+
+def not_found(id_: str) -> Refusal:
+    return Refusal("not_found", f"no entry of this group has the id {id_}", field="payload.id")
