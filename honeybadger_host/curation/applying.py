@@ -55,6 +55,7 @@ from honeybadger_host.memory.watermarks import (
 )
 from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.text.neutralise import neutralise, render_note
+from honeybadger_host.text.time_stamps import to_milliseconds
 
 SECTION: Final = "Notes"
 MERGED: Final = "merged"
@@ -270,7 +271,7 @@ class Applying:
     ) -> FileWritten | None:
         """Return the entry that an operation makes; None: its places are taken. A merge has the earliest `created`."""
         group, is_merge = self.proposal.group, operation.op in ("merge", "promote")
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        now = to_milliseconds(now)
         for file in prepared.free.get(operation.n, ()):
             if self.files.view(file) is None and file not in made.taken:
                 break

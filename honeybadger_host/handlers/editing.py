@@ -31,6 +31,7 @@ from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.origin import Origin, origin_of
 from honeybadger_host.memory.standing import Standing
 from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.text.time_stamps import to_milliseconds
 
 NEVER: Final = "never"
 """Instead of a time: it stays valid."""
@@ -115,7 +116,7 @@ def edit_memory(
                 "read it again, then decide",
                 field="payload.expected_version",
             )
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        now = to_milliseconds(now)
         after = _edited(before, edit, now)
         if payload.pinned is not None:
             after = replace(after, pinned=payload.pinned)

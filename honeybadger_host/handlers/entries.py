@@ -32,7 +32,7 @@ from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
 from honeybadger_host.search.sources import archive_of
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
-from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def save_memory(
         )
 
     def decide(asked: Asked, said: _Said, now: datetime) -> Outcome:
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        now = to_milliseconds(now)
         check_future(said.valid_until, now)
         if (name := said.texts.name) is not None:
             file = free_place(entries, files, said.files, said.category, name)
