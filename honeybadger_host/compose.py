@@ -242,7 +242,7 @@ def _put_together(
         note=ledger.note,
         passed=passed,
     )
-    room = turn_dependencies(settings, dependencies, runtime)
+    deps = turn_dependencies(settings, dependencies, runtime)
     edits = EditRecorder(home, journal.path, projections, entry_files)
     forgetter = Forgetter(
         home,
@@ -276,7 +276,7 @@ def _put_together(
         pipeline=pipeline,
         curator=curator,
         forgetter=forgetter,
-        scheduler=Scheduler(desk, room, pipeline, journal, lambda: wall_clock()),
+        scheduler=Scheduler(desk, deps, pipeline, journal, lambda: wall_clock()),
         pusher=Pusher(home, settings.messages.push, journal, pipeline.writer_slot, arrivals),
         counters=counters,
         senders=senders,

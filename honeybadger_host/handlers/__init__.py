@@ -216,11 +216,11 @@ def build_table(
     }
 
 
-def _turn_table(room: turns.TurnDependencies) -> Mapping[str, Handler]:
+def _turn_table(deps: turns.TurnDependencies) -> Mapping[str, Handler]:
     return {
-        "chat": turns.chat(room),
-        "delegate_to_agent": delegation.delegate_to_agent(room),
-        "list_available_agents": delegation.list_available_agents(room.runtime.agents),
+        "chat": turns.chat(deps),
+        "delegate_to_agent": delegation.delegate_to_agent(deps),
+        "list_available_agents": delegation.list_available_agents(deps.runtime.agents),
     }
 
 

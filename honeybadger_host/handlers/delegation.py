@@ -2,7 +2,7 @@
 
 The specialist's turn is one like any other, in the session `delegation:<id>`: a kill in the middle goes on with what
 its model had answered, and the commit that ends it has the turns of that session, the receipt and the reply. It runs
-beside the lane of its group, which the turn that asks holds.
+beside the queue of its group, which the turn that asks holds up.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _LAST_SHARE: Final = 0.2
 """Of its time a turn keeps so much to answer itself: the first, or this share of a shorter one."""
 
 
-def delegate_to_agent(room: TurnDependencies) -> TurnHandler:
+def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
     """Return the handler of `delegate_to_agent`."""
-    prepare = prepare_turn(room.turn_logs, room.documents)
+    prepare = prepare_turn(deps.turn_logs, deps.documents)
     slots = [anyio.CapacityLimiter(AT_ONCE) for _ in range(MOST_DEPTH + 1)]
 
     async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
-        turn = await _begun(room, asked, under_way)
+        turn = await _begun(deps, asked, under_way)
         assert turn.limits is not None  # noqa: S101  `_begun` gave it some
         state, seconds = "", turn.limits.seconds
         try:
-            with room.runtime.under_way.counting(turn), anyio.move_on_after(seconds) as in_time:
+            with deps.runtime.under_way.counting(turn), anyio.move_on_after(seconds) as in_time:
                 async with slots[len(_chain(turn.parent))]:
                     await turn.ask()
         except (ModelFailed, AgentError) as error:
@@ -83,32 +83,32 @@ def list_available_agents(agents: Agents) -> QueryHandler:
     return QueryHandler(answer)
 
 
-async def _begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> ChatTurn:
+async def _begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay) -> ChatTurn:
     """Return the specialist's turn. Raises Refusal."""
     payload: DelegateToAgent = asked.payload
-    parent = await _parent_of(room, asked, payload)
-    _check(room, asked, payload.agent, _chain(parent))
-    agent = chosen(room, asked.group, payload.agent)
+    parent = await _parent_of(deps, asked, payload)
+    _check(deps, asked, payload.agent, _chain(parent))
+    agent = chosen(deps, asked.group, payload.agent)
     if is_blank(neutralise(payload.task).text):
         raise Refusal("invalid", "payload.task is blank: say what is to be done", field="payload.task")
-    task, changed = room.screen.text(asked, "payload.task", payload.task)
-    context, _ = room.screen.text(asked, "payload.context", payload.context or "")
+    task, changed = deps.screen.text(asked, "payload.task", payload.task)
+    context, _ = deps.screen.text(asked, "payload.context", payload.context or "")
     digest = under_way.name.rpartition(".")[2]
     return ChatTurn(
-        room,
+        deps,
         replace(asked, session=f"delegation:{digest}"),
         under_way,
         asked.sender,
         f"{task}\n\nContext:\n{context}" if context else task,
         changed,
         agent,
-        Shown(under_way, redacts=room.screen.mode != "off"),
+        Shown(under_way, redacts=deps.screen.mode != "off"),
         parent=parent,
-        limits=_limits(room, parent, float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)),
+        limits=_limits(deps, parent, float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)),
     )
 
 
-async def _parent_of(room: TurnDependencies, asked: Asked, payload: DelegateToAgent) -> ChatTurn | None:
+async def _parent_of(deps: TurnDependencies, asked: Asked, payload: DelegateToAgent) -> ChatTurn | None:
     """Return the turn that asks; None: a program does. Raises Refusal.
 
     After a restart this request may be met before that turn goes on.
@@ -116,7 +116,7 @@ async def _parent_of(room: TurnDependencies, asked: Asked, payload: DelegateToAg
     if (named := TOOL_REQUEST.fullmatch(asked.request_id)) is None:
         return None
     seconds = float(payload.timeout_seconds or DEFAULT_DELEGATION_SECONDS)
-    parent = await room.runtime.under_way.wait_for(named["turn"], seconds)
+    parent = await deps.runtime.under_way.wait_for(named["turn"], seconds)
     if parent is None or (parent.asked.group, parent.agent.id) != (asked.group, asked.sender):
         raise Refusal("conflict", "the turn that asked for this is over: nobody waits for the answer", field="id")
     return parent
@@ -131,9 +131,9 @@ def _chain(turn: ChatTurn | None) -> list[ChatTurn]:
     return chain
 
 
-def _check(room: TurnDependencies, asked: Asked, agent: str, chain: list[ChatTurn]) -> None:
+def _check(deps: TurnDependencies, asked: Asked, agent: str, chain: list[ChatTurn]) -> None:
     """Raise Refusal where this sender cannot ask this agent now."""
-    known = [one.id for one in room.runtime.agents.specialists_of(asked.sender)]
+    known = [one.id for one in deps.runtime.agents.specialists_of(asked.sender)]
     asking = [turn.agent.id for turn in reversed(chain)] or [asked.sender]
     if agent in asking:
         why = (
@@ -148,11 +148,11 @@ def _check(room: TurnDependencies, asked: Asked, agent: str, chain: list[ChatTur
         raise Refusal("conflict", why, field="payload.agent")
 
 
-def _limits(room: TurnDependencies, parent: ChatTurn | None, seconds: float) -> TurnLimits:
+def _limits(deps: TurnDependencies, parent: ChatTurn | None, seconds: float) -> TurnLimits:
     """Return the limits of a turn: its parent's cover it, and leave time to answer. Raises Refusal."""
     if parent is None:
-        return replace(room.limits, seconds=seconds)
-    limits = parent.limits or room.limits
+        return replace(deps.limits, seconds=seconds)
+    limits = parent.limits or deps.limits
     if limits.seconds:
         left = limits.seconds - (time.monotonic() - parent.began)
         seconds = min(seconds, left - min(_LAST_SECONDS, limits.seconds * _LAST_SHARE))

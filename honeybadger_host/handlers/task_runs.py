@@ -94,13 +94,13 @@ class Run:
         return recorded(self.group, after)
 
 
-def run_of(run: Run, room: TurnDependencies, files: WholeFiles, states: TaskStates, journal: Journal) -> TurnHandler:
+def run_of(run: Run, deps: TurnDependencies, files: WholeFiles, states: TaskStates, journal: Journal) -> TurnHandler:
     """Return the handler of a run.
 
     Args:
         journal: its next number is that of the message that tells the answer.
     """
-    load_session = prepare_turn(room.turn_logs, room.documents)
+    load_session = prepare_turn(deps.turn_logs, deps.documents)
     file = task_file(run.group, run.id)
 
     def prepare(asked: Asked) -> None:
@@ -108,9 +108,9 @@ def run_of(run: Run, room: TurnDependencies, files: WholeFiles, states: TaskStat
         files.load(file)
 
     async def begin(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
-        if await anyio.to_thread.run_sync(read_whole, room.runtime.home / file) != run.data:
+        if await anyio.to_thread.run_sync(read_whole, deps.runtime.home / file) != run.data:
             raise TaskChanged
-        turn = begun(room, asked, under_way, MOST_TURNS)
+        turn = begun(deps, asked, under_way, MOST_TURNS)
         await turn.run()
 
         def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:

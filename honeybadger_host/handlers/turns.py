@@ -102,12 +102,12 @@ class TurnDependencies:
     are_kept: bool
 
 
-def chat(room: TurnDependencies) -> TurnHandler:
+def chat(deps: TurnDependencies) -> TurnHandler:
     """Return the handler of `chat`."""
-    prepare = prepare_turn(room.turn_logs, room.documents)
+    prepare = prepare_turn(deps.turn_logs, deps.documents)
 
     async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:
-        turn = begun(room, asked, under_way)
+        turn = begun(deps, asked, under_way)
         await turn.run()
         return ChangeHandler(turn.decide, prepare)
 
@@ -140,7 +140,7 @@ def stop_turn(stop: StopATurn | None) -> WaitingHandler:
     return WaitingHandler(answer)
 
 
-def begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_turns: int | None = None) -> ChatTurn:
+def begun(deps: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_turns: int | None = None) -> ChatTurn:
     """Return the turn that answers a message. Raises Refusal.
 
     Args:
@@ -149,24 +149,24 @@ def begun(room: TurnDependencies, asked: Asked, under_way: TurnUnderWay, most_tu
     payload: Chat = asked.payload
     if is_blank(neutralise(payload.content).text):
         raise Refusal("invalid", "payload.content is blank: nothing was said", field="payload.content")
-    room.screen.path("session", asked.session)
+    deps.screen.path("session", asked.session)
     speaker = speaker_of(payload.sender, asked.sender)
     if payload.sender is not None:
-        speaker = room.screen.name(asked, "payload.sender", speaker)
-    content, changed = room.screen.text(asked, "payload.content", payload.content)
-    agent = chosen(room, asked.group, payload.agent)
-    shown = Shown(under_way, redacts=room.screen.mode != "off")
-    return ChatTurn(room, asked, under_way, speaker, content, changed, agent, shown, most_turns)
+        speaker = deps.screen.name(asked, "payload.sender", speaker)
+    content, changed = deps.screen.text(asked, "payload.content", payload.content)
+    agent = chosen(deps, asked.group, payload.agent)
+    shown = Shown(under_way, redacts=deps.screen.mode != "off")
+    return ChatTurn(deps, asked, under_way, speaker, content, changed, agent, shown, most_turns)
 
 
-def chosen(room: TurnDependencies, group: str, asked_for: str | None) -> Agent:
+def chosen(deps: TurnDependencies, group: str, asked_for: str | None) -> Agent:
     """Return the agent that answers. Raises Refusal."""
-    agents = room.runtime.agents.current
-    agent = agents.get(asked_for or room.runtime.agents.default)
+    agents = deps.runtime.agents.current
+    agent = agents.get(asked_for or deps.runtime.agents.default)
     if agent is None:
         known = ", ".join(sorted(agents)[:20])
         raise Refusal("not_found", f"there is no agent {asked_for!r}; there are: {known}", field="payload.agent")
-    if not room.runtime.is_ours(group, agent.id):
+    if not deps.runtime.is_ours(group, agent.id):
         raise Refusal(
             "forbidden",
             f"{agent.id} is a sender of its own here (`honeybadger-host sender add`): the host does not speak as it",
@@ -186,7 +186,7 @@ class ChatTurn:
         limits: its own; None: as for every turn.
     """
 
-    room: TurnDependencies
+    deps: TurnDependencies
     asked: Asked
     under_way: TurnUnderWay
     speaker: str
@@ -209,7 +209,7 @@ class ChatTurn:
     async def run(self) -> None:
         """Run the turn to its end. Raises Refusal, WorldFailed."""
         try:
-            with self.room.runtime.under_way.counting(self):
+            with self.deps.runtime.under_way.counting(self):
                 await self.ask()
         except ModelFailed as error:
             raise Refusal("unavailable", f"{error}; nothing was said, ask again with the same id") from None
@@ -220,7 +220,7 @@ class ChatTurn:
 
     async def ask(self) -> None:
         """Ask the model until there is an answer. Raises ModelFailed, AgentError, WorldFailed."""
-        model = CleanModel(await self.room.runtime.open_model(self.agent.model), self.asked, self.room.screen)
+        model = CleanModel(await self.deps.runtime.open_model(self.agent.model), self.asked, self.deps.screen)
         self.model = model.name
         attempt = self.under_way.attempt
         self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
@@ -249,9 +249,9 @@ class ChatTurn:
 
     async def _answered(self, model: Model) -> TurnOutcome:
         """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
-        room, asked, under_way = self.room, self.asked, self.under_way
-        client = await anyio.to_thread.run_sync(_client, room, asked, self.agent)
-        mark = await anyio.to_thread.run_sync(room.watermarks.read, asked.group, asked.session)
+        deps, asked, under_way = self.deps, self.asked, self.under_way
+        client = await anyio.to_thread.run_sync(_client, deps, asked, self.agent)
+        mark = await anyio.to_thread.run_sync(deps.watermarks.read, asked.group, asked.session)
         self.consolidated = 0 if mark is None else mark.turn
         context = await client(made(GetContext, self.content, most_turns=self.most_turns))
         self.context = ShownContext(context.hash, context.seq)
@@ -267,7 +267,7 @@ class ChatTurn:
             tools=tuple(toolbox.specs),
         )
         self.kept = [_load_step(step) for step in under_way.steps]
-        limits = self.limits or room.limits
+        limits = self.limits or deps.limits
         seconds = limits.seconds * _LAST_ANSWER if limits.seconds else math.inf
         with anyio.move_on_after(seconds):  # else a model that never comes to an end keeps its group waiting
             return await run_turn(
@@ -329,11 +329,11 @@ class ChatTurn:
     def appended(self, now: datetime) -> tuple[int, tuple[Change, ...]]:
         """Return the number of the answer and what is appended: what was said, and the answer; 0 and nothing when no
         conversation is kept."""
-        room, asked, outcome, agent = self.room, self.asked, self.outcome, self.agent.id
+        deps, asked, outcome, agent = self.deps, self.asked, self.outcome, self.agent.id
         assert outcome is not None  # noqa: S101  it ran
-        if not room.are_kept:
+        if not deps.are_kept:
             return 0, ()
-        number = room.turn_logs.next_number(asked.group, asked.session)
+        number = deps.turn_logs.next_number(asked.group, asked.session)
         answered = Turn(
             number + 1,
             now,
@@ -352,7 +352,7 @@ class ChatTurn:
         added = [
             TurnAdded(asked.group, asked.session, one, dump_turn(one, asked.request_id)) for one in (said, answered)
         ]
-        return answered.number, (*added, *room.documents.after_turns(added, now))
+        return answered.number, (*added, *deps.documents.after_turns(added, now))
 
 
 class TurnsUnderWay:
@@ -395,9 +395,9 @@ class TurnsUnderWay:
                 child.under_way.stop.ask(by)
 
 
-def _client(room: TurnDependencies, asked: Asked, agent: Agent) -> Client:
+def _client(deps: TurnDependencies, asked: Asked, agent: Agent) -> Client:
     """Return the way of an agent into its own inbox. Raises AgentError."""
-    home = room.runtime.home
+    home = deps.runtime.home
     inbox = str(Mailbox.of(home, asked.group, agent.id).root)
     return Client(
         home,
@@ -405,7 +405,7 @@ def _client(room: TurnDependencies, asked: Asked, agent: Agent) -> Client:
         agent.id,
         session=asked.session,
         timeout_seconds=_TOOL_SECONDS,
-        sent=lambda: room.runtime.look_into(inbox),
+        sent=lambda: deps.runtime.look_into(inbox),
     )
 
 

@@ -67,15 +67,15 @@ class WorkingMemoryDependencies:
     settings: Working
 
 
-def working_table(room: WorkingMemoryDependencies, screen: Screen) -> Mapping[str, Handler]:
+def working_table(deps: WorkingMemoryDependencies, screen: Screen) -> Mapping[str, Handler]:
     """Return the handlers of working memory; all refuse when it is off."""
     table: Mapping[str, Handler] = {
-        "save_to_working_memory": _save(room, screen),
-        "get_from_working_memory": _get(room),
-        "search_working_memory": _search(room),
-        "list_working_memory": _list(room),
+        "save_to_working_memory": _save(deps, screen),
+        "get_from_working_memory": _get(deps),
+        "search_working_memory": _search(deps),
+        "list_working_memory": _list(deps),
     }
-    return table if room.settings.enabled else {name: switched_off(handler, _OFF) for name, handler in table.items()}
+    return table if deps.settings.enabled else {name: switched_off(handler, _OFF) for name, handler in table.items()}
 
 
 def inventory_of(working_memory: WorkingMemoryStore, settings: Working) -> InventoryOf:
@@ -87,14 +87,14 @@ def inventory_of(working_memory: WorkingMemoryStore, settings: Working) -> Inven
     return working_memory.inventory if settings.enabled else off
 
 
-def _save(room: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None]:
+def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None]:
     """Return the handler of `save_to_working_memory`: what the key held before is replaced, its expiry too."""
 
     def prepare(asked: Asked) -> None:
         payload: SaveToWorkingMemory = asked.payload
-        room.working_memory.load(asked.group, asked.session)
+        deps.working_memory.load(asked.group, asked.session)
         file = entry_file(asked.group, asked.session, payload.key)
-        data = room.whole_files.load(file)
+        data = deps.whole_files.load(file)
         if data is not None:
             checked(data, asked.group, asked.session, file)
 
@@ -115,15 +115,15 @@ def _save(room: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
                 field="payload.data",
             )
         category, tags = _names(asked, screen, payload, changed)
-        label = Label(key, category, tags, at, at + _ttl(payload, room.settings), asked.sender, len(data))
+        label = Label(key, category, tags, at, at + _ttl(payload, deps.settings), asked.sender, len(data))
         file = entry_file(asked.group, asked.session, key)
-        is_new = _see_room(room, asked, file, now)
+        is_new = _see_room(deps, asked, file, now)
         change = FileWritten(
             asked.group,
             "working",
             file,
             dump_entry(WorkingEntry(label, data), asked.session, asked.request_id),
-            room.whole_files.view(file),
+            deps.whole_files.view(file),
         )
         result: dict[str, Any] = {
             "key": key,
@@ -137,14 +137,14 @@ def _save(room: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
     return ChangeHandler(decide, prepare)
 
 
-def _get(room: WorkingMemoryDependencies) -> QueryHandler:
+def _get(deps: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `get_from_working_memory`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetFromWorkingMemory = asked.payload
-        entry = room.working_memory.read(asked.group, asked.session, payload.key)
+        entry = deps.working_memory.read(asked.group, asked.session, payload.key)
         if entry is None or entry.label.is_expired(now):
-            labels = live(room.working_memory.look(asked.group, asked.session).labels.values(), now)
+            labels = live(deps.working_memory.look(asked.group, asked.session).labels.values(), now)
             near = difflib.get_close_matches(payload.key, [label.key for label in labels], n=1, cutoff=0.6)
             hint = f"did you mean {near[0]!a}?" if near else "list_working_memory shows what is there"
             raise Refusal(
@@ -161,7 +161,7 @@ def _get(room: WorkingMemoryDependencies) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _search(room: WorkingMemoryDependencies) -> QueryHandler:
+def _search(deps: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `search_working_memory`."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
@@ -170,7 +170,7 @@ def _search(room: WorkingMemoryDependencies) -> QueryHandler:
             raise Refusal(
                 "invalid", "payload.query is blank: list_working_memory shows every key", field="payload.query"
             )
-        entries = room.working_memory.read_all(asked.group, asked.session, now)
+        entries = deps.working_memory.read_all(asked.group, asked.session, now)
         found = find(entries, payload.query, payload.category, payload.tags or (), now=now)
         return {
             "hits": [
@@ -182,11 +182,11 @@ def _search(room: WorkingMemoryDependencies) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _list(room: WorkingMemoryDependencies) -> QueryHandler:
+def _list(deps: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `list_working_memory`: by key, without data."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        shelf = room.working_memory.look(asked.group, asked.session)
+        shelf = deps.working_memory.look(asked.group, asked.session)
         return {
             "entries": [_label(label) for label in live(shelf.labels.values(), now)],
             "max_entries": MAX_ENTRIES,
@@ -251,9 +251,9 @@ def _ttl(payload: SaveToWorkingMemory, settings: Working) -> timedelta:
     return timedelta(milliseconds=max(1, int(minutes * 60_000)))
 
 
-def _see_room(room: WorkingMemoryDependencies, asked: Asked, file: str, now: datetime) -> bool:
+def _see_room(deps: WorkingMemoryDependencies, asked: Asked, file: str, now: datetime) -> bool:
     """Return whether a key is new to its session. Raises Refusal: there is no room for another one."""
-    labels = room.working_memory.view(asked.group, asked.session)
+    labels = deps.working_memory.view(asked.group, asked.session)
     lives = {name: label for name, label in labels.items() if not label.is_expired(now)}
     if file in lives:
         return False

@@ -104,12 +104,12 @@ class Scheduler:
     def __init__(
         self,
         desk: TaskDesk,
-        room: TurnDependencies,
+        deps: TurnDependencies,
         pipeline: Pipeline,
         journal: Journal,
         clock: Callable[[], datetime],
     ) -> None:
-        self._desk, self._room, self._pipeline, self._journal, self._clock = desk, room, pipeline, journal, clock
+        self._desk, self._deps, self._pipeline, self._journal, self._clock = desk, deps, pipeline, journal, clock
         self._known: dict[TaskKey, _Known] = {}
         self._queue: list[tuple[datetime, TaskKey]] = []
         """What is to be looked at, and when; what is not `_Known.next` any more is passed over."""
@@ -307,7 +307,7 @@ class Scheduler:
             return None
         if state.asked is not None:
             asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
-            return why_skipped(asked, state, self._desk.home, self._room.turn_logs)[0]
+            return why_skipped(asked, state, self._desk.home, self._deps.turn_logs)[0]
         if task.paused:
             why = task.paused if isinstance(task.paused, str) else "its file says so"
             return None if state.event == "paused" else self._note(key, "paused", why=why)
@@ -324,7 +324,7 @@ class Scheduler:
         if found.run is None:
             why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
             return _Note(key, "missed", not_run(run, self._desk.states, "missed", why))
-        run, why = why_skipped(run, state, self._desk.home, self._room.turn_logs)
+        run, why = why_skipped(run, state, self._desk.home, self._deps.turn_logs)
         return _Note(key, "skipped", not_run(run, self._desk.states, "skipped", why)) if why else run
 
     def _note(self, key: TaskKey, event: Event, **members: Any) -> _Note:
@@ -357,7 +357,7 @@ class Scheduler:
         self._begun[key] = run.at
         log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
         try:
-            handler = run_of(run, self._room, self._desk.files, self._desk.states, self._journal)
+            handler = run_of(run, self._deps, self._desk.files, self._desk.states, self._journal)
             reply = await self._pipeline.turn(asked, "run_task", handler, digest)
             if reply is not None:
                 self._answered(key, run, reply)
