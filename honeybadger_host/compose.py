@@ -26,12 +26,12 @@ from honeybadger_host.curation.runner import Curator
 from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, build_table, turn_dependencies
+from honeybadger_host.handlers.chat_turn import AgentRuntime
 from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.messages import Arrivals
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.tasks import TaskDesk
-from honeybadger_host.handlers.turns import AgentRuntime
 from honeybadger_host.memory import group_files
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edit_recorder import EditRecorder

@@ -2,12 +2,11 @@
 
 May import: search, memory, storage, text, domain, errors, settings, and the agent's turn. It does not know the spool.
 
-Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`,
-`entry_places` and `entry_answers`, `editing`, `listing`,
-`undo` with `undo_edits`, `rewind`, `forget`; `context` with `context_maker`, `context_parts` and `context_text`,
-`context_recall` and `recollection`, `context_past`; `search`; `sessions`, `working_memory`; `feedback`; `messages`;
-`turns`, `turn_output` and `delegation`; `tasks` and `task_runs`; `reviewing` and `proposals`; `importing`; `redaction`
-(screens them all); `host`.
+Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with `entry_texts`, `entry_places` and
+`entry_answers`, `editing`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context` with `context_maker`,
+`context_parts` and `context_text`, `context_recall` and `recollection`, `context_past`; `search`; `sessions`,
+`working_memory`; `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`;
+`reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from honeybadger_host.handlers import (
     turns,
     undo,
 )
+from honeybadger_host.handlers.chat_turn import AgentRuntime, TurnDependencies
 from honeybadger_host.handlers.context import ContextHandler
 from honeybadger_host.handlers.context_maker import ContextMaker, ContextMemory, ContextSettings
 from honeybadger_host.handlers.context_past import PastContexts
@@ -96,7 +96,7 @@ class Dependencies:
 def build_table(
     settings: Settings,
     dependencies: Dependencies,
-    runtime: turns.AgentRuntime | None = None,
+    runtime: AgentRuntime | None = None,
     desk: tasks.TaskDesk | None = None,
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves.
@@ -216,7 +216,7 @@ def build_table(
     }
 
 
-def _turn_table(deps: turns.TurnDependencies) -> Mapping[str, Handler]:
+def _turn_table(deps: TurnDependencies) -> Mapping[str, Handler]:
     return {
         "chat": turns.chat(deps),
         "delegate_to_agent": delegation.delegate_to_agent(deps),
@@ -224,11 +224,9 @@ def _turn_table(deps: turns.TurnDependencies) -> Mapping[str, Handler]:
     }
 
 
-def turn_dependencies(
-    settings: Settings, dependencies: Dependencies, runtime: turns.AgentRuntime
-) -> turns.TurnDependencies:
+def turn_dependencies(settings: Settings, dependencies: Dependencies, runtime: AgentRuntime) -> TurnDependencies:
     """Return what turns are made with."""
-    return turns.TurnDependencies(
+    return TurnDependencies(
         runtime,
         dependencies.turn_logs,
         dependencies.sessions,

@@ -28,9 +28,10 @@ from honeybadger_host.domain import (
     without_preparation,
 )
 from honeybadger_host.errors import WorldFailed
+from honeybadger_host.handlers.chat_turn import TurnDependencies
 from honeybadger_host.handlers.conversation import prepare_turn
 from honeybadger_host.handlers.tasks import run_id
-from honeybadger_host.handlers.turns import TurnDependencies, begun
+from honeybadger_host.handlers.turns import begun
 from honeybadger_host.memory.messages import Message, dump_message
 from honeybadger_host.memory.task_files import TaskFile, task_file
 from honeybadger_host.memory.task_states import Event, TaskState, TaskStates, recorded

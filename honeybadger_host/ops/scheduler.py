@@ -28,9 +28,9 @@ from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import ListTasks, Refusal
 from honeybadger_host.domain import Asked, ChangeHandler
 from honeybadger_host.errors import StorageFailed, WorldFailed
+from honeybadger_host.handlers.chat_turn import TurnDependencies
 from honeybadger_host.handlers.task_runs import Run, TaskChanged, not_run, noted, run_of, why_skipped
 from honeybadger_host.handlers.tasks import TaskDesk, run_in, stamp_of
-from honeybadger_host.handlers.turns import TurnDependencies
 from honeybadger_host.memory.task_files import (
     TaskFile,
     WrongSchedule,

@@ -38,7 +38,7 @@ FROM_AGENT = {"quoting", "wire", "mailbox", "home", "wording"}
 """What the host may take from the agents' package."""
 FOR_TURNS = {
     "handlers": {"turn.orchestrator"},
-    "handlers.turns": {
+    "handlers.chat_turn": {
         *("models.model", "turn.orchestrator", "turn.prompt", "client", "tools", "turn.toolbox", "turn.dispatch"),
         *("turn.thinking", "errors"),
     },
@@ -54,7 +54,7 @@ FOR_TURNS = {
     "agents": {"tools"},
     "models": {"models.model", "models"},
     "ops.model_server": {"models", "models.settings"},
-    "ops.doctor": {"models.model", "models"},
+    "ops.agent_checks": {"models.model", "models"},
     "cli.memory": {"cli.explaining", "cli.terminal"},
     "cli.options": {"errors", "cli.terminal"},
     "cli.copies": {"cli.terminal"},

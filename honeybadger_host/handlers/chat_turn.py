@@ -1,0 +1,328 @@
+"""One turn of an agent as it runs. The agent asks and saves through its own inbox, like everybody else.
+
+What was said and what was answered are appended together, when there is an answer: a turn that fails leaves no trace in
+the conversation, and one that is repeated after a crash is in it once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import anyio
+import anyio.to_thread
+import orjson
+import structlog
+
+from honeybadger_agent.client import Client
+from honeybadger_agent.errors import AgentError, RequestFailed
+from honeybadger_agent.mailbox import Mailbox
+from honeybadger_agent.models.model import Model, ModelFailed, ModelSaid, ToolCall
+from honeybadger_agent.tools import made, tool_names
+from honeybadger_agent.turn.orchestrator import Tally, TurnLimits, TurnOutcome, run_turn
+from honeybadger_agent.turn.prompt import AgentRequest, messages, system_text
+from honeybadger_agent.turn.thinking import Visible
+from honeybadger_agent.turn.toolbox import MemoryTools
+from honeybadger_agent.wire import ChatResult, GetContext, Refusal, StopResult, StreamLine
+from honeybadger_host.agents import Agent, Agents
+from honeybadger_host.domain import Asked, Change, Outcome, ShownContext, StopAsked, Turn, TurnAdded, TurnUnderWay
+from honeybadger_host.handlers.redaction import Screen
+from honeybadger_host.handlers.turn_output import CleanModel, Shown, tool_run
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.memory.turn_log import TurnLogs, dump_turn
+from honeybadger_host.memory.watermarks import Watermarks
+from honeybadger_host.text.neutralise import estimate_tokens
+
+log = structlog.get_logger()
+
+_TOOL_SECONDS: Final = 60.0
+"""How long the pipeline may take to answer a tool; it answers within milliseconds unless the disk is full."""
+_LAST_ANSWER: Final = 2
+"""Times `turns.seconds`, after which no model is asked any more: an answer being written then has as long again."""
+
+
+StopATurn: TypeAlias = Callable[[StopAsked], Coroutine[Any, Any, StopResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRuntime:
+    """What the host runs agents with.
+
+    Args:
+        open_model: name of a model, None for the host's own -> the model; raises ModelFailed.
+        is_ours: (group, agent) -> whether the host may write into that agent's inbox.
+        look_into: called with a sender's folder when something came there; any thread.
+        stop: ends a turn; see `TurnQueue.stop`.
+        under_way: the turns that run.
+    """
+
+    home: Path
+    agents: Agents
+    open_model: Callable[[str | None], Awaitable[Model]]
+    is_ours: Callable[[str, str], bool]
+    look_into: Callable[[str], None]
+    stop: StopATurn
+    under_way: TurnsUnderWay = field(default_factory=lambda: TurnsUnderWay())
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDependencies:
+    """What turns are made with.
+
+    Args:
+        are_kept: what is said and answered is appended to the conversation.
+    """
+
+    runtime: AgentRuntime
+    turn_logs: TurnLogs
+    documents: Sessions
+    watermarks: Watermarks
+    screen: Screen
+    limits: TurnLimits
+    are_kept: bool
+
+
+@dataclass(slots=True)
+class ChatTurn:
+    """One turn: `run` until there is an answer, then `decide` what is appended.
+
+    Args:
+        changed: what was taken out of `content`.
+        kept: the answers of the model so far, those of an earlier attempt among them.
+        parent: the turn that asked for this one.
+        limits: its own; None: as for every turn.
+    """
+
+    deps: TurnDependencies
+    asked: Asked
+    under_way: TurnUnderWay
+    speaker: str
+    content: str
+    changed: Mapping[str, int]
+    agent: Agent
+    shown: Shown
+    most_turns: int | None = None
+    asked_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    kept: list[ModelSaid] = field(default_factory=list)
+    model: str = ""
+    consolidated: int = 0
+    context: ShownContext | None = None
+    outcome: TurnOutcome | None = None
+    parent: ChatTurn | None = None
+    limits: TurnLimits | None = None
+    tally: Tally = field(default_factory=Tally)
+    began: float = field(default_factory=time.monotonic)
+
+    async def run(self) -> None:
+        """Run the turn to its end. Raises Refusal, WorldFailed."""
+        try:
+            with self.deps.runtime.under_way.counting(self):
+                await self.ask()
+        except ModelFailed as error:
+            raise Refusal("unavailable", f"{error}; nothing was said, ask again with the same id") from None
+        except RequestFailed as error:
+            raise Refusal(error.code, f"the context: {error}") from None  # type: ignore[arg-type]
+        except AgentError as error:
+            raise Refusal("unavailable", f"the context: {error}") from None
+
+    async def ask(self) -> None:
+        """Ask the model until there is an answer. Raises ModelFailed, AgentError, WorldFailed."""
+        model = CleanModel(await self.deps.runtime.open_model(self.agent.model), self.asked, self.deps.screen)
+        self.model = model.name
+        attempt = self.under_way.attempt
+        self.shown.line(StreamLine(kind="began", agent=self.agent.id, model=model.name, attempt=attempt))
+        self.outcome = await self._answered_or_stopped(model)
+        self.shown.end()
+        log.info(
+            "turn.ran",
+            group=self.asked.group,
+            session=self.asked.session,
+            id=self.asked.request_id,
+            agent=self.agent.id,
+            model=model.name,
+            steps=self.outcome.steps,
+            tools=[answer.call.name for answer in self.outcome.answers],
+            input_tokens=self.outcome.input_tokens,
+            output_tokens=self.outcome.output_tokens,
+            stopped_by=self.outcome.stopped_by,
+            ms=round((time.monotonic() - self.began) * 1000, 1),
+            model_ms=round(model.seconds * 1000, 1),
+        )
+
+    async def _answered_or_stopped(self, model: Model) -> TurnOutcome:
+        with self.under_way.stop.scope:
+            return await self._answered(model)
+        return self.cut(f"asked for by {self.under_way.stop.by}")
+
+    async def _answered(self, model: Model) -> TurnOutcome:
+        """Ask the model until its answer is final. Raises ModelFailed, AgentError, WorldFailed."""
+        deps, asked, under_way = self.deps, self.asked, self.under_way
+        client = await anyio.to_thread.run_sync(_client, deps, asked, self.agent)
+        mark = await anyio.to_thread.run_sync(deps.watermarks.read, asked.group, asked.session)
+        self.consolidated = 0 if mark is None else mark.turn
+        context = await client(made(GetContext, self.content, most_turns=self.most_turns))
+        self.context = ShownContext(context.hash, context.seq)
+        allowed = self.agent.tools
+        toolbox = MemoryTools(client, under_way.name, None if allowed is None else tool_names(allowed=allowed))
+        request = AgentRequest(
+            group=asked.group,
+            agent=self.agent.id,
+            session=asked.session,
+            message=self.content if self.speaker == "user" else f"[{self.speaker}]: {self.content}",
+            context=context.system,
+            stable_characters=context.stable_characters,
+            tools=tuple(toolbox.specs),
+        )
+        self.kept = [_load_step(step) for step in under_way.steps]
+        limits = self.limits or deps.limits
+        seconds = limits.seconds * _LAST_ANSWER if limits.seconds else math.inf
+        with anyio.move_on_after(seconds):  # else a model that never comes to an end keeps its group waiting
+            return await run_turn(
+                model,
+                system_text(request),
+                messages(request),
+                toolbox,
+                limits,
+                self.shown,
+                done=tuple(self.kept),
+                keep=self._keep,
+                tally=self.tally,
+            )
+        raise ModelFailed(f"{model.name} did not come to an end within {seconds:g} s (turns.seconds)", is_passing=True)
+
+    async def _keep(self, said: ModelSaid) -> None:
+        self.kept.append(said)
+        await self.under_way.keep(orjson.dumps(said))
+
+    def cut(self, why: str) -> TurnOutcome:
+        """Return what was said until now: whole answers, and of the last one what was shown."""
+        texts = [said.text for said in self.kept]
+        if self.shown.step > len(self.kept):
+            texts.append(self.shown.text_of_step)
+        texts = [text for text in texts if text.strip()]
+        texts.append(f"(Stopped here: {why}.)" if texts else f"(Stopped before the first word: {why}.)")
+        asked = [said.input_tokens for said in self.kept if said.input_tokens is not None]
+        answered = [said.output_tokens for said in self.kept if said.output_tokens is not None]
+        return TurnOutcome(
+            "\n\n".join(texts),
+            steps=max(len(self.kept), self.shown.step),
+            answers=tuple(self.shown.answers),
+            input_tokens=sum(asked) if asked else None,
+            output_tokens=sum(answered) if answered else None,
+            stopped_by=why,
+        )
+
+    def decide(self, asked: Asked, prepared: None, now: datetime) -> Outcome:
+        """Decide what is appended, and the reply."""
+        number, changes = self.appended(now)
+        outcome = self.outcome
+        assert outcome is not None  # noqa: S101  it ran
+        result = ChatResult(
+            content=outcome.text,
+            agent=self.agent.id,
+            model=self.model,
+            turn=number,
+            steps=outcome.steps,
+            tools=[tool_run(answer) for answer in outcome.answers],
+            input_tokens=outcome.input_tokens,
+            output_tokens=outcome.output_tokens,
+            delegated_tokens=sum(answer.tokens for answer in outcome.answers),
+            stopped_by=outcome.stopped_by,
+            consolidated=self.consolidated,
+            neutralised=dict(self.changed),
+        )
+        return Outcome(result.model_dump(exclude_none=True), changes)
+
+    def appended(self, now: datetime) -> tuple[int, tuple[Change, ...]]:
+        """Return the number of the answer and what is appended: what was said, and the answer; 0 and nothing when no
+        conversation is kept."""
+        deps, asked, outcome, agent = self.deps, self.asked, self.outcome, self.agent.id
+        assert outcome is not None  # noqa: S101  it ran
+        if not deps.are_kept:
+            return 0, ()
+        number = deps.turn_logs.next_number(asked.group, asked.session)
+        answered = Turn(
+            number + 1,
+            now,
+            "assistant",
+            agent,
+            agent,
+            outcome.text,
+            estimate_tokens(outcome.text),
+            tools_used=tuple(answer.call.name[:100] for answer in outcome.answers),
+            input_tokens=outcome.input_tokens,
+            output_tokens=outcome.output_tokens,
+            context=self.context,
+        )
+        tokens = estimate_tokens(self.content)
+        said = Turn(number, self.asked_at, "user", self.speaker, asked.sender, self.content, tokens)
+        added = [
+            TurnAdded(asked.group, asked.session, one, dump_turn(one, asked.request_id)) for one in (said, answered)
+        ]
+        return answered.number, (*added, *deps.documents.after_turns(added, now))
+
+
+class TurnsUnderWay:
+    """The turns that run, by their names. Event loop."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, ChatTurn] = {}
+        self._came = anyio.Event()
+
+    @contextlib.contextmanager
+    def counting(self, turn: ChatTurn) -> Iterator[None]:
+        """Count a turn while it runs. When it ends, the turns it asked for are ended; when the host does, they are not:
+        the next start goes on with all of them."""
+        name = turn.under_way.name
+        self._turns[name] = turn
+        came, self._came = self._came, anyio.Event()
+        came.set()
+        is_over = True
+        try:
+            yield
+        except anyio.get_cancelled_exc_class():
+            is_over = False
+            raise
+        finally:
+            del self._turns[name]
+            if is_over:
+                self._end_children(turn)
+
+    async def wait_for(self, name: str, seconds: float) -> ChatTurn | None:
+        """Return the turn of a name once it runs, None when it does not in time."""
+        with anyio.move_on_after(seconds):
+            while name not in self._turns:
+                await self._came.wait()
+        return self._turns.get(name)
+
+    def _end_children(self, turn: ChatTurn) -> None:
+        by = turn.under_way.stop.by or f"{turn.agent.id}, whose turn is over"
+        for child in list(self._turns.values()):
+            if child.parent is turn:
+                child.under_way.stop.ask(by)
+
+
+def _client(deps: TurnDependencies, asked: Asked, agent: Agent) -> Client:
+    """Return the way of an agent into its own inbox. Raises AgentError."""
+    home = deps.runtime.home
+    inbox = str(Mailbox.of(home, asked.group, agent.id).root)
+    return Client(
+        home,
+        asked.group,
+        agent.id,
+        session=asked.session,
+        timeout_seconds=_TOOL_SECONDS,
+        sent=lambda: deps.runtime.look_into(inbox),
+    )
+
+
+def _load_step(step: bytes) -> ModelSaid:
+    value = orjson.loads(step)
+    calls = tuple(ToolCall(**call) for call in value.pop("calls"))
+    return ModelSaid(Visible.of(value.pop("text")).text, calls, **value)
