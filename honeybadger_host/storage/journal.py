@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 import structlog
@@ -40,6 +40,7 @@ from honeybadger_host.storage.journal_schema import (
     execute_all,
     read_marks,
     translated,
+    translating,
     unknown_version,
     use_wal,
     write_marks,
@@ -227,22 +228,18 @@ class Journal:
 
         Ids that sort by time are greater than all before them: for those nothing is looked up (5 us each).
         """
-        try:
-            newest = self._newest.get((group, sender))
-            if newest is None:
-                query = "SELECT coalesce(max(request), '') FROM receipts WHERE grp=? AND sender=?"
+        newest = self._newest.get((group, sender))
+        if newest is None:
+            query = "SELECT coalesce(max(request), '') FROM receipts WHERE grp=? AND sender=?"
+            with translating(self.path):
                 newest = self._newest[group, sender] = self._reader.execute(query, (group, sender)).fetchone()[0]
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
         requests = [request for request in requests if request <= newest]
         if not requests:
             return {}
         marks = ",".join("?" * len(requests))
         query = f"SELECT request, digest, reply FROM receipts WHERE grp=? AND sender=? AND request IN ({marks})"  # noqa: S608  only question marks
-        try:
+        with translating(self.path):
             return {row[0]: (row[1], row[2]) for row in self._reader.execute(query, (group, sender, *requests))}
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
 
     def unprojected(self) -> Iterator[Row]:
         """Return the changes that may not stand in their files, oldest first."""
@@ -252,11 +249,9 @@ class Journal:
             "WHERE seq BETWEEN ? AND ? AND seq >= first_seq ORDER BY seq"
         )
         of_all = "SELECT * FROM changes WHERE seq > ? ORDER BY seq"
-        try:
+        with translating(self.path):
             yield from map(Row._make, self._writer.execute(of_some, (first, self.marks.settled_seq)))
             yield from map(Row._make, self._writer.execute(of_all, (self.marks.settled_seq,)))
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
 
     def count_projected(self, file: str, entries: Collection[bytes], before: int) -> Counter[bytes]:
         """Return how many changes before the seq `before` appended just each of `entries` to `file`; for repairs.
@@ -267,15 +262,13 @@ class Journal:
         """
         query = "SELECT kind, sender, data FROM changes WHERE seq >= ? AND seq < ? AND file = ?"
         counts: Counter[bytes] = Counter()
-        try:
+        with translating(self.path):
             for kind, sender, data in self._writer.execute(query, (self._first_since(before), before, file)):
                 if kind in REVISED_KINDS:
                     counts.update(count_notes(kind, data))
                 elif sender != OPERATOR:
                     counts[data] += 1
             return +Counter({entry: counts[entry] for entry in entries})
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
 
     def _first_since(self, seq: int) -> int:
         """Return a seq before which all is older by an hour, and by some changes, than `seq`. Times never fall."""
@@ -292,12 +285,9 @@ class Journal:
     def last_written(self, file: str) -> bytes | None:
         """Return what a whole file was given last; None: never, or it was removed since. Any thread; for repairs."""
         query = "SELECT kind, data FROM changes WHERE file = ? ORDER BY seq DESC LIMIT 1"
-        try:
-            with closing(connect_to_read(self.path)) as connection:
-                row = connection.execute(query, (file,)).fetchone()
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
-        return None if row is None or row[0].endswith(REMOVED) else row[1]
+        for kind, data in self._read(query, (file,)):
+            return None if kind.endswith(REMOVED) else data
+        return None
 
     def prune_receipts(self, up_to: int, *, most: int = 5000) -> int:
         """Forget at most `most` receipts of changes up to `up_to`, the oldest first, and turns begun before; return how
@@ -355,21 +345,12 @@ class Journal:
 
     def spent(self, day: str) -> list[Spent]:
         """Return what models cost on a day, by group and kind; see `Spent`. Any thread."""
-        try:
-            with closing(connect_to_read(self.path)) as connection:
-                rows = connection.execute("SELECT * FROM spent WHERE day = ?", (day,))
-                return list(map(Spent._make, rows))
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
+        return list(map(Spent._make, self._read("SELECT * FROM spent WHERE day = ?", (day,))))
 
     def unfinished(self, sender: str) -> list[TurnKey]:
         """Return the turns of a sender that were begun and are not answered. Any thread."""
-        try:
-            with closing(connect_to_read(self.path)) as connection:
-                rows = connection.execute("SELECT grp, sender, request FROM turns WHERE sender = ?", (sender,))
-                return list(map(TurnKey._make, rows))
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
+        rows = self._read("SELECT grp, sender, request FROM turns WHERE sender = ?", (sender,))
+        return list(map(TurnKey._make, rows))
 
     def give_up_turn(self, turn: TurnKey) -> None:
         """Count no attempt of a turn that ended in order without an answer; asked again it goes on. Raises as `commit`.
@@ -400,10 +381,8 @@ class Journal:
     def task_records(self) -> list[tuple[str, bytes]]:
         """Return (group, newest record) of every task there ever was."""
         query = "SELECT tasks.grp, data FROM tasks JOIN changes USING (seq)"
-        try:
+        with translating(self.path):
             return list(self._writer.execute(query))
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
 
     def kept_ages(self) -> list[float]:
         """Return what `keep_ages` kept, nothing when it never did."""
@@ -435,33 +414,32 @@ class Journal:
 
         Raises WorldFailed: no space, it takes as much again; or a reader stood in the way.
         """
-        try:
+        with translating(self.path):
             self._writer.execute("VACUUM")
             until = time.monotonic() + _LONGEST_READER_SECONDS
             while self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 if time.monotonic() > until:
                     raise WorldFailed(f"{self.path} is read by another program: what was deleted is still in its WAL")
                 time.sleep(0.02)
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
 
     def checkpoint(self) -> bool:
         """Fold the WAL into the database beside whoever commits; return whether `begin_wal` is due.
 
         That is when it is long and something was committed meanwhile: only a WAL that is folded to its end begins anew.
         """
-        try:
+        with translating(self.path):
             _, pages, folded = self._folder.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
         return bool(folded < pages > _LONG_WAL)
 
     def begin_wal(self) -> None:
         """Fold the rest of the WAL, so that the next commit begins it anew. Whoever wants to commit waits."""
-        try:
+        with translating(self.path):
             self._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
+
+    def _read(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Return rows as they are now, by a connection of their own. Any thread."""
+        with translating(self.path), closing(connect_to_read(self.path)) as connection:
+            return connection.execute(query, values).fetchall()
 
     def _transaction(self) -> Transaction:
         return Transaction(self._writer, self.path)

@@ -330,6 +330,15 @@ def write_marks(connection: sqlite3.Connection, marks: Marks, before: Marks) -> 
     connection.executemany("INSERT OR REPLACE INTO unsettled VALUES (?, ?)", changed)
 
 
+@contextmanager
+def translating(path: Path) -> Iterator[None]:
+    """Raise what SQLite says of the journal as `translated` has it."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
 def translated(error: sqlite3.Error, path: Path) -> Exception:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
