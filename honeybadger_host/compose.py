@@ -327,7 +327,7 @@ def embedder_of(settings: Settings) -> Embedder | None:
 
 
 def _is_ours(senders: SenderList | None, group: str, agent: str) -> bool:
-    """Return whether the host may write into a sender's box: in closed mode it may be another user's."""
+    """Return whether the host may write into a sender's inbox: in closed mode it may be another user's."""
     return senders is None or senders.current.get((group, agent)) in (None, os.geteuid())
 
 

@@ -72,7 +72,7 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
 def serve_box(
     home: Path, settings: Settings, inbox: Path, *, searched: str | None = None, keeps_house: bool = False
 ) -> None:
-    """Serve what waits in one box of a home that nobody serves, and end. Raises HomeLocked, HostError.
+    """Serve what waits in one inbox of a home that nobody serves, and end. Raises HomeLocked, HostError.
 
     Args:
         searched: a group of which all is to be found.
@@ -220,7 +220,7 @@ def _name_missing_extras(host: Host) -> None:
 
 
 async def _sweep(host: Host, watcher: Watcher) -> None:
-    """Look into all boxes at regular moments, whatever the events say; keep the watches up."""
+    """Look into all inboxes at regular moments, whatever the events say; keep the watches up."""
     watches = HAS_INOTIFY and host.settings.ipc.watch
     look_at = 0.0
     looks = itertools.count()
@@ -254,7 +254,7 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
 
 
 def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> None:
-    """Read agents that changed; watch every box and every group's folder."""
+    """Read agents that changed; watch every inbox and every group's folder."""
     host.agents.refresh()
     host.scheduler.glance()
     if not (HAS_INOTIFY and host.settings.ipc.watch):

@@ -410,7 +410,7 @@ class WaitingHandler:
 
     Args:
         answer: asked -> result; on the event loop; changes nothing itself; raises `wire.Refusal`, WorldFailed.
-            Cancelled when the host ends: the request stays in its box, and the next start asks again.
+            Cancelled when the host ends: the request stays in its inbox, and the next start asks again.
     """
 
     answer: Callable[[Asked], Awaitable[Mapping[str, Any]]]

@@ -184,7 +184,7 @@ class Counters:
     Attributes:
         requests: (type, outcome) -> how many.
         vanished: files that their sender removed before they were read.
-        swept_at: when the last look into all boxes ended, seconds since the epoch.
+        swept_at: when the last look into all inboxes ended, seconds since the epoch.
         seconds: how many answers took at most each of `SECONDS_BOUNDS` and not less than the one before; last: longer.
     """
 

@@ -48,7 +48,7 @@ def dead_show(name: str, home: Home = None, as_json: AsJson = False) -> None:
 
 @app.command("retry")
 def dead_retry(name: str, home: Home = None) -> None:
-    """Put a dead letter back into its box, as after a fault was mended."""
+    """Put a dead letter back into its inbox, as after a fault was mended."""
     from honeybadger_host.spool.dead_letter_files import find_dead, retry_dead
 
     folder = home_of(home)

@@ -1,6 +1,6 @@
 """A backup of a home, which may be served meanwhile: one archive.
 
-The order makes it consistent (docs/decisions/011-backup.md): what waits in the boxes is copied first, the files next,
+The order makes it consistent (docs/decisions/011-backup.md): what waits in the inboxes is copied first, the files next,
 the journal last; and the copied journal claims no more of the files than it did before the first of them was read.
 """
 
@@ -192,7 +192,7 @@ class _Packer:
                 self._add(child, entry, fd)
 
     def _add(self, name: str, entry: str, folder: int) -> None:
-        """Add what a folder holds, whatever it is. In the boxes nothing an agent does there can stop the backup."""
+        """Add what a folder holds, whatever it is. In the inboxes nothing an agent does there can stop the backup."""
         try:
             name.encode()
             is_group = _is_group(name)
@@ -208,7 +208,7 @@ class _Packer:
             self.left_out.append(f"{shown(name)}: its name is not UTF-8")
             return
         except FileNotFoundError:
-            return  # taken from its box, so the journal has it; or removed by a person
+            return  # taken from its inbox, so the journal has it; or removed by a person
         except NotRegular as error:
             self.left_out.append(f"{shown(name)}: {error}")
             return
@@ -263,7 +263,7 @@ def _is_group(name: str) -> bool:
 
 
 def _is_used(name: str) -> bool:
-    """Return whether a name in the boxes is the protocol's, and worth keeping; outside of them every name is.
+    """Return whether a name in the inboxes is the protocol's, and worth keeping; outside of them every name is.
 
     A missing reply is given again when the agent asks again, and what is in `tmp/` was never sent.
     """

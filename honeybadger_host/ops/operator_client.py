@@ -29,8 +29,8 @@ def ask(
     """Return the reply to a request of the operator, by the host that serves the home or, when none does, by `serve`.
 
     Args:
-        serve: serves the box it is given once. Raises HomeLocked when somebody else came first.
-    Raises HostError: the box cannot be used, or nobody answered.
+        serve: serves the inbox it is given once. Raises HomeLocked when somebody else came first.
+    Raises HostError: the inbox cannot be used, or nobody answered.
     """
     check_home(home)
     owner = os.stat(home / "data").st_uid

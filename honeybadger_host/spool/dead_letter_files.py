@@ -74,7 +74,7 @@ def find_dead(home: Path, name: str) -> DeadLetter:
 
 
 def retry_dead(home: Path, letter: DeadLetter) -> None:
-    """Put a dead letter back into its box, then forget it. Raises HostError."""
+    """Put a dead letter back into its inbox, then forget it. Raises HostError."""
     group, sender, _ = letter.name.split("/", 2)
     stem = str(letter.reason.get("name")).removesuffix(".json")
     if letter.data is None or not REQUEST_ID.fullmatch(stem):

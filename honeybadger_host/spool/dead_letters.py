@@ -26,11 +26,11 @@ from honeybadger_host.text.redaction import redact_bytes
 log = structlog.get_logger()
 
 MAX_BYTES = 1 << 30
-"""Of data/dead/; above it the oldest letters of the sender that has most are removed."""
+"""Of data/dead/; above it the oldest of the sender that has most are removed."""
 _BLOCK: Final = 4096
 """What a small file takes of most file systems, whatever its size."""
 _KEPT: Final = 0.9
-"""How full it is after room was made: so that it is not made for every letter."""
+"""How full it is after room was made: so that it is not made for each of them."""
 _REASON: Final = ".reason.json"
 _MOST_BURIED_BYTES: Final = 1024 * 1024
 """Looking through them for credentials takes 0.3 s at the worst, and nobody mends a longer one by hand."""
@@ -72,13 +72,13 @@ class DeadLetters:
         size: int | None = None,
         owner: int | None = None,
     ) -> None:
-        """Keep the bytes of a request that is none, with the reason, in `data/dead/`. Raises OSError.
+        """Keep the bytes of what is not a request, with the reason, in `data/dead/`. Raises OSError.
 
         Args:
             data: None when it was not read: then there is only the reason.
             at: UTC, RFC 3339.
             size: what the file had, when `data` is only its beginning.
-            owner: uid of the file, when that is somebody else's than the box's.
+            owner: uid of the file, when that is somebody else's than the inbox's.
         """
         folder = self._dead / inbox.group / inbox.sender
         make_folders(folder)

@@ -60,7 +60,7 @@ class Inbox:
     waiting: dict[str, tuple[float, float]] = field(default_factory=dict)
     stuck: dict[str, tuple[int, int]] = field(default_factory=dict)
     complaint: str | None = None
-    """Why the box is not served now; said once."""
+    """Why the inbox is not served now; said once."""
     empty: Unchanged = field(default_factory=Unchanged)
     listing: Listing | None = None
     over: set[str] = field(default_factory=set)
@@ -69,7 +69,7 @@ class Inbox:
     replies: int = 0
     reply_bytes: int = 0
     folder: str = REQUESTS
-    """Where its files lie: `requests/`, or `turns/` of the box that is its `front`."""
+    """Where its files lie: `requests/`, or `turns/` of the inbox that is its `front`."""
     front: Inbox | None = None
     turns: Inbox | None = None
     requests: str = field(init=False)
@@ -87,7 +87,7 @@ class Inbox:
 
     @property
     def both(self) -> tuple[Inbox, ...]:
-        """The box and that of its turns."""
+        """The inbox and that of its turns."""
         return (self,) if self.turns is None else (self, self.turns)
 
     @property
@@ -99,7 +99,7 @@ class Inbox:
 
 @dataclass(slots=True, eq=False)
 class OpenInbox:
-    """Descriptors of a box's folders, none reached through a link; valid until closed."""
+    """Descriptors of an inbox's folders, none reached through a link; valid until closed."""
 
     inbox: Inbox
     requests_fd: int
@@ -216,7 +216,7 @@ class OpenInbox:
 
 
 def open_box(inbox: Inbox) -> OpenInbox:
-    """Open the folders of a box, none of them through a link. Raises OSError."""
+    """Open the folders of an inbox, none of them through a link. Raises OSError."""
     folder = open_folder(inbox.path)
     try:
         requests = open_folder(inbox.folder, within=folder)
@@ -247,9 +247,9 @@ def identity_of(name: str, folder_fd: int | None = None) -> tuple[int, int] | No
 
 
 def _give(fd: int, uid: int | None) -> None:
-    """Let the owner of a box read what the host writes for it."""
+    """Let the owner of an inbox read what the host writes for it."""
     if uid is not None and uid != os.geteuid():
         try:
-            os.fchown(fd, uid, -1)  # a host that serves other users' boxes writes for them
+            os.fchown(fd, uid, -1)  # a host that serves other users' inboxes writes for them
         except PermissionError:
             os.fchmod(fd, 0o644)  # without the right to give it away; its folder lets nobody else in

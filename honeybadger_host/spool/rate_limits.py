@@ -1,4 +1,4 @@
-"""Who may still ask: a share of requests a second, what may wait in a box, and what is said to those over it.
+"""Who may still ask: a share of requests a second, what may wait in an inbox, and what is said to those over it.
 
 Pure: the clock is an argument, nothing is read or written. One thread at a time (docs/decisions/018-limits.md).
 """
@@ -14,10 +14,10 @@ from honeybadger_agent.wire import Refusal
 
 LimitName: TypeAlias = Literal["rate", "pending"]
 PENDING_BYTES = 1 << 30
-"""Of the requests that may wait in a box: no honest sender comes near, a runaway loop does."""
+"""Of the requests that may wait in an inbox: no honest sender comes near, a runaway loop does."""
 KEPT_REPLIES = 100_000
 KEPT_REPLY_BYTES = 1 << 28
-"""Replies that may lie in a box, and their bytes; the oldest quarter of more is removed."""
+"""Replies that may lie in an inbox, and their bytes; the oldest quarter of more is removed."""
 _BURST_SECONDS: Final = 10.0
 """Of the share that may be used at once after a pause."""
 _FEWEST_KEPT: Final = 1024
@@ -25,7 +25,7 @@ _MOST_NAMED: Final = 1000
 _SAID_AGAIN_SECONDS: Final = 60.0
 _RECENT_SECONDS: Final = 600.0
 _PENDING_PER_SECOND: Final = 1000
-"""What a host surely serves: how long a full box is told to wait."""
+"""What a host surely serves: how long a full inbox is told to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Shares:
 
     Args:
         requests_per_second: on average.
-        pending_files, pending_bytes: requests that may wait in its box.
+        pending_files, pending_bytes: requests that may wait in its inbox.
         kept_replies, kept_reply_bytes: replies that may lie there.
     """
 

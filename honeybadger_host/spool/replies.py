@@ -39,7 +39,7 @@ class Mended(NamedTuple):
 
 
 class ReplyRetention:
-    """The replies in all boxes. Any thread.
+    """The replies in all inboxes. Any thread.
 
     Args:
         shares: what a sender may leave lying.
@@ -54,7 +54,7 @@ class ReplyRetention:
         self.trimmed = 0
 
     def mend(self, journal: Journal) -> Mended:
-        """Look for empty replies in all boxes, before they are served. What cannot be mended now stays as it is."""
+        """Look for empty replies in all inboxes, before they are served. What cannot be mended now stays as it is."""
         self._spool.discover()
         given_again = removed = 0
         for inbox, names in self._empty():
@@ -130,7 +130,7 @@ class ReplyRetention:
         return count
 
     def _empty(self) -> Iterator[tuple[Inbox, list[str]]]:
-        """Yield the boxes that hold replies without a byte, as a power cut leaves them, with the names of those.
+        """Yield the inboxes that hold replies without a byte, as a power cut leaves them, with the names of those.
 
         Counts the replies by the way: this is at the start.
         """

@@ -85,7 +85,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """It waits behind more than its box may hold, and was not read."""
+    """It waits behind more than its inbox may hold, and was not read."""
 
 
 State: TypeAlias = Asking | Refused | Decided | Answered | Over
@@ -99,7 +99,7 @@ class QueuedRequest:
     Args:
         stem: the file's name without `.json`, printable.
         first_seen: when its name was met for the first time, monotonic seconds.
-        owner: uid of its file, when that is not the box's.
+        owner: uid of its file, when that is not the inbox's.
         signature: of the file that was read, or of what could not be.
         has_run: it is a turn, and that is over.
         answer_to: it is the host's own and came by no file: takes the reply. On the event loop.
@@ -136,7 +136,7 @@ class RequestBatch:
     requests: list[QueuedRequest]
     opened: dict[Inbox, OpenInbox] = field(default_factory=dict)
     lost: list[QueuedRequest] = field(default_factory=list)
-    """Turns that ran and whose box cannot be opened any more: nobody waits for them there."""
+    """Turns that ran and whose inbox cannot be opened any more: nobody waits for them there."""
 
     def close(self) -> None:
         for opened in self.opened.values():
@@ -150,7 +150,7 @@ class RequestReader:
         handlers: request type -> handler.
         forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
         max_request_bytes: more is refused.
-        throttle: keeps the log short: a box that cannot be read is spoken of once in a while, by kind of error.
+        throttle: keeps the log short: an inbox that cannot be read is spoken of once in a while, by kind of error.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""All boxes: found, listed fairly, their requests handed out in turn.
+"""All inboxes: found, listed fairly, their requests handed out in turn.
 
-The listing is the truth: what is in a box and was not taken is a request.
+The listing is the truth: what is in an inbox and was not taken is a request.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ _LISTED_AT_ONCE: Final = 1024
 _LISTED_BESIDE: Final = 256
 """The same while others, who have few, come and go."""
 _LONG_QUEUE: Final = 256
-"""A box with more names waiting is not listed again before they are served."""
+"""An inbox with more names waiting is not listed again before they are served."""
 _MOST_EXPECTED: Final = 8
-"""Boxes that are looked into before each batch of a flood: 15 us each."""
+"""Inboxes that are looked into before each batch of a flood: 15 us each."""
 _MOST_OPEN: Final = 128
-"""Boxes of one batch: two descriptors each, and 1024 are all a process may have by default."""
+"""Inboxes of one batch: two descriptors each, and 1024 are all a process may have by default."""
 _NO_LIMITS: Final = Shares()
 
 
 class Spool:
-    """All boxes. Listing and taking belong to one thread at a time.
+    """All inboxes. Listing and taking belong to one thread at a time.
 
     Args:
         ipc: the folder `data/ipc`.
         senders: in closed mode (group, sender) -> uid or None for those that are served; None: open mode.
-        agents: ids of the agents the host speaks as: in closed mode, too, it serves its own boxes for them.
-        shares: what may wait in a box.
+        agents: ids of the agents the host speaks as: in closed mode, too, it serves its own inboxes for them.
+        shares: what may wait in an inbox.
         max_request_bytes: more is refused, whatever else waits.
     """
 
@@ -74,7 +74,7 @@ class Spool:
         self.inboxes: dict[str, Inbox] = {}
         self._queues: dict[str, list[tuple[str, Inbox]]] = {}
         self._long: dict[Inbox, None] = {}
-        """Boxes with a `listing`, the one whose turn it is first."""
+        """Inboxes with a `listing`, the one whose turn it is first."""
         self.fairness = Fairness()
         self._few_lately: dict[Inbox, None] = {}
         self._ignored: set[str] = set()
@@ -105,7 +105,7 @@ class Spool:
                 one.empty.forget()
 
     def discover(self) -> None:
-        """Find boxes that came and forget those that went."""
+        """Find inboxes that came and forget those that went."""
         groups = self._names_in(self._ipc)
         listings = [self._names_in(f"{self._ipc}/{group}") for group in groups]
         agents = self._agents()
@@ -141,7 +141,7 @@ class Spool:
         return sender == OPERATOR or (group, sender) in (self.senders or ()) or sender in agents
 
     def scan(self, inbox: Inbox, now: float) -> bool:
-        """List a box and queue what is new, in the order of names within its group; a long listing only begins.
+        """List an inbox and queue what is new, in the order of names within its group; a long listing only begins.
 
         Returns False when it waits for what is queued, and is to be asked for again.
         """
@@ -187,7 +187,7 @@ class Spool:
         self._queue(inbox, names, now)
 
     def go_on(self, now: float) -> bool:
-        """Read or queue a little more of one box with a long listing; return whether there was something to do."""
+        """Read or queue a little more of one inbox with a long listing; return whether there was something to do."""
         for inbox in list(self._long):
             listing = inbox.listing
             assert listing is not None  # noqa: S101  that is what `_long` says
@@ -235,7 +235,7 @@ class Spool:
         inbox.room_bytes = shares.pending_bytes if 0 < shares.pending_bytes < could_weigh else math.inf
 
     def _queue(self, inbox: Inbox, names: Sequence[str], now: float) -> None:
-        """Queue those names that are new. What is over the share of the box is queued to be refused."""
+        """Queue those names that are new. What is over the share of the inbox is queued to be refused."""
         fresh = [
             name
             for name in dict.fromkeys(names)  # tmpfs shows some twice when others come and go meanwhile (Linux 6.18)
@@ -270,7 +270,7 @@ class Spool:
 
     @property
     def expected(self) -> list[Inbox]:
-        """Boxes that have few requests and had one lately, while others flood: worth a look before each batch.
+        """Inboxes that have few requests and had one lately, while others flood: worth a look before each batch.
 
         Their events come late when all cores are busy: the thread that reads them waits for one, and for Python's lock.
         """
@@ -323,7 +323,7 @@ class Spool:
         return taken
 
     def open(self, inbox: Inbox) -> OpenInbox | None:
-        """Open the folders of a box, making `replies/` when it is missing; None (said once) when that is impossible."""
+        """Open the folders of an inbox, making `replies/` when missing; None (said once) when that is impossible."""
         try:
             opened = open_box(inbox)
         except FileNotFoundError:
@@ -335,7 +335,7 @@ class Spool:
         return opened
 
     def complain(self, inbox: Inbox, why: str) -> None:
-        """Say once why a box is not served."""
+        """Say once why an inbox is not served."""
         if inbox.complaint != why:
             inbox.complaint = why
             log.error("inbox.refused", group=inbox.group, sender=inbox.sender, why=why)
@@ -394,7 +394,7 @@ class Spool:
 
 
 def _what_now(error: OSError) -> str:
-    """Return what failed, and what to do where that is not about the box."""
+    """Return what failed, and what to do where that is not about the inbox."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return f"{error.strerror}; raise the limit of open files (LimitNOFILE=, ulimit -n), see doctor"
     return str(error.strerror)

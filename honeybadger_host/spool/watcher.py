@@ -1,7 +1,7 @@
 """File events as wake-ups: a hint where to look, never the truth.
 
 The spool scans; an event only makes it scan sooner. Every folder has a flat watch of its own: a recursive one dies
-with three system calls of whoever may write below it (docs/decisions/003-watching.md). A box says only once that
+with three system calls of whoever may write below it (docs/decisions/003-watching.md). An inbox says only once that
 something came, until it is looked into: so a flood costs one event for each look, not one for each file.
 """
 
