@@ -280,7 +280,7 @@ def _facts(facts: Sequence[str], payload: UpdateSession, texts: _Texts) -> tuple
             del kept[line]
         else:
             raise Refusal(
-                "not_found", f"{member} is none of the facts, word for word; nothing was changed", field=member
+                "not_found", f"{member} is not one of the facts, word for word; nothing was changed", field=member
             )
     for at, fact in enumerate(payload.add_facts or ()):
         kept[texts.line(f"payload.add_facts.{at}", fact)] = None

@@ -34,7 +34,7 @@ class ArchiveDamaged(HostError):
     """An archive is not what it was when it was made, or was never made by us."""
 
     def __init__(self, archive: Path, what: str) -> None:
-        super().__init__(f"{archive} is damaged, or no backup ({what}); nothing was changed")
+        super().__init__(f"{archive} is damaged, or is not a backup ({what}); nothing was changed")
 
 
 class _Model(BaseModel):
@@ -143,7 +143,7 @@ def members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
 
 
 def _check_names(archive: Path, manifest: Manifest) -> None:
-    """Refuse names that lead out of a home, or are none a backup has."""
+    """Refuse names that lead out of a home, or that no backup has."""
     folders = {"."}
     for place in (*manifest.folders, *manifest.files):
         parts = place.name.split("/")

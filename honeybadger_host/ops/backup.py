@@ -95,7 +95,7 @@ def _pack(home: Path, scratch: Path, now: datetime) -> Packed:
     has_journal = (home / JOURNAL_FILE).exists()
     if not has_journal and read_holder(home).journal is not None:
         raise JournalError(
-            f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be none"
+            f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be useless"
         )
     marks = glance(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
     with open(open_new(scratch / _ARCHIVE), "wb") as file:

@@ -175,7 +175,7 @@ def group_files(home: Path) -> Iterator[Finding]:
 
 
 def entries(home: Path) -> Iterator[Finding]:
-    """Long-term entries that are none: each is skipped, and the others are served."""
+    """Files that are not entries, where entries lie: each is skipped, and the others are served."""
     good = bad = 0
     for group in groups_in(home):
         for file in _entry_files(home, memory_folder(group)):

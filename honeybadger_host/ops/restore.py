@@ -49,7 +49,7 @@ def restore(archive: Path, home: Path, *, now: datetime, is_forced: bool = False
         NotFound: there is no such archive.
         HomeError: the home has files; nothing was changed.
         HomeLocked: the home is served; nothing was changed.
-        HostError: the archive is damaged or none, or the disk is full; nothing was changed.
+        HostError: the archive is damaged or is not a backup, or the disk is full; nothing was changed.
     """
     manifest = read_archive(archive)
     taken = [part for part in PARTS if _holds_files(home / part)]

@@ -95,7 +95,7 @@ def _hand_over(folder: Path, uid: int | None, mode: int) -> None:
         fd = open_folder(folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise OSError(error.errno, "a link or no folder is in its place: remove that", str(folder)) from None
+            raise OSError(error.errno, "it is a link, or not a folder: remove it", str(folder)) from None
         raise
     try:
         if os.fstat(fd).st_uid == os.geteuid() or os.geteuid() == 0:

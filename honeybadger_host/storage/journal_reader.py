@@ -274,7 +274,7 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
             write_marks(copy, held.up_to(marks), held)
             verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
-                raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be none")
+                raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be useless")
             return _glance(copy)
     except (sqlite3.Error, LookupError) as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
