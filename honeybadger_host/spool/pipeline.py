@@ -302,38 +302,11 @@ class Pipeline:
     def _receive(self) -> RequestBatch | None:
         """Look into the boxes that were hinted and take a batch of what waits, read and parsed; None: nothing waits."""
         now = self._clock()
-        hinted: dict[Inbox, None] = {}
-        swept: list[Inbox] = []
-        while self._hinted:
-            try:
-                path, _ = self._hinted.popitem()
-            except KeyError:
-                break
-            known = self._spool.inboxes
-            if (inbox := known.get(path) or known.get(path.removesuffix(f"/{TURNS}"))) is not None:
-                hinted[inbox] = None
-            elif path:
-                self._all_hinted = True  # a box that is not known yet
-        if self._all_hinted:
-            self._all_hinted = False
-            if self.sweeps % _DISTRUST_EVERY == 0:
-                self._spool.distrust()
-            self._spool.discover()
-            swept = list(self._spool.inboxes.values())
-            if self.sweeps % _TURNS_EVERY == 0:
-                hinted = dict.fromkeys(swept)
-            self.sweeps += 1
-        for inbox in dict.fromkeys((*hinted, *self._spool.expected, *swept)):
-            for one in inbox.both if inbox in hinted else (inbox,):
-                if not self._spool.scan(one, now):
-                    self._hinted[inbox.path] = None
-        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES} | {*self.turn_queue.busy}
-        if not self._is_accepting:
-            busy |= self._spool.queues - {*self.turn_queue.groups}
-        taken = self._spool.take(BATCH_REQUESTS, except_groups=busy, most_turns=self.turn_queue.room)
-        has_more = not self._spool.fairness.is_of_few and self._spool.go_on(
-            now
-        )  # those few do not wait for others' names
+        self._look(now)
+        taken = self._spool.take(BATCH_REQUESTS, except_groups=self._busy(), most_turns=self.turn_queue.room)
+        has_more = False
+        if not self._spool.fairness.is_of_few:  # those few do not wait for others' names
+            has_more = self._spool.go_on(now)
         come_back, self._come_back = self._come_back, []
         own, self._own = self._own, []
         if not taken and not come_back and not own:
@@ -344,23 +317,15 @@ class Pipeline:
         received = RequestBatch(own)
         try:
             for turn in come_back:
-                if turn.inbox not in received.opened:
-                    if (opened := self._spool.open(turn.inbox)) is None:
-                        turn.inbox.inflight.discard(turn.name)
-                        received.lost.append(turn)
-                        continue
-                    received.opened[turn.inbox] = opened
-                received.requests.append(turn)
+                if self._open(received, turn.inbox, turn.name):
+                    received.requests.append(turn)
+                else:
+                    received.lost.append(turn)
             for name, inbox in taken:
-                if inbox not in received.opened:
-                    opened = self._spool.open(inbox)
-                    if opened is None:
-                        inbox.inflight.discard(name)
-                        continue
-                    received.opened[inbox] = opened
-                request = self._requests.read(received.opened[inbox], name, now)
-                if request is not None:
-                    received.requests.append(request)
+                if self._open(received, inbox, name):
+                    request = self._requests.read(received.opened[inbox], name, now)
+                    if request is not None:
+                        received.requests.append(request)
             self._look_up_receipts(received.requests)
             for request in received.requests:
                 if isinstance(request.state, Asking):
@@ -369,6 +334,54 @@ class Pipeline:
             received.close()
             raise
         return received
+
+    def _look(self, now: float) -> None:
+        """List the boxes that were hinted; at a sweep all, with `turns/` of all now and then."""
+        both = self._hinted_inboxes()
+        swept: list[Inbox] = []
+        if self._all_hinted:
+            self._all_hinted = False
+            if self.sweeps % _DISTRUST_EVERY == 0:
+                self._spool.distrust()
+            self._spool.discover()
+            swept = list(self._spool.inboxes.values())
+            if self.sweeps % _TURNS_EVERY == 0:
+                both = dict.fromkeys(swept)
+            self.sweeps += 1
+        for inbox in dict.fromkeys((*both, *self._spool.expected, *swept)):
+            for one in inbox.both if inbox in both else (inbox,):
+                if not self._spool.scan(one, now):
+                    self._hinted[inbox.path] = None
+
+    def _hinted_inboxes(self) -> dict[Inbox, None]:
+        """Take the hints; one of a box that is not known yet makes a sweep."""
+        found: dict[Inbox, None] = {}
+        known = self._spool.inboxes
+        while self._hinted:
+            try:
+                path, _ = self._hinted.popitem()
+            except KeyError:
+                break
+            if (inbox := known.get(path) or known.get(path.removesuffix(f"/{TURNS}"))) is not None:
+                found[inbox] = None
+            elif path:
+                self._all_hinted = True
+        return found
+
+    def _busy(self) -> set[str]:
+        """Return the queues from which nothing is taken now."""
+        busy = {group for group, count in self._queries.items() if count >= _BUSY_QUERIES} | {*self.turn_queue.busy}
+        return busy if self._is_accepting else busy | (self._spool.queues - {*self.turn_queue.groups})
+
+    def _open(self, received: RequestBatch, inbox: Inbox, name: str) -> bool:
+        """Open a box, once for a batch; False: that is impossible, and the file is let go."""
+        if inbox not in received.opened:
+            opened = self._spool.open(inbox)
+            if opened is None:
+                inbox.inflight.discard(name)
+                return False
+            received.opened[inbox] = opened
+        return True
 
     def _prepare(self, request: QueuedRequest, asking: Asking) -> None:
         """Load what the decision will need."""

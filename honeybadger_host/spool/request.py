@@ -143,6 +143,26 @@ class RequestBatch:
             opened.close()
 
 
+class _NotYet(Exception):
+    """A file that is to be read again later.
+
+    Args:
+        else_why: what is wrong with it when it stays so; None: it is tried for as long as it takes.
+    """
+
+    def __init__(self, else_why: str | None, again_in: float = _LOOK_AGAIN_SECONDS) -> None:
+        self.else_why = else_why
+        self.again_in = again_in
+
+
+class _Unserved(Exception):
+    """A file that becomes a dead letter, and why."""
+
+    def __init__(self, code: wire.ErrorCode, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
 class RequestReader:
     """Makes requests of files.
 
@@ -171,87 +191,92 @@ class RequestReader:
     def read(self, opened: OpenInbox, name: str, now: float) -> QueuedRequest | None:
         """Read and parse one file, once; None: it is gone, or somebody is still writing it."""
         inbox = opened.inbox
-        stem = name[:-5]
         first_seen = inbox.waiting.pop(name, (now, 0.0))[0] if inbox.waiting else now
-        request = QueuedRequest(inbox, name, printable(stem), now, first_seen)
+        request = QueuedRequest(inbox, name, printable(name[:-5]), now, first_seen)
         if name in inbox.over:
             inbox.over.discard(name)
             return request
         try:
-            incoming = opened.read(name, self._max_request_bytes)
+            self._load(opened, request)
+            self._parse(request)
         except FileNotFoundError:
             inbox.inflight.discard(name)
             self._counters.vanished += 1
             return None
-        except Changing:
-            if now - first_seen < UNFINISHED_SECONDS:
-                wait_for(inbox, name, first_seen, now + _LOOK_AGAIN_SECONDS)
+        except _NotYet as error:
+            if error.else_why is None or now - first_seen < UNFINISHED_SECONDS:
+                wait_for(inbox, name, first_seen, now + error.again_in)
                 return None
-            request.signature = opened.look(name)
-            return _dead(request, "invalid", f"{name!a} changes all the time: rename into the box what is finished")
-        except NotRegular as error:
-            request.signature = opened.look(name)
-            return _dead(request, "invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
-                self._counters.note_error(f"reading {request.stem}: {error.strerror}")
-                if (left_out := self._throttle.passes("read", inbox.path, error.errno)) is not None:
-                    log.error(
-                        "pipeline.read_failed",
-                        group=inbox.group,
-                        sender=inbox.sender,
-                        name=ascii(name),
-                        error=error.strerror,
-                        left_out=left_out,
-                    )
-                wait_for(inbox, name, first_seen, now + RETRY_SECONDS)
-                return None
-            request.signature = opened.look(name)
-            return _dead(request, "invalid", f"{name!a} cannot be read: {error.strerror}")
-        request.data = incoming.data if incoming.links <= 1 else None
-        request.size, request.signature = incoming.size, incoming.signature
-        if inbox.uid is not None and incoming.uid != inbox.uid:
-            request.owner = incoming.uid
-            return _dead(
-                request,
-                "forbidden",
-                f"the file belongs to uid {incoming.uid}, this box to {inbox.uid}: send it as its owner",
-            )
-        if incoming.size > self._max_request_bytes:
-            return _dead(
-                request,
-                "too_large",
-                f"the request has {incoming.size} bytes, the limit is {self._max_request_bytes} "
-                f"(ipc.max_request_bytes): send less",
-            )
-        if incoming.links > 1:
-            if now - first_seen < UNFINISHED_SECONDS:  # link and unlink, as maildir delivers
-                wait_for(inbox, name, first_seen, now + _LOOK_AGAIN_SECONDS)
-                return None
-            return _dead(
-                request,
-                "invalid",
-                f"{name!a} has {incoming.links} names (hard links), it was not read: rename into the box",
-            )
-        if not REQUEST_ID.fullmatch(stem):
-            return _dead(
-                request, "invalid", f"{name!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
-            )
-        try:
-            self._parse(request)
-        except NotARequest as error:
-            if error.is_unfinished and now - first_seen < UNFINISHED_SECONDS:
-                wait_for(inbox, name, first_seen, now + _LOOK_AGAIN_SECONDS)
-                return None
-            return _dead(request, "invalid", error.message)
+            return _dead(request, "invalid", error.else_why)
+        except _Unserved as error:
+            return _dead(request, error.code, str(error))
         except Refusal as refusal:
             request.refuse(refusal)
         return request
 
+    def _load(self, opened: OpenInbox, request: QueuedRequest) -> None:
+        """Read the file and check all but its text. Raises FileNotFoundError, _NotYet, _Unserved."""
+        inbox, name, most = request.inbox, request.name, self._max_request_bytes
+        try:
+            incoming = opened.read(name, most)
+        except FileNotFoundError:
+            raise
+        except (Changing, NotRegular, OSError) as error:
+            request.signature = opened.look(name)
+            raise self._unread(request, error) from None
+        request.data = incoming.data if incoming.links <= 1 else None
+        request.size, request.signature = incoming.size, incoming.signature
+        if inbox.uid is not None and incoming.uid != inbox.uid:
+            request.owner = incoming.uid
+            raise _Unserved(
+                "forbidden", f"the file belongs to uid {incoming.uid}, this box to {inbox.uid}: send it as its owner"
+            )
+        if incoming.size > most:
+            raise _Unserved(
+                "too_large",
+                f"the request has {incoming.size} bytes, the limit is {most} (ipc.max_request_bytes): send less",
+            )
+        if incoming.links > 1:  # link and unlink, as maildir delivers
+            raise _NotYet(f"{name!a} has {incoming.links} names (hard links), it was not read: rename into the box")
+        if not REQUEST_ID.fullmatch(name[:-5]):
+            raise _Unserved(
+                "invalid", f"{name!a} is not a request id: 1-100 characters of A-Z a-z 0-9 . _ - before .json"
+            )
+
+    def _unread(self, request: QueuedRequest, error: Changing | NotRegular | OSError) -> Exception:
+        """Return what is made of a file that could not be read."""
+        name = request.name
+        match error:
+            case Changing():
+                return _NotYet(f"{name!a} changes all the time: rename into the box what is finished")
+            case NotRegular():
+                return _Unserved("invalid", f"{name!a} is {error}, a request is a regular file: it was not read")
+            case OSError(errno=errno.EMFILE | errno.ENFILE | errno.ENOMEM | errno.EIO):
+                self._say_unread(request, error)
+                return _NotYet(None, again_in=RETRY_SECONDS)
+            case _:
+                return _Unserved("invalid", f"{name!a} cannot be read: {error.strerror}")
+
+    def _say_unread(self, request: QueuedRequest, error: OSError) -> None:
+        inbox = request.inbox
+        self._counters.note_error(f"reading {request.stem}: {error.strerror}")
+        if (left_out := self._throttle.passes("read", inbox.path, error.errno)) is not None:
+            log.error(
+                "pipeline.read_failed",
+                group=inbox.group,
+                sender=inbox.sender,
+                name=ascii(request.name),
+                error=error.strerror,
+                left_out=left_out,
+            )
+
     def _parse(self, request: QueuedRequest) -> None:
-        """Bytes become an `Asked`: who asks is where the file lay. Raises NotARequest, Refusal."""
+        """Bytes become an `Asked`: who asks is where the file lay. Raises _NotYet, _Unserved, Refusal."""
         assert request.data is not None  # noqa: S101  it was read
-        envelope = wire.parse_request(request.data, request.stem)
+        try:
+            envelope = wire.parse_request(request.data, request.stem)
+        except NotARequest as error:
+            raise _NotYet(error.message) if error.is_unfinished else _Unserved("invalid", error.message) from None
         types, others = (TURN_TYPES, wire.REQUEST_TYPES) if request.is_turn else (wire.REQUEST_TYPES, TURN_TYPES)
         request.type = envelope.type if envelope.type in types else "unknown"
         inbox = request.inbox
