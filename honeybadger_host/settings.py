@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from honeybadger_host.errors import SettingsError
 
@@ -404,8 +405,12 @@ class Metrics(_Section):
     textfile: str = Field("", description="File (*.prom) to replace every second, for node_exporter; empty: none.")
 
 
-class Settings(_Section):
+class Settings(BaseSettings):
     """All settings. Build it with `load_settings`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, enable_decoding=False
+    )
 
     ipc: Ipc = Ipc()
     memory: Memory = Memory()
@@ -427,6 +432,16 @@ class Settings(_Section):
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *others: object,
+        **more: object,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)  # `load_settings` joins the sources, and says where each value came from
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,8 +470,7 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
         if name not in origins:
             raise _unknown(name, str(path))
         origins[name] = str(path)
-    from_environment: dict[str, str] = {}
-    for variable, value in os.environ.items():
+    for variable in os.environ:
         if not variable.upper().startswith(_PREFIX):
             continue
         rest = variable[len(_PREFIX) :]
@@ -465,15 +479,14 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
         name = rest.lower().replace("__", ".", 1)
         if name not in origins:
             raise _unknown(name, f"environment variable {variable}", environment=True)
-        from_environment[name] = value
         origins[name] = f"environment {variable}"
     for name in flags or {}:
         if name not in origins:
             raise _unknown(name, "flag")
         origins[name] = "flag"
     try:
-        merged = _merge(_merge(from_file, _nest(from_environment)), _nest(flags or {}))
-        settings = Settings.model_validate(merged)
+        from_environment = EnvSettingsSource(Settings)()
+        settings = Settings(**_merge(_merge(from_file, from_environment), _nest(flags or {})))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(str(part) for part in first["loc"])
