@@ -1,4 +1,4 @@
-"""What is asked of the host itself: whether it is there, to take back a change, and to forget."""
+"""What is asked of the host itself: whether it is there, its groups, to take back a change, and to forget."""
 
 # Without `from __future__ import annotations`, as in every module here: see `base`.
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, MAX_NUMBER, Request, Result
+from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, MAX_NUMBER, Count, Request, Result
 
 
 class PingResult(Result):
@@ -20,6 +20,31 @@ class PingResult(Result):
 
 class Ping(Request[PingResult], audience="programs"):
     """Ask whether the memory host is there."""
+
+
+class GroupRow(Result):
+    group: str
+    senders: list[str] = Field(description="People and agents that have an inbox in it, at most 20 of them.")
+    senders_total: int
+    notes: int | None = Field(description="In MEMORY.md, as far as it is served; null when it cannot be read.")
+    entries: int = Field(description="As far as they are indexed.")
+    sessions: int
+    last_said: str | None = Field(description="When the newest session changed: UTC, RFC 3339; null: there is none.")
+    waiting: int = Field(description="Proposals with something to decide, and those that cannot be read.")
+    tokens_today: int = Field(description="What models cost that looked after its memory, in this day of UTC.")
+
+
+class GroupsResult(Result):
+    groups: list[GroupRow] = Field(description="By name.")
+    total: int = Field(description="How many there are without `limit` and `offset`.")
+
+
+class ListGroups(Request[GroupsResult], audience="operator"):
+    """List the groups of the home, whichever group is asked in; only the operator may."""
+
+    named: str | None = Field(default=None, max_length=64, description="Only those whose name has this in it.")
+    limit: Annotated[int, Field(ge=1, le=200)] | None = Field(default=None, description="Default 50.")
+    offset: Count | None = Field(default=None, description="How many to pass over; default 0.")
 
 
 class Residue(Result):

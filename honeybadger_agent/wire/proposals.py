@@ -4,7 +4,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import Request, Result
 from honeybadger_agent.wire.refusals import shaped
@@ -58,6 +58,9 @@ class DecideProposal(Request[DecidedProposal], changes=True, overwrites=True, au
     )
     operations: list[Annotated[int, Field(ge=1, le=100_000)]] | None = Field(
         default=None, description="Their numbers; null: all that wait."
+    )
+    result: Annotated[str, StringConstraints(min_length=1, max_length=65_536)] | None = Field(
+        default=None, description="With accept of one operation: the text it writes, in place of its own."
     )
 
 

@@ -6,7 +6,8 @@ Reading order: `notes`, `conversation`, `superseding`, `similar`, `entries` with
 `entry_answers`, `editing`, `listing`, `undo` with `undo_edits`, `rewind`, `forget`; `context` with `context_maker`,
 `context_parts` and `context_text`, `context_recall` and `recollection`, `context_past`; `search`; `sessions`,
 `working_memory`; `feedback`; `messages`; `turns`, `chat_turn`, `turn_output` and `delegation`; `tasks` and `task_runs`;
-`reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host`.
+`reviewing` and `proposals`; `importing`; `redaction` (screens them all); `host` and
+`groups`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from honeybadger_host.handlers import (
     entries,
     feedback,
     forget,
+    groups,
     host,
     importing,
     listing,
@@ -165,6 +167,9 @@ def build_table(
     waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
     return {
         "ping": host.ping((lambda sender: None) if runtime is None else runtime.agents.tools_of),
+        "list_groups": groups.list_groups(
+            home, dependencies.files, dependencies.sessions, dependencies.index, dependencies.journal
+        ),
         **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
         "read_group_files": notes.read_group_files(dependencies.files),
         **turn_log,

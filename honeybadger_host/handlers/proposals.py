@@ -84,6 +84,8 @@ def decide_proposal(
             return _Decision(work, work.prepare(asked))
         chosen = _chosen(proposal, payload)
         is_struck = payload.decision == "strike"
+        if payload.result is not None:
+            proposal = _with_result(proposal, payload, chosen)
         proposal = _with_states(proposal, chosen, "struck" if is_struck else "waiting")
         applied = frozenset[int]() if is_struck else chosen
         if proposal.kind == "write" and applied:
@@ -183,6 +185,20 @@ def _chosen(proposal: Proposal, payload: DecideProposal) -> frozenset[int]:
             what = f"is {states[n]}" if n in states else "does not exist"
             raise Refusal("conflict", f"operation {n} of {proposal.id} {what}", field="payload.operations")
     return frozenset(payload.operations)
+
+
+def _with_result(proposal: Proposal, payload: DecideProposal, chosen: frozenset[int]) -> Proposal:
+    """Return a proposal in which one operation writes another text. Raises Refusal."""
+    one = next((each for each in proposal.operations if each.n in chosen), None)
+    if payload.decision != "accept" or len(chosen) != 1 or one is None:
+        raise Refusal("invalid", "payload.result needs accept, and one operation", field="payload.result")
+    if one.result is None or not (payload.result or "").strip():
+        why = f"operation {one.n} writes no text" if one.result is None else "payload.result is blank"
+        raise Refusal("invalid", why, field="payload.result")
+    operations = tuple(
+        each.model_copy(update={"result": payload.result}) if each.n == one.n else each for each in proposal.operations
+    )
+    return proposal.model_copy(update={"operations": operations})
 
 
 def _with_states(proposal: Proposal, chosen: frozenset[int], state: str) -> Proposal:

@@ -291,6 +291,10 @@ class Index:
         self.bring_up(group)
         return any(self._writer.entries[self._db.group(name)] > 0 for name in (GLOBAL_GROUP, group))
 
+    def entries_of(self, group: str) -> int:
+        """Return how many entries of a group are indexed; nothing is read for that."""
+        return self._writer.entries[self._db.group(group)]
+
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def _group(self, name: str) -> _Group:

@@ -51,6 +51,7 @@ def test_only_the_operator_sees_and_decides(room: Room) -> None:
         ("decide_proposal", {"proposal": "x", "decision": "accept"}),
         ("consolidate", {}),
         ("dream", {}),
+        ("list_groups", {}),
     ):
         with pytest.raises(Refusal, match="operator") as refused:
             (room.decide if name == "decide_proposal" else room.ask)(name, **members)
@@ -75,6 +76,16 @@ def test_what_is_accepted_is_applied_and_what_is_struck_is_not(room: Room) -> No
     assert len(listed(room, every=True)) == 1
 
 
+def test_one_operation_is_accepted_with_another_text(room: Room) -> None:
+    path = propose(room.home, note(1, "The key is below the mat."), note(2, "The cat is grey."))
+    members = {"decision": "accept", "operations": [2], "result": "The cat is black."}
+    done = room.change("decide_proposal", "operator", proposal="dream-1", **members)
+    assert (done["applied"], done["waiting"]) == (1, 1)
+    memory = (room.home / "groups/main/MEMORY.md").read_text()
+    assert ("black" in memory, "grey" in memory) == (True, False)
+    assert b"The cat is black." in path.read_bytes()
+
+
 def test_what_is_accepted_too_late_is_told_to_be_stale(room: Room) -> None:
     gone = Operation(n=1, op="retire", sources=("MEMORY.md#0123456789ab",), lost=("it",))
     propose(room.home, gone, note(2, "The cat is grey."))
@@ -91,6 +102,8 @@ def test_what_is_accepted_too_late_is_told_to_be_stale(room: Room) -> None:
         ({"proposal": "broken"}, "conflict", "it is not JSON"),
         ({"proposal": "dream-1", "operations": [7]}, "conflict", "operation 7 of dream-1 does not exist"),
         ({"proposal": "dream-1", "operations": [2]}, "conflict", "operation 2 of dream-1 is struck"),
+        ({"proposal": "dream-1", "result": " ", "operations": [1]}, "invalid", "result is blank"),
+        ({"proposal": "dream-1", "result": "x", "decision": "strike"}, "invalid", "result needs accept"),
         ({"proposal": "dream-1", "decision": "revert"}, "conflict", "nothing of proposal dream-1 is applied"),
     ],
 )

@@ -1,0 +1,76 @@
+"""`list_groups`: the groups of the home in numbers, for the operator."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR
+from honeybadger_agent.wire import ListGroups, Refusal
+from honeybadger_host.curation.proposal_files import stored
+from honeybadger_host.domain import Asked, QueryHandler
+from honeybadger_host.errors import FileProblem
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.session_document_store import Sessions
+from honeybadger_host.search.index import Index
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.text.time_stamps import time_stamp
+
+_MOST_SENDERS: Final = 20
+_UNDECIDED: Final = frozenset({"waiting", "refused"})
+
+
+def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index, journal: Journal) -> QueryHandler:
+    """Return the handler of `list_groups`. Only the groups of one page are looked at."""
+
+    def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
+        payload: ListGroups = asked.payload
+        if asked.sender != OPERATOR:
+            raise Refusal("forbidden", "only the operator may list the groups", field="type")
+        names = sorted({*_folders(home / "groups"), *_folders(home / "data" / "ipc")} - {GLOBAL_GROUP})
+        wanted = [name for name in names if (payload.named or "").lower() in name.lower()]
+        page = wanted[payload.offset or 0 :][: payload.limit or 50]
+        tokens: Counter[str] = Counter()
+        for row in journal.spent(now.astimezone(UTC).date().isoformat()):
+            tokens[row.group] += row.tokens
+        return {"groups": [{**_row(name), "tokens_today": tokens[name]} for name in page], "total": len(wanted)}
+
+    def _row(group: str) -> dict[str, Any]:
+        said = sessions.names(group)
+        newest = max((changed for _, changed in said), default=None)
+        senders = sorted(set(_folders(home / "data" / "ipc" / group)) - {OPERATOR})
+        return {
+            "group": group,
+            "senders": senders[:_MOST_SENDERS],
+            "senders_total": len(senders),
+            "notes": _notes(group),
+            "entries": index.entries_of(group),
+            "sessions": len(said),
+            "last_said": None if newest is None else time_stamp(datetime.fromtimestamp(newest, UTC)),
+            "waiting": sum(
+                1
+                for each in stored(home, group)
+                if each.proposal is None or any(one.state in _UNDECIDED for one in each.proposal.operations)
+            ),
+        }
+
+    def _notes(group: str) -> int | None:
+        try:
+            text = files.memory(group)
+        except FileProblem:
+            return None
+        return 0 if text is None else len(parse_notes(text.text).notes)
+
+    return QueryHandler(answer)
+
+
+def _folders(path: Path) -> Iterator[str]:
+    """Yield the names in a folder that groups and senders may have."""
+    with contextlib.suppress(OSError), os.scandir(path) as found:
+        yield from (each.name for each in found if NAME.fullmatch(each.name) and each.is_dir())
