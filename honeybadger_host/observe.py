@@ -37,6 +37,7 @@ def configure_logging(format_: Literal["auto", "json", "console"], level: str) -
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        _keep_recent,
     ]
     _is_json, _is_info, _outlet = not is_console, level in ("debug", "info"), Outlet()
     if is_console:
@@ -161,6 +162,22 @@ class Outlet:
 _outlet: Outlet | None = None
 _is_json = False
 _is_info = True
+
+
+_MOST_RECENT: Final = 40
+_recent: deque[dict[str, str]] = deque(maxlen=_MOST_RECENT)
+
+
+def recent_events() -> list[dict[str, str]]:
+    """Return the last events that were logged, requests and debug left out, oldest first."""
+    return list(_recent)
+
+
+def _keep_recent(_logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    if method != "debug" and event.get("event") != "request.answered":
+        kept = {name: ascii(value)[:200] for name, value in event.items() if name not in ("event", "exc_info")}
+        _recent.append({"event": str(event.get("event")), **kept})
+    return event
 
 
 def _redact_exception(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

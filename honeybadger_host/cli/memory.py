@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from honeybadger_agent.cli.terminal import patience, print_lines
@@ -107,6 +104,7 @@ def log_(
     as_json: AsJson = False,
 ) -> None:
     """Print who changed what when, newest first, from the journal."""
+    from honeybadger_host.ops.gist import gist_of
     from honeybadger_host.storage.edits import EDIT_KINDS, Edit, EditReader, edited_lines
     from honeybadger_host.storage.journal_reader import CHANGE_KINDS, LogFilter, read_log, read_turns_behind
     from honeybadger_host.storage.journal_schema import Row
@@ -129,7 +127,7 @@ def log_(
     width = max((len(row.kind) for row in rows), default=0)
     for row in rows:
         by = row.author if isinstance(row, Edit) else row.sender
-        gist = edited_lines(row) if isinstance(row, Edit) else _gist(row.kind, row.data)
+        gist = edited_lines(row) if isinstance(row, Edit) else gist_of(row.kind, row.data)
         print(f"{row.seq:>8}  {moment(row.at)}  {by:16}  {row.kind:{width}}  {row.file}  {gist}")
     if not rows:
         is_any = wanted == LogFilter(group)
@@ -279,38 +277,3 @@ def _print_warnings_only(call: typer.Context) -> None:
     from honeybadger_host.observe import warnings_to_stderr
 
     call.with_resource(warnings_to_stderr())
-
-
-def _gist(kind: str, data: bytes) -> str:
-    """Return one line that tells a change from its neighbours."""
-    text = data.decode("utf-8", "replace")
-    if kind in ("note", "note_archived"):
-        text = text.partition("\n- ")[2].partition("\n> Archived")[0]
-    else:
-        with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
-            value = orjson.loads(data)
-            match kind:
-                case "turn" | "message":
-                    text = f"[{value['sender']}]: {value['content']}"
-                case "task" | "task_removed":
-                    text = f"{value['name']}: {value['description']}"
-                case "feedback":
-                    text = " ".join((value["kind"], value.get("content", "")))
-                case "note_removed" | "note_restored":
-                    text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
-                case "edit_undone":
-                    text = " ".join(line for _, _, added in value["hunks"] for line in added)
-                case "watermark" | "watermark_removed":
-                    up_to = value.get("at") if value["proposal"].startswith("preferences-") else f"turn {value['turn']}"
-                    text = f"read up to {up_to} by {value['proposal'] or 'nobody'}"
-                case "task_record":
-                    text = ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
-                case "proposal" | "proposal_removed":
-                    states = Counter(each["state"] for each in value["operations"])
-                    text = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-                case "session" | "session_removed":
-                    text = f"up to turn {(value.get('honeybadger') or value)['turns']}"
-                case _:
-                    text = str(value["content"])
-    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))  # a terminal obeys the others
-    return line if len(line) <= 80 else line[:77] + "..."

@@ -13,7 +13,7 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_host import __version__
-from honeybadger_host.observe import Throttle, resident_bytes, write_status
+from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.host import Host
 from honeybadger_host.spool.inbox import Inbox
 from honeybadger_host.spool.watcher import Watcher
@@ -112,6 +112,7 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "last_error": counters.last_error,
         "last_error_at": counters.last_error_at,
         "resident_bytes": resident_bytes(),
+        "log": recent_events(),
     }
 
 

@@ -37,8 +37,14 @@ class DeadLetter:
 
 def list_dead(home: Path) -> Iterator[DeadLetter]:
     """Yield all dead letters, by name."""
-    for reason_path in sorted((home / "data" / "dead").glob(f"*/*/*{_REASON}")):
-        yield _load(home, reason_path)
+    for name in dead_names(home):
+        yield _load(home, home / "data" / "dead" / f"{name}{_REASON}")
+
+
+def dead_names(home: Path) -> list[str]:
+    """Return the names of all dead letters, sorted; none of them is read."""
+    dead = home / "data" / "dead"
+    return [str(path.relative_to(dead)).removesuffix(_REASON) for path in sorted(dead.glob(f"*/*/*{_REASON}"))]
 
 
 class DeadCount:

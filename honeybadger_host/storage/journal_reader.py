@@ -50,6 +50,7 @@ class LogFilter:
         by: the sender, or the author of an edit.
         since: milliseconds since the epoch.
         file: below the home or a group's folder, or only its last part; an entry's may be its id.
+        after, before: numbers between which changes are looked at, so that a large journal is not read whole.
     """
 
     group: str | None = None
@@ -57,6 +58,8 @@ class LogFilter:
     kind: str | None = None
     since: int | None = None
     file: str | None = None
+    after: int | None = None
+    before: int | None = None
 
     def where(self, author: str, kind: str) -> tuple[str, tuple[object, ...]]:
         """Return the condition and its values.
@@ -73,6 +76,10 @@ class LogFilter:
             wanted.append((f"{kind} = ?", (self.kind,)))
         if self.since is not None:
             wanted.append(("at >= ?", (self.since,)))
+        if self.after is not None:
+            wanted.append(("seq > ?", (self.after,)))
+        if self.before is not None:
+            wanted.append(("seq < ?", (self.before,)))
         if self.file is not None:
             ends = [f"/{self.file.removeprefix('/')}{end}" for end in ("", ".json")]
             ended = " OR ".join("substr('/' || file, -length(?)) = ?" for _ in ends)

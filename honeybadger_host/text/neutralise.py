@@ -35,6 +35,10 @@ _VIRAMA: Final = "[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]
 _LONE_JOINER: Final = re.compile(
     f"(?<!{_JOINABLE})[\u200c\u200d]|(?<!{_VIRAMA})[\u200c\u200d](?!{_JOINABLE})|[\u200c\u200d](?=[\u200c\u200d])"
 )
+HIDDEN: Final = re.compile(
+    "|".join(part.pattern for part in (_CONTROL, _BIDI, _INVISIBLE, _LONE_SELECTOR, _LONE_JOINER))
+)
+"""One character that hides or reorders text, as `neutralise` takes it out."""
 _HARMLESS: Final = re.compile(
     "[\t\n -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u058f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u3000-\u30ff\u3400-\u9fff"
     "\uac00-\ud7a3\uff01-\uff9f]*"

@@ -1,0 +1,43 @@
+"""A change of the journal in a few words, for people. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+
+import orjson
+
+
+def gist_of(kind: str, data: bytes) -> str:
+    """Return one line that tells a change from its neighbours."""
+    text = data.decode("utf-8", "replace")
+    if kind in ("note", "note_archived"):
+        text = text.partition("\n- ")[2].partition("\n> Archived")[0]
+    else:
+        with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError):
+            value = orjson.loads(data)
+            match kind:
+                case "turn" | "message":
+                    text = f"[{value['sender']}]: {value['content']}"
+                case "task" | "task_removed":
+                    text = f"{value['name']}: {value['description']}"
+                case "feedback":
+                    text = " ".join((value["kind"], value.get("content", "")))
+                case "note_removed" | "note_restored":
+                    text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
+                case "edit_undone":
+                    text = " ".join(line for _, _, added in value["hunks"] for line in added)
+                case "watermark" | "watermark_removed":
+                    up_to = value.get("at") if value["proposal"].startswith("preferences-") else f"turn {value['turn']}"
+                    text = f"read up to {up_to} by {value['proposal'] or 'nobody'}"
+                case "task_record":
+                    text = ": ".join(filter(None, (f"{value['task']} {value['event']}", value.get("why"))))
+                case "proposal" | "proposal_removed":
+                    states = Counter(each["state"] for each in value["operations"])
+                    text = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+                case "session" | "session_removed":
+                    text = f"up to turn {(value.get('honeybadger') or value)['turns']}"
+                case _:
+                    text = str(value["content"])
+    line = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(text.split()))  # a terminal obeys the others
+    return line if len(line) <= 80 else line[:77] + "..."
