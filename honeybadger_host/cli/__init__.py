@@ -24,6 +24,7 @@ from honeybadger_host.cli import (
     service,
     tasks,
     transfer,
+    web,
 )
 from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json
 from honeybadger_host.cli.status import print_finding, print_status
@@ -44,6 +45,7 @@ app.add_typer(review.app)
 app.add_typer(tasks.app)
 app.add_typer(copies.app)
 app.add_typer(transfer.app)
+app.add_typer(web.app)
 app.add_typer(senders.app, name="sender")
 app.add_typer(dead.app, name="dead")
 app.add_typer(service.app, name="service")

@@ -17,7 +17,7 @@ HOST, AGENT = "honeybadger_host", "honeybadger_agent"
 
 LAYERS = [
     {"cli"},
-    {"daemon"},
+    {"daemon", "web"},
     {"compose"},
     {"transfer"},
     {"ops"},
@@ -63,6 +63,8 @@ FOR_TURNS = {
     "cli.review": {"cli.terminal"},
     "cli.tasks": {"cli.terminal", "cli.task_lines"},
     "cli": {"cli.terminal"},
+    "web.asking": {"client", "errors", "tools"},
+    "web.talk": {"stream"},
 }
 """Module -> what it may take besides: the host runs agents, and both programs print results the same way."""
 
@@ -258,6 +260,7 @@ def test_each_package_names_its_files_in_reading_order() -> None:
         "handlers",
         "text",
         "schedule",
+        "web",
     ):
         folder = ROOT / HOST / package
         page = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""

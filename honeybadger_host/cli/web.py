@@ -1,0 +1,39 @@
+"""The command `web`: the operators' page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from honeybadger_host.cli.options import Home, home_of
+from honeybadger_host.errors import HostError
+
+app = typer.Typer()
+
+
+@app.command()
+def web(
+    home: Home = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the loopback; 0: any that is free.")] = 7337,
+    socket: Annotated[Path | None, typer.Option(help="A unix socket to listen on instead.", metavar="PATH")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Let the page change memory, talk, and undo.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Serve the operators' page on this machine until Ctrl-C, and print one link to it. It works once.
+
+    Where a page of the home runs already, print its next link.
+    """
+    from honeybadger_host.observe import configure_logging
+    from honeybadger_host.settings import load_settings
+
+    try:
+        from honeybadger_host.web.server import Where, serve
+    except ImportError as error:
+        raise HostError(f"the page needs an extra ({error}): pip install 'honeybadger-host[web]'") from None
+    folder = home_of(home)
+    settings = load_settings(folder).settings
+    configure_logging(settings.log.format, settings.log.level)
+    where = Where(port, None if socket is None else folder / socket)
+    serve(folder, where, lambda line: print(line, flush=True), may_write=write, opens=open_)

@@ -1,0 +1,134 @@
+"""The routes of the page, and what is answered when something fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import resources
+from typing import Final
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.web import context, groups, health, live, memory, notes, review, search, talk, tasks, timeline
+from honeybadger_host.web.access import SESSION_SECONDS, Access
+from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
+from honeybadger_host.web.guards import COOKIE, ENTER, STATIC, Guards
+from honeybadger_host.web.rendering import Shown, page, problem
+
+log = structlog.get_logger()
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_RELOAD_SECONDS: Final = 3
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
+_STATUS: Final = {"invalid": 422, "forbidden": 403, "not_found": 404, "conflict": 409, "too_large": 413}
+_PAGES: Final = (groups, context, memory, notes, search, review, timeline, tasks, health, live, talk)
+
+
+def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIApp:
+    """Return the page of a home.
+
+    Args:
+        port: on which it is served; None: on a socket.
+        renewed: told of each new token of a link.
+    """
+    access = Access(time.monotonic, renewed)
+
+    def enter(request: Request) -> Response:
+        cookie = access.enter(request.query_params.get("token", ""))
+        if cookie is None:
+            return problem(
+                403, "This link was used, or is not one", "A link works once. Run honeybadger-host web for a new one."
+            )
+        answer = page("enter.html", Shown())
+        answer.set_cookie(COOKIE, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/")
+        return answer
+
+    app = Starlette(
+        routes=[
+            Route(ENTER, enter),
+            Route(STATIC + "{name}", _static),
+            *(route for each in _PAGES for route in each.ROUTES),
+        ],
+        exception_handlers={
+            HTTPException: _missing,
+            RequestFailed: _refused,
+            HostDown: _host_down,
+            NoAnswer: _no_answer,
+            HostError: _host_error,
+            Exception: _failed,
+        },
+    )
+    app.state.home = home
+    app.state.streams = live.Streams()
+    return Guards(app, access, LOOPBACK, port, may_write=home.may_write)
+
+
+def _static(request: Request) -> Response:
+    name = str(request.path_params["name"])
+    with resources.as_file(resources.files("honeybadger_host") / "web" / "static") as folder:
+        if name not in {path.name for path in folder.iterdir()}:
+            raise HTTPException(404)
+        kind = _TYPES.get(f".{name.rpartition('.')[2]}", "application/octet-stream")
+        return FileResponse(folder / name, media_type=kind, headers={"Cache-Control": "private, max-age=86400"})
+
+
+def _shown(request: Request) -> Shown:
+    home: Home = request.app.state.home
+    group = request.path_params.get("group")
+    return Shown(group if group is not None and home.has_group(str(group)) else None, home.may_write)
+
+
+def _missing(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    what = {404: "There is no such page", 405: "That is not something this page does"}.get(status, "That did not work")
+    return problem(status, what, "Go on with one of the pages above.", shown=_shown(request))
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    code = error.code if isinstance(error, RequestFailed) else "internal"
+    what = {"not_found": "That is not there", "conflict": "It has changed meanwhile"}.get(code, "The host refuses that")
+    told = str(error).replace("payload.", "")
+    return problem(_STATUS.get(code, 502), what, told, shown=_shown(request), typed=_typed(request))
+
+
+def _host_down(request: Request, error: Exception) -> Response:
+    home: Home = request.app.state.home
+    told = f"No host serves {home.path}. Start it with honeybadger-host run; this page comes back by itself."
+    again = _RELOAD_SECONDS if request.method == "GET" else None
+    if again is None:
+        told += " Nothing was changed; what you typed is below."
+    return problem(503, "The host is down", told, retry_after=again, shown=_shown(request), typed=_typed(request))
+
+
+def _no_answer(request: Request, error: Exception) -> Response:
+    again = _RELOAD_SECONDS if request.method == "GET" else None
+    told = str(error)
+    if again is None:
+        told += ". Look at the timeline whether it was done."
+    return problem(
+        504, "The host does not answer", told, retry_after=again, shown=_shown(request), typed=_typed(request)
+    )
+
+
+def _host_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, NotFound):
+        return problem(404, "That is not there", str(error), shown=_shown(request))
+    return problem(500, "That cannot be read now", str(error), shown=_shown(request))
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    log.error("page.failed", path=request.url.path, error=type(error).__name__, exc_info=error)
+    return problem(500, "This page failed", "It is a bug of the page; its log says more.", shown=_shown(request))
+
+
+def _typed(request: Request) -> dict[str, str]:
+    """Return what was typed into the form that came to nothing."""
+    typed: dict[str, str] = getattr(request.state, "typed", {})
+    return typed

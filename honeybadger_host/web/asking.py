@@ -1,0 +1,127 @@
+"""What the page asks the host, through the operator's inbox, and what of the home it reads itself."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from honeybadger_agent.client import SyncClient, result_of
+from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, NotFound, ReplyTimeout, RequestFailed
+from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
+from honeybadger_agent.tools import made
+from honeybadger_agent.wire import Chat, Request, Result, dump_request
+from honeybadger_host.storage.home import JOURNAL_FILE, STATUS_FILE, is_served
+
+__all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
+
+ResultT = TypeVar("ResultT", bound=Result)
+_STALE_SECONDS = 5.0
+
+
+class HostDown(Exception):
+    """No host serves the home; nothing was sent."""
+
+
+class NoAnswer(Exception):
+    """The host did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A home as the page knows it. Any thread.
+
+    Args:
+        may_write: whether the page may change anything.
+    """
+
+    path: Path
+    may_write: bool
+
+    @property
+    def journal(self) -> Path:
+        return self.path / JOURNAL_FILE
+
+    def ask(
+        self, group: str, request: Request[ResultT], *, session: str = "main", seconds: float = 10.0
+    ) -> tuple[ResultT, int | None]:
+        """Return what the host answers, and the number of the change that it made.
+
+        Raises: RequestFailed, as `honeybadger_agent.errors` lists; HostDown; NoAnswer.
+        """
+        if not self.has_group(group):
+            raise NotFound(f"there is no group {group!r}")
+        if not is_served(self.path):
+            raise HostDown
+        try:
+            client = SyncClient(self.path, group, OPERATOR, session=session, timeout_seconds=seconds)
+            reply = client.request(request.type_name, request)
+        except ReplyTimeout as late:
+            with contextlib.suppress(OSError):
+                client.mailbox.path("requests", late.request_id).unlink()  # else a later host would do it unasked
+            if not is_served(self.path):
+                raise HostDown from None
+            raise NoAnswer(f"the host did not answer within {seconds:g} seconds; {late.state}") from None
+        except NoMailbox as error:
+            raise NoAnswer(str(error)) from None
+        return result_of(reply, request), reply.seq
+
+    def read(self, group: str, request: Request[ResultT], *, session: str = "main") -> ResultT:
+        """Return what the host answers to a question. Raises as `ask`."""
+        return self.ask(group, request, session=session)[0]
+
+    def say(self, group: str, chat: Chat, *, session: str) -> str:
+        """Send a message to an agent and return its id; nobody waits for the answer. Raises as `ask`."""
+        if not self.has_group(group):
+            raise NotFound(f"there is no group {group!r}")
+        if not is_served(self.path):
+            raise HostDown
+        mailbox, turn = Mailbox.of(self.path, group, OPERATOR), new_id()
+        try:
+            mailbox.create()
+            mailbox.publish(turn, dump_request(turn, chat.type_name, chat, session=session), TURNS)
+        except OSError as error:
+            raise NoAnswer(f"cannot write into {mailbox.root}: {error.strerror}; nothing was said") from None
+        return turn
+
+    def has_group(self, group: str) -> bool:
+        """Return whether there is such a group: to ask in another one would make it."""
+        if not NAME.fullmatch(group) or group == GLOBAL_GROUP:
+            return False
+        return any((self.path / folder / group).is_dir() for folder in ("groups", "data/ipc", "data/sessions"))
+
+    def any_group(self) -> str:
+        """Return a group in which to ask for what belongs to none."""
+        folder = self.path / "groups"
+        names = sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
+        return next((name for name in names if self.has_group(name)), "main")
+
+    def status(self) -> dict[str, Any]:
+        """Return what the host last said of itself; empty when it never did, or nobody serves the home."""
+        try:
+            if not is_served(self.path):
+                return {}
+            value = orjson.loads((self.path / STATUS_FILE).read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def agents(self) -> list[str]:
+        """Return the agents of the home, as the host last said."""
+        known = self.status().get("agents", {}).get("known", [])
+        return [str(name) for name in known]
+
+    def is_behind(self, status: dict[str, Any]) -> bool:
+        """Return whether the host has not written its status for some seconds."""
+        return bool(status) and time.time() - float(status.get("written_at", 0)) > _STALE_SECONDS
+
+
+def session_named(name: str) -> str:
+    """Return a session that somebody typed. Raises Invalid."""
+    if not SESSION.fullmatch(name):
+        raise Invalid(f"session {name[:40]!r}: 1-100 characters of A-Z a-z 0-9 . _ : -")
+    return name

@@ -1,0 +1,94 @@
+"""What an agent sees: the context it would get now, or got at an earlier moment, part by part, and why."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from honeybadger_agent.wire import ContextResult, ListSessions, PreviewContext
+from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.web.asking import Home, RequestFailed, made, session_named
+from honeybadger_host.web.forms import group_of, home_of, member, shown_of
+from honeybadger_host.web.rendering import page
+
+_MOST_COMPARED: Final = 4000
+"""Lines of a context that are compared with another."""
+
+
+class _Wanted(NamedTuple):
+    """Which context is looked at."""
+
+    agent: str | None
+    session: str
+    message: str | None
+    as_of: str | None
+
+
+def _context(request: Request) -> Response:
+    home, group = home_of(request), group_of(request)
+    session = session_named(member(request, "session", 100) or "main")
+    wanted = _Wanted(member(request, "agent", 64), session, member(request, "message", 8000), member(request, "as_of"))
+    agents = home.agents()
+    now = _made(home, group, wanted._replace(as_of=None))
+    then: ContextResult | None = None
+    why_not = ""
+    if wanted.as_of is not None:
+        try:
+            then = _made(home, group, wanted)
+        except RequestFailed as error:
+            why_not = str(error)
+    sessions = home.read(group, made(ListSessions, limit=30)).sessions
+    shown = then or now
+    return page(
+        "context.html",
+        shown_of(request),
+        wanted=wanted,
+        agents=agents,
+        sessions=[row.session for row in sessions],
+        context=shown,
+        is_earlier=then is not None,
+        why_not=why_not.replace("payload.", ""),
+        difference=difference_of(then, now) if then is not None else None,
+        newest=glance(home.journal).committed_seq if home.journal.exists() else 0,
+        command=_command(group, wanted),
+    )
+
+
+def _made(home: Home, group: str, wanted: _Wanted) -> ContextResult:
+    asked = made(PreviewContext, message=wanted.message, as_of=wanted.as_of, agent=wanted.agent)
+    return home.read(group, asked, session=wanted.session)
+
+
+def difference_of(then: ContextResult, now: ContextResult) -> list[str] | None:
+    """Return what two contexts differ in, as lines of a unified diff; None: they are too long to compare here."""
+    before, after = (_text_of(one).splitlines() for one in (then, now))
+    if len(before) + len(after) > _MOST_COMPARED:
+        return None
+    return list(difflib.unified_diff(before, after, "then", "now", lineterm="", n=2))
+
+
+def _text_of(context: ContextResult) -> str:
+    return "\n".join([context.system, *(f"[{one.sender or one.role}]: {one.content}" for one in context.messages)])
+
+
+def _command(group: str, wanted: _Wanted) -> str:
+    """Return the command that prints the same."""
+    parts = ["honeybadger-host context", group]
+    for name, value in (
+        ("session", wanted.session),
+        ("agent", wanted.agent),
+        ("message", wanted.message),
+        ("as-of", wanted.as_of),
+    ):
+        if value and (name, value) != ("session", "main"):
+            is_plain = re.fullmatch(r"[A-Za-z0-9._:-]+", value) is not None
+            parts += [f"--{name}", value if is_plain else "'" + value.replace("'", "'\\''") + "'"]
+    return " ".join(parts)
+
+
+ROUTES: Final = (Route("/g/{group}/context", _context),)

@@ -1,0 +1,84 @@
+"""What a browser sends: members of addresses and forms, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from honeybadger_host.web.asking import Home, Invalid, NotFound
+from honeybadger_host.web.guards import MAX_BODY_BYTES
+from honeybadger_host.web.rendering import Shown
+
+PER_PAGE: Final = 50
+_MOST_PAGES: Final = 1_000_000
+
+
+def home_of(request: Request) -> Home:
+    home: Home = request.app.state.home
+    return home
+
+
+def group_of(request: Request) -> str:
+    """Return the group in an address. Raises NotFound."""
+    group = str(request.path_params["group"])
+    if not home_of(request).has_group(group):
+        raise NotFound(f"there is no group {group[:64]!r}")
+    return group
+
+
+def shown_of(request: Request) -> Shown:
+    """Return what a page of a group is told."""
+    return Shown(group_of(request) if "group" in request.path_params else None, home_of(request).may_write)
+
+
+def member(request: Request, name: str, most: int = 4096) -> str | None:
+    """Return a member of an address, None when it is empty. Raises Invalid."""
+    value = request.query_params.get(name, "").strip()
+    if len(value) > most:
+        raise Invalid(f"{name} has {len(value)} characters, the limit is {most}")
+    return value or None
+
+
+def number(request: Request, name: str, default: int = 0) -> int:
+    """Return a number in an address. Raises Invalid."""
+    return checked_number(request.query_params.get(name) or str(default), name)
+
+
+def checked_number(text: str, name: str) -> int:
+    """Return a number that somebody may have typed. Raises Invalid."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 16:
+        raise Invalid(f"{name} is not a number from 0 on")
+    return int(text)
+
+
+async def _form_of(request: Request) -> dict[str, str]:
+    """Return the members of a form, each once, with one kind of line end. Raises Invalid."""
+    body = await request.body()
+    if len(body) > MAX_BODY_BYTES:
+        raise Invalid(f"the form has {len(body)} bytes, the limit is {MAX_BODY_BYTES}")
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=100, errors="strict")
+    except ValueError:
+        raise Invalid("that is not a form in UTF-8") from None
+    typed = {name: value.replace("\r\n", "\n") for name, value in pairs}
+    request.state.typed = typed
+    return typed
+
+
+def posted(change: Callable[[Request, dict[str, str]], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """Return what answers a form: its members are read here, the change is made on a thread."""
+
+    async def answer(request: Request) -> Response:
+        return await run_in_threadpool(change, request, await _form_of(request))
+
+    return answer
+
+
+def go(address: str) -> Response:
+    """Return the answer to a change that was made: another page."""
+    return RedirectResponse(address, 303)

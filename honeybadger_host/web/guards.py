@@ -1,0 +1,123 @@
+"""What stands before every page: whose request it is, where it was made, and what a browser may do with the answer.
+
+`docs/decisions/036-page.md` says against whom each guard is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from honeybadger_host.web.access import SESSION_SECONDS, Access, Buckets
+from honeybadger_host.web.rendering import problem
+
+COOKIE: Final = "honeybadger_session"
+ENTER: Final = "/enter"
+STATIC: Final = "/static/"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Cache-Control": "no-store",
+}
+_METHODS: Final = ("GET", "HEAD", "POST")
+MAX_BODY_BYTES: Final = 1 << 20
+
+
+class Guards:
+    """Lets through what may come in, and puts the headers of `HEADERS` on every answer.
+
+    Args:
+        hosts: what `Host` may be, without a port.
+        port: what follows it; None: any, as behind a socket that somebody forwards.
+    """
+
+    def __init__(
+        self, app: ASGIApp, access: Access, hosts: Collection[str], port: int | None, *, may_write: bool
+    ) -> None:
+        self._app = app
+        self._access = access
+        self._hosts = hosts
+        self._port = port
+        self._may_write = may_write
+        self._strangers = Buckets(10, 60, time.monotonic)
+        self._visitors = Buckets(40, 200, time.monotonic)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # there is neither a WebSocket nor a life of its own here
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        answer: ASGIApp = self._refusal(scope) or self._app
+        await answer(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that no page is to see."""
+        headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
+        host = headers.getlist("host")
+        if len(host) != 1 or not self._is_ours(host[0]):
+            return problem(403, "This page is not served under that name", "Use the link that the command printed.")
+        cookie = cookie_of(headers)
+        is_known = cookie is not None and self._access.knows(cookie)
+        bucket = self._visitors if is_known else self._strangers
+        if not bucket.takes(cookie if is_known and cookie is not None else ""):
+            return problem(429, "Too many requests", "Wait a moment, then load the page again.", retry_after=2)
+        if method not in _METHODS:
+            return problem(405, "That is not something this page does", "It reads with GET and changes with POST.")
+        if not is_known and path != ENTER and not path.startswith(STATIC):
+            return problem(
+                401,
+                "You are not signed in",
+                "Run honeybadger-host web on the host's machine and open the link it prints. A link works once; a "
+                f"session ends after {SESSION_SECONDS // 3600} hours.",
+            )
+        if method == "POST":
+            return self._refused_change(headers, host[0])
+        return None
+
+    def _refused_change(self, headers: Headers, host: str) -> Response | None:
+        if headers.getlist("origin") != [f"http://{host}"] or headers.getlist("sec-fetch-site") != ["same-origin"]:
+            return problem(403, "That change did not come from this page", "Open the page itself and try again there.")
+        if not self._may_write:
+            return problem(
+                403, "This page only reads", "Start it with honeybadger-host web --write to change something here."
+            )
+        size = headers.get("content-length", "")
+        if not size.isdigit() or int(size) > MAX_BODY_BYTES:
+            return problem(413, "That is too large", f"A form may have {MAX_BODY_BYTES} bytes. Nothing was changed.")
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        name, port = (host, "") if host.endswith("]") or ":" not in host else host.rsplit(":", 1)
+        if self._port is None:
+            return name in self._hosts and (port == "" or port.isdigit())
+        return name in self._hosts and port == str(self._port)
+
+
+def cookie_of(headers: Headers) -> str | None:
+    """Return the session's cookie of a request."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value

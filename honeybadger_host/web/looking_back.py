@@ -1,0 +1,214 @@
+"""The journal in pieces: the newest changes that are wanted, what one changed, whose each line of a file is.
+
+A journal has no index by file or group, and may hold millions of turns. So a look takes a stretch of numbers at a
+time, and says how far it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from honeybadger_host.domain import REMOVED
+from honeybadger_host.errors import NotFound
+from honeybadger_host.memory.blame import blame_lines, blame_members
+from honeybadger_host.memory.file_history import read_past
+from honeybadger_host.ops.gist import gist_of
+from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
+from honeybadger_host.storage.edits import Edit, EditReader, edited_lines
+from honeybadger_host.storage.journal_reader import LogFilter, glance, read_change, read_log
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
+from honeybadger_host.web.asking import Home
+
+_STRETCH: Final = 20_000
+"""Changes that are looked at for one page, unless enough are found before: 20 ms."""
+_MOST_LINES: Final = 400
+_UNDOABLE: Final = REVISED_KINDS | {
+    "note",
+    *(f"{kind}{end}" for kind in ("entry", "archived", "text") for end in ("", REMOVED)),
+}
+
+
+class Line(NamedTuple):
+    """A change in one line."""
+
+    seq: int
+    at: int
+    group: str
+    by: str
+    kind: str
+    file: str
+    gist: str
+    can_undo: bool
+
+
+class Looked(NamedTuple):
+    """The changes of a page.
+
+    Args:
+        down_to: every change from it on was looked at; 0: to the beginning.
+        before: where the next page begins; None: this is the last.
+    """
+
+    lines: Sequence[Line]
+    down_to: int
+    before: int | None
+
+
+def newest_seq(journal: Path) -> int:
+    """Return the number of the newest change or edit; 0: there is none. Raises JournalError."""
+    if not journal.exists():
+        return 0
+    edits = EditReader(journal).edits(LogFilter(), 1)
+    return max(glance(journal).committed_seq, edits[0].seq if edits else 0)
+
+
+def look_back(
+    journal: Path,
+    *,
+    group: str | None = None,
+    by: str | None = None,
+    kind: str | None = None,
+    file: str | None = None,
+    before: int | None = None,
+    limit: int = 30,
+) -> Looked:
+    """Return the newest changes that are wanted, newest first, of one stretch. Raises JournalError.
+
+    Args:
+        before: only older ones.
+    """
+    if not journal.exists():
+        return Looked((), 0, None)
+    top = newest_seq(journal) + 1 if before is None else before
+    after = max(0, top - 1 - _STRETCH)
+    wanted = LogFilter(group, by, kind, None, file, after, top)
+    rows: list[Row | Edit] = [*read_log(journal, wanted, limit + 1), *EditReader(journal).edits(wanted, limit + 1)]
+    rows.sort(key=lambda row: row.seq, reverse=True)
+    if len(rows) > limit:
+        return Looked([_line(row) for row in rows[:limit]], rows[limit - 1].seq, rows[limit - 1].seq)
+    return Looked([_line(row) for row in rows], after and after + 1, after + 1 if after else None)
+
+
+def _line(row: Row | Edit) -> Line:
+    is_edit = isinstance(row, Edit)
+    by = row.author if isinstance(row, Edit) else row.sender
+    gist = edited_lines(row) if isinstance(row, Edit) else gist_of(row.kind, row.data)
+    return Line(row.seq, row.at, row.group, by, row.kind, row.file, gist, is_edit or row.kind in _UNDOABLE)
+
+
+class Difference(NamedTuple):
+    """What a change changed.
+
+    Args:
+        lines: sign and text of each line, at most a few hundred.
+        unknown: why they are not known, or not all of them.
+    """
+
+    line: Line
+    lines: Sequence[tuple[str, str]]
+    unknown: str
+
+
+def difference_of(home: Home, seq: int) -> Difference:
+    """Return what one change changed. Raises NotFound, JournalError."""
+    row: Row | Edit | None = None
+    if home.journal.exists():
+        row = read_change(home.journal, seq) or EditReader(home.journal).edit(seq)
+    if row is None:
+        raise NotFound(f"there is no change {seq}")
+    if isinstance(row, Edit):
+        if row.hunks is None:
+            return Difference(_line(row), (), "The text of this edit was not kept.")
+        signed = [
+            (sign, text)
+            for hunk in row.hunks
+            for sign, some in (("-", hunk.removed), ("+", hunk.added))
+            for text in some
+        ]
+        return _told(row, signed)
+    if row.kind in REVISED_KINDS:
+        revision = revision_of(row.data)
+        sign = "-" if row.kind == "note_removed" else "+"
+        signed = [(sign, line) for note in revision.notes for line in lines_of(note.data)]
+        signed += [
+            (sign_, text)
+            for hunk in revision.hunks
+            for sign_, some in (("-", hunk.removed), ("+", hunk.added))
+            for text in some
+        ]
+        return _told(row, signed)
+    if row.kind not in WHOLE_KINDS:
+        return _told(row, [("+", line) for line in lines_of(row.data)])
+    if row.kind.endswith("_removed"):
+        return _told(row, [("-", line) for line in lines_of(row.data)])
+    before = b"" if row.offset == ABSENT else _held_before(home.journal, row)
+    if before is None:
+        signed = [(" ", line) for line in lines_of(row.data)]
+        return _told(row, signed, "What it held before is not among the last changes; this is what it holds since.")
+    signed = []
+    for hunk in hunks_between(lines_of(before), lines_of(row.data)):
+        signed += [("-", line) for line in hunk.removed] + [("+", line) for line in hunk.added]
+    return _told(row, signed)
+
+
+def _held_before(journal: Path, row: Row) -> bytes | None:
+    """Return what a file held before it was replaced, if one of the last changes says so."""
+    wanted = LogFilter(row.group, file=row.file, after=max(0, row.seq - _STRETCH), before=row.seq)
+    earlier = read_log(journal, wanted, 50)
+    return next((each.data for each in earlier if fingerprint(each.data) == row.offset), None)
+
+
+def _told(row: Row | Edit, signed: Sequence[tuple[str, bytes]], unknown: str = "") -> Difference:
+    lines = [(sign, text.decode("utf-8", "replace").rstrip("\r\n")) for sign, text in signed[:_MOST_LINES]]
+    if len(signed) > _MOST_LINES:
+        unknown = f"{unknown} {len(signed) - _MOST_LINES} more lines are not shown.".strip()
+    return Difference(_line(row), lines, unknown)
+
+
+class Blame(NamedTuple):
+    """A line of a file, or a member of an entry, and whose it is.
+
+    Args:
+        why: why nobody is named; empty: somebody is.
+    """
+
+    place: str
+    text: str
+    by: str
+    at: int | None
+    seq: int | None
+    why: str
+
+
+_WHY: Final = {
+    "before": "stood there before the journal knew the file",
+    "not_kept": "came with a change of which the journal has no text",
+    "not_recorded": "saved just now, or while no host ran",
+}
+
+
+def blame_of(home: Home, file: str) -> list[Blame]:
+    """Return whose each line of a group's file is, or each member of an entry. Raises JournalError, WorldFailed.
+
+    It follows the file through the whole journal, so it is read when somebody asks for it, never for another page.
+    """
+    held = read_whole(home.path / file)
+    if held is None or not home.journal.exists():
+        raise NotFound(f"{file} is not there, or no host has served this home yet")
+    if file.endswith(".json"):
+        found = [*blame_members(home.journal, file, held).items()]
+    else:
+        found = [(str(n), one) for n, one in enumerate(blame_lines(read_past(home.journal, file), held), 1)]
+    blamed: list[Blame] = []
+    for place, one in found:
+        text, origin = one.text.decode("utf-8", "replace").rstrip("\r\n"), one.origin
+        if isinstance(origin, str):
+            blamed.append(Blame(place, text, "", None, None, _WHY[origin]))
+        else:
+            by = origin.author if isinstance(origin, Edit) else origin.sender
+            blamed.append(Blame(place, text, by, origin.at, origin.seq, ""))
+    return blamed

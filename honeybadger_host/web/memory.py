@@ -1,0 +1,153 @@
+"""Entries of long-term memory: the tree, one entry with its history, and what a person does with it."""
+
+from __future__ import annotations
+
+import difflib
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from honeybadger_agent.wire import EditMemory, EntryResult, Forget, GetMemory, ListMemoryEntries
+from honeybadger_host.text.time_stamps import time_stamp
+from honeybadger_host.web.asking import Conflict, Invalid, made
+from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
+from honeybadger_host.web.looking_back import blame_of, look_back
+from honeybadger_host.web.rendering import href, page
+
+_FORGET_SECONDS: Final = 600.0
+_RETIRED_IN: Final = timedelta(seconds=10)
+"""An entry is retired by the end of its validity, which must not have come when the host decides."""
+
+
+def _entries(request: Request) -> Response:
+    group, category, offset = group_of(request), member(request, "category", 200), number(request, "offset")
+    asked = made(ListMemoryEntries, category=category, limit=PER_PAGE, offset=offset)
+    found = home_of(request).read(group, asked)
+    depth = category.count("/") + 1 if category else 0
+    return page(
+        "memory.html",
+        shown_of(request),
+        found=found,
+        folders=[each for each in found.folders if each.category.count("/") == depth],
+        category=category,
+        above=(category or "").rpartition("/")[0],
+        offset=offset,
+        per_page=PER_PAGE,
+    )
+
+
+def _entry(request: Request) -> Response:
+    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
+    entry = home.read(group, made(GetMemory, id_))
+    before = number(request, "before") or None
+    is_entry = entry.kind == "entry"
+    return page(
+        "entry.html",
+        shown_of(request),
+        entry=entry,
+        looked=look_back(home.journal, group=group, file=entry.id, before=before) if is_entry else None,
+        done=member(request, "done", 20),
+        seq=number(request, "seq"),
+    )
+
+
+def _blame(request: Request) -> Response:
+    home, group, id_ = home_of(request), group_of(request), member(request, "id", 200) or ""
+    entry = home.read(group, made(GetMemory, id_))
+    file = entry.file if entry.file.startswith("groups/") else f"groups/{group}/{entry.file}"
+    return page(
+        "blame.html",
+        shown_of(request),
+        of=entry.id,
+        back=href("g", group, "entry", id=entry.id),
+        file=file,
+        blamed=blame_of(home, file),
+    )
+
+
+def _edited(request: Request, form: dict[str, str]) -> Response:
+    """Replace what was typed into the form, if the entry is as it was when the form was made."""
+    group = group_of(request)
+    home, id_, version = home_of(request), form.get("id", ""), form.get("version", "")
+    if not version:
+        raise Invalid("version is missing: load the page again")
+    content, title, category = (form.get(name, "").strip("\n") for name in ("content", "title", "category"))
+    tags = [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()]
+    asked = made(
+        EditMemory,
+        id_,
+        content=content,
+        title=title or None,
+        category=category or None,
+        tags=tags,
+        expected_version=version,
+    )
+    try:
+        _, seq = home.ask(group, asked)
+    except Conflict as error:
+        return _conflict(request, home.read(group, made(GetMemory, id_)), form, str(error))
+    return go(href("g", group, "entry", id=id_, done="edited", seq=seq))
+
+
+def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str) -> Response:
+    """Return what the entry is by now beside what was typed; saving again is based on what it is."""
+    theirs, yours = now.content.splitlines(), form.get("content", "").splitlines()
+    return page(
+        "conflict.html",
+        shown_of(request),
+        code=409,
+        entry=now,
+        form=form,
+        why=why,
+        lines=list(difflib.ndiff(theirs, yours)) if len(theirs) + len(yours) < 2000 else [],
+    )
+
+
+def _changed(request: Request, form: dict[str, str]) -> Response:
+    """Pin, unpin, retire, or bring back: one member of the entry, if it is as it was shown."""
+    group = group_of(request)
+    action, id_, version = form.get("action", ""), form.get("id", ""), form.get("version", "")
+    actions: dict[str, dict[str, object]] = {
+        "pin": {"pinned": True},
+        "unpin": {"pinned": False},
+        "retire": {"valid_until": time_stamp(datetime.now(UTC) + _RETIRED_IN)},
+        "return": {"valid_until": "never"},
+    }
+    if action not in actions or not version:
+        raise Invalid("that is not something that can be done with an entry: load the page again")
+    home = home_of(request)
+    try:
+        _, seq = home.ask(group, made(EditMemory, id_, expected_version=version, **actions[action]))
+    except Conflict as error:
+        now = home.read(group, made(GetMemory, id_))
+        return _conflict(request, now, {**form, "content": now.content}, str(error))
+    return go(href("g", group, "entry", id=id_, done=action, seq=seq))
+
+
+def _forgotten(request: Request, form: dict[str, str]) -> Response:
+    """Show what would be forgotten; forget it when that was shown and confirmed."""
+    group = group_of(request)
+    home, id_ = home_of(request), form.get("id", "")
+    is_meant = form.get("confirm") == id_ and bool(id_)
+    result, _ = home.ask(group, made(Forget, id=id_, dry_run=not is_meant), seconds=_FORGET_SECONDS)
+    return page(
+        "forget.html",
+        shown_of(request),
+        id=id_,
+        result=result,
+        is_done=is_meant,
+        is_asked_again="confirm" in form and not is_meant,
+    )
+
+
+ROUTES: Final = (
+    Route("/g/{group}/memory", _entries),
+    Route("/g/{group}/entry", _entry),
+    Route("/g/{group}/entry/blame", _blame),
+    Route("/g/{group}/entry/edit", posted(_edited), methods=["POST"]),
+    Route("/g/{group}/entry/change", posted(_changed), methods=["POST"]),
+    Route("/g/{group}/forget", posted(_forgotten), methods=["POST"]),
+)

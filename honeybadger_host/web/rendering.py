@@ -1,0 +1,140 @@
+"""Pages from templates: everything is escaped, what cannot be seen is shown, times and addresses have one form."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.responses import HTMLResponse
+
+from honeybadger_agent.wording import count_of, in_words
+from honeybadger_host.text.neutralise import HIDDEN
+
+_MOST_SHOWN: Final = 20_000
+"""Characters of one text on a page."""
+_STATIC: Final = ("style.css", "htmx.min.js", "page.js")
+
+
+class Shown(NamedTuple):
+    """What every page is told.
+
+    Args:
+        group: whose page it is; None: nobody's.
+        may_write: whether forms are shown.
+    """
+
+    group: str | None = None
+    may_write: bool = False
+
+
+def page(
+    name: str, shown: Shown, *, code: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+) -> HTMLResponse:
+    """Return a page made from a template."""
+    text = _environment().get_template(name).render(shown=shown, **values)
+    return HTMLResponse(text, code, headers)
+
+
+def problem(status: int, what: str, now_what: str, *, retry_after: int | None = None, **values: Any) -> HTMLResponse:
+    """Return a page that says what is wrong and what to do now.
+
+    Args:
+        retry_after: seconds until the browser loads it again by itself.
+    """
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    values = {"what": what, "now_what": now_what, "retry_after": retry_after, "typed": {}, **values}
+    return page("problem.html", values.pop("shown", Shown()), code=status, headers=headers, **values)
+
+
+def visible(text: object, most: int = _MOST_SHOWN) -> Markup:
+    """Return text as HTML in which characters that hide or reorder others are shown by their numbers."""
+    whole = str(text)
+    return Markup("").join(_visible(whole[:most])) + _rest(len(whole) - most)
+
+
+def _visible(text: str) -> Iterator[Markup]:
+    at = 0
+    for found in HIDDEN.finditer(text):
+        yield escape(text[at : found.start()])
+        yield Markup('<span class="hidden-character">U+{:04X}</span>').format(ord(found[0]))
+        at = found.end()
+    yield escape(text[at:])
+
+
+def _rest(characters: int) -> Markup:
+    if characters <= 0:
+        return Markup("")
+    return Markup(' <span class="muted">… and {} more</span>').format(count_of(characters, "character"))
+
+
+def when(at: str | int | None) -> Markup:
+    """Return a time as HTML, in UTC; `page.js` puts it into the reader's zone.
+
+    Args:
+        at: RFC 3339, or milliseconds since the epoch.
+    """
+    if at is None or at == "":
+        return Markup('<span class="muted">unknown</span>')
+    try:
+        moment = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else datetime.fromisoformat(at)
+    except (ValueError, OverflowError, OSError):
+        return escape(at)
+    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    stamp, shown = moment.isoformat().replace("+00:00", "Z"), f"{moment:%Y-%m-%d %H:%M} UTC"
+    return Markup('<time datetime="{}">{}</time>').format(stamp, shown)
+
+
+def href(*parts: str, **query: object) -> str:
+    """Return an address of this page: parts of the path, and what of the query is there."""
+    path = "/" + "/".join(quote(part, safe="") for part in parts)
+    given = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "", False)}
+    return path + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+
+class Bar(NamedTuple):
+    """A part of a bar: where it begins and how wide it is, in thousandths."""
+
+    title: str
+    begin: int
+    width: int
+    value: float
+
+
+def bars(parts: Sequence[tuple[str, float]], whole: float) -> list[Bar]:
+    """Return parts as they stand side by side in a whole; what is over it is cut."""
+    whole = max(whole, sum(value for _, value in parts), 1)
+    found: list[Bar] = []
+    at = 0.0
+    for title, value in parts:
+        found.append(Bar(title, round(1000 * at / whole), max(round(1000 * value / whole), 1 if value else 0), value))
+        at += value
+    return found
+
+
+@cache
+def static_version() -> str:
+    """Return what changes with the style or a script, for their addresses."""
+    folder = resources.files("honeybadger_host") / "web" / "static"
+    return hashlib.sha256(b"".join((folder / name).read_bytes() for name in _STATIC)).hexdigest()[:12]
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("honeybadger_host.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {"visible": visible, "when": when, "in_words": in_words}
+    environment.globals |= {"href": href, "bars": bars, "count_of": count_of, "static_version": static_version()}
+    return environment

@@ -1,0 +1,177 @@
+"""The life of the page: take the home, listen, print one link, serve until a signal comes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+import stat
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+import uvicorn
+
+from honeybadger_host.errors import HomeLocked, HostError
+from honeybadger_host.storage.files import replace, try_lock
+from honeybadger_host.storage.home import check_home
+from honeybadger_host.web.app import build
+from honeybadger_host.web.asking import Home
+
+LOCK_FILE: Final = "data/page.lock"
+LINK_FILE: Final = "data/page.json"
+"""Where the page keeps the token of its next link, for its own user."""
+_GRACE_SECONDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where the page listens: on the loopback, or on a socket.
+
+    Args:
+        port: 0: any that is free.
+        path: of a socket; None: on the loopback.
+    """
+
+    port: int
+    path: Path | None = None
+
+
+def serve(home: Path, where: Where, told: Callable[[str], None], *, may_write: bool, opens: bool = False) -> None:
+    """Serve the page of a home until SIGTERM or SIGINT. When one is served already, give its next link and return.
+
+    Args:
+        told: gets the lines for the person who started it.
+        opens: a browser is to open the link.
+    Raises HostError.
+    """
+    check_home(home)
+    lock = try_lock(home / LOCK_FILE)
+    if lock is None:
+        _tell_of_the_other(home, told, may_write=may_write, opens=opens)
+        return
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, lock)
+        listening = stack.enter_context(_listening(where))
+        stack.callback(_forget_link, home)
+        port = None if where.path is not None else int(listening.getsockname()[1])
+        base = f"http://127.0.0.1:{port}" if port is not None else f"unix:{where.path}"
+        tokens: list[str] = []
+
+        def renewed(token: str) -> None:
+            tokens[:] = [token]
+            link = {"link": _link(base, token), "pid": os.getpid(), "may_write": may_write}
+            replace(home / LINK_FILE, orjson.dumps(link), mode=0o600, is_durable=False)
+
+        app = build(Home(home, may_write), port, renewed)
+        told(_link(base, tokens[0]))
+        told("it can change memory" if may_write else "it only reads; --write lets it change memory")
+        if opens and port is not None:
+            threading.Thread(target=webbrowser.open, args=[_link(base, tokens[0])], daemon=True).start()
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+        _Server(config).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends at a signal as every command does: uvicorn raises it again when it is done."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+@contextlib.contextmanager
+def _listening(where: Where) -> Iterator[socket.socket]:
+    """Listen where nobody else does. Raises HostError."""
+    if where.path is None:
+        try:
+            listening = socket.create_server(("127.0.0.1", where.port))
+        except OSError as error:
+            raise HostError(
+                f"cannot listen on port {where.port}: {error.strerror}; choose another with --port"
+            ) from None
+        with listening:
+            yield listening
+        return
+    path = where.path
+    _remove_stale(path)
+    before = os.umask(0o177)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            try:
+                listening.bind(str(path))
+            except OSError as error:
+                raise HostError(
+                    f"cannot listen on {path}: {error.strerror or error}; choose another --socket"
+                ) from None
+            os.umask(before)
+            listening.listen(128)
+            try:
+                yield listening
+            finally:
+                path.unlink(missing_ok=True)
+    finally:
+        os.umask(before)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove a socket that nobody listens on any more. Raises HostError: somebody does, or it is something else."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise HostError(f"{path} is there and is not a socket: choose another --socket")
+    except OSError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        if other.connect_ex(str(path)) != errno.ECONNREFUSED:
+            raise HostError(f"somebody listens on {path}: choose another --socket")
+    path.unlink(missing_ok=True)
+
+
+def _link(base: str, token: str) -> str:
+    return f"{base}/enter?token={quote(token)}"
+
+
+def _tell_of_the_other(home: Path, told: Callable[[str], None], *, may_write: bool, opens: bool) -> None:
+    """Give the next link of the page that serves the home now. Raises HomeLocked, HostError."""
+    try:
+        other = orjson.loads((home / LINK_FILE).read_bytes())
+        link, pid, writes = str(other["link"]), int(other["pid"]), bool(other["may_write"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise HomeLocked(f"another page of {home} is starting or ending: try again in a moment") from None
+    if may_write and not writes:
+        raise HomeLocked(f"a page of {home} runs that only reads (process {pid}): stop it first, then use --write")
+    told(link)
+    told(f"the page runs already, as process {pid}" + ("" if writes else "; it only reads"))
+    if opens and link.startswith("http:"):
+        webbrowser.open(link)
+
+
+def _forget_link(home: Path) -> None:
+    with contextlib.suppress(OSError):
+        (home / LINK_FILE).unlink()

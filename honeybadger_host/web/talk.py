@@ -1,0 +1,127 @@
+"""A conversation with an agent: what was said, the answer as it is written, and what people say of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import anyio
+import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from honeybadger_agent.mailbox import OPERATOR, TURNS, Mailbox, checked_id
+from honeybadger_agent.stream import StreamTail
+from honeybadger_agent.wire import Chat, GetHistory, GetMessages, ListSessions, RecordFeedback, Reply, StopTurn
+from honeybadger_host.web.asking import Home, Invalid, made, session_named
+from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, posted, shown_of
+from honeybadger_host.web.live import Streams, event
+from honeybadger_host.web.rendering import href, page
+
+_LOOK_SECONDS: Final = 0.2
+_MOST_TURNS: Final = 50
+_MOST_MESSAGES: Final = 20
+
+
+def _talk(request: Request) -> Response:
+    home, group = home_of(request), group_of(request)
+    session, turn = session_named(member(request, "session", 100) or "main"), member(request, "turn", 100)
+    history = home.read(group, made(GetHistory, 0, _MOST_TURNS), session=session)
+    state, why = _state_of(home, group, turn) if turn is not None else ("none", "")
+    return page(
+        "talk.html",
+        shown_of(request),
+        session=session,
+        agent=member(request, "agent", 64),
+        agents=home.agents(),
+        sessions=[row.session for row in home.read(group, made(ListSessions, limit=30)).sessions],
+        turns=history.messages,
+        messages=home.read(group, made(GetMessages, limit=_MOST_MESSAGES)).messages,
+        turn=turn,
+        state=state,
+        why=why,
+        done=member(request, "done", 20),
+    )
+
+
+def _mailbox(home: Home, group: str) -> Mailbox:
+    return Mailbox.of(home.path, group, OPERATOR)
+
+
+def _reply(mailbox: Mailbox, turn: str) -> Reply | None:
+    data = mailbox.reply(turn)
+    return None if data is None else Reply.model_validate(orjson.loads(data))
+
+
+def _state_of(home: Home, group: str, turn: str) -> tuple[str, str]:
+    """Return what became of a message, `waits`, `done`, `failed` or `gone`, and why."""
+    mailbox = _mailbox(home, group)
+    is_waiting = mailbox.is_waiting(_checked(turn), TURNS)
+    reply = _reply(mailbox, turn)
+    if reply is not None:
+        return ("done", "") if reply.error is None else ("failed", reply.error.message)
+    return ("waits", "") if is_waiting else ("gone", "")
+
+
+def _checked(turn: str) -> str:
+    try:
+        return checked_id(turn)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+
+
+def _said(request: Request, form: dict[str, str]) -> Response:
+    group = group_of(request)
+    session, agent = session_named(form.get("session", "main")), form.get("agent") or None
+    asked = made(Chat, form.get("content", ""), form.get("as") or None, agent)
+    turn = home_of(request).say(group, asked, session=session)
+    return go(href("g", group, "talk", session=session, agent=agent, turn=turn) + "#answer")
+
+
+async def _answer(request: Request) -> Response:
+    """Stream the answer to a message while it is written."""
+    home, group, turn = home_of(request), group_of(request), _checked(member(request, "turn", 100) or "")
+    streams: Streams = request.app.state.streams
+    return streams.answer(_written(_mailbox(home, group), turn))
+
+
+async def _written(mailbox: Mailbox, turn: str) -> AsyncIterator[bytes]:
+    tail = StreamTail(mailbox.stream_path(turn))
+    try:
+        while True:
+            is_waiting = mailbox.is_waiting(turn, TURNS)  # first: it is removed after the reply stands
+            for line in await run_in_threadpool(tail.read):
+                yield event(line.kind, line.model_dump(exclude_none=True))
+            reply = await run_in_threadpool(_reply, mailbox, turn)
+            if reply is not None or not is_waiting:
+                yield event("ended", None if reply is None or reply.error is None else reply.error.message)
+                return
+            await anyio.sleep(_LOOK_SECONDS)
+    finally:
+        tail.close()
+
+
+def _stopped(request: Request, form: dict[str, str]) -> Response:
+    group = group_of(request)
+    session, turn = session_named(form.get("session", "main")), form.get("turn", "")
+    home_of(request).ask(group, made(StopTurn, turn=turn), session=session)
+    return go(href("g", group, "talk", session=session, turn=turn))
+
+
+def _told(request: Request, form: dict[str, str]) -> Response:
+    group = group_of(request)
+    session, turn = session_named(form.get("session", "main")), checked_number(form.get("turn", ""), "turn")
+    asked = made(RecordFeedback, form.get("kind", ""), form.get("content", "").strip() or None, turn)
+    home_of(request).ask(group, asked, session=session)
+    return go(href("g", group, "talk", session=session, done="feedback"))
+
+
+ROUTES: Final = (
+    Route("/g/{group}/talk", _talk),
+    Route("/g/{group}/talk/answer", _answer),
+    Route("/g/{group}/talk/say", posted(_said), methods=["POST"]),
+    Route("/g/{group}/talk/stop", posted(_stopped), methods=["POST"]),
+    Route("/g/{group}/talk/feedback", posted(_told), methods=["POST"]),
+)

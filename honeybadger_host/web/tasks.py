@@ -1,0 +1,64 @@
+"""What agents do by themselves: when each task runs next, what became of its last run, what a person may do."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from honeybadger_agent.wire import CancelTask, ListTasks, PauseTask, ResumeTask, RunTask
+from honeybadger_agent.wire import Request as Asked
+from honeybadger_host.web.asking import Invalid, made
+from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
+from honeybadger_host.web.rendering import href, page
+
+_ACTIONS: Final[dict[str, type[Asked[Any]]]] = {
+    "run": RunTask,
+    "pause": PauseTask,
+    "resume": ResumeTask,
+    "cancel": CancelTask,
+}
+
+
+def _tasks(request: Request) -> Response:
+    group, offset = group_of(request), number(request, "offset")
+    found = home_of(request).read(group, ListTasks()).tasks
+    return page(
+        "tasks.html",
+        shown_of(request),
+        tasks=found[offset : offset + PER_PAGE],
+        total=len(found),
+        offset=offset,
+        per_page=PER_PAGE,
+        done=member(request, "done", 20),
+        task=member(request, "task", 80),
+    )
+
+
+def _task(request: Request) -> Response:
+    group, name = group_of(request), str(request.path_params["task"])
+    task = home_of(request).read(group, made(ListTasks, task=name)).tasks[0]
+    told = {
+        key: value if isinstance(value, str) else orjson.dumps(value).decode()
+        for key, value in (task.task or {}).items()
+    }
+    return page("task.html", shown_of(request), task=task, told=told)
+
+
+def _acted(request: Request, form: dict[str, str]) -> Response:
+    group = group_of(request)
+    action, task = form.get("action", ""), form.get("task", "")
+    if action not in _ACTIONS:
+        raise Invalid("that is not something that can be done with a task: load the page again")
+    home_of(request).ask(group, made(_ACTIONS[action], task))
+    return go(href("g", group, "tasks", done=action, task=task))
+
+
+ROUTES: Final = (
+    Route("/g/{group}/tasks", _tasks),
+    Route("/g/{group}/tasks/act", posted(_acted), methods=["POST"]),
+    Route("/g/{group}/tasks/{task}", _task),
+)

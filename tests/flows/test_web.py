@@ -1,0 +1,397 @@
+"""The operators' page on a real host, without a browser: what each page shows, and what its forms change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from honeybadger_agent import SyncClient
+from honeybadger_host.storage.home import make_home
+from tests.flows.test_undone_edits import settle
+from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
+from tests.page import Answer, Browser, Page
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}</textarea><form action=//evil>"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HostProcess, Browser]]:
+    """A host and a browser on its page, which writes."""
+    folder = tmp_path_factory.mktemp("page") / "home"
+    make_home(folder)
+    with HostProcess(folder, {"memory.writes": "careful=review"}) as host, Page(folder) as page:
+        host.start()
+        yield host, page.browser()
+        assert "page.failed" not in page.log_text()
+        page.stop()
+        host.stop()
+
+
+@pytest.fixture
+def browser(place: tuple[HostProcess, Browser]) -> Browser:
+    return place[1]
+
+
+@pytest.fixture
+def agent(place: tuple[HostProcess, Browser]) -> Callable[..., SyncClient]:
+    """Make clients of a group of the test's own."""
+    home = place[0].home
+    number = sum(1 for _ in (home / "groups").iterdir())
+
+    def make(group: str = f"g{number}", sender: str = "researcher") -> SyncClient:
+        (home / "groups" / group).mkdir(exist_ok=True)
+        return SyncClient(home, group, sender, timeout_seconds=PATIENCE)
+
+    return make
+
+
+def group_of(client: SyncClient) -> str:
+    return client.mailbox.root.parent.name
+
+
+def read(browser: Browser, path: str) -> Answer:
+    answer = browser.get(path)
+    assert answer.status == 200, answer.words
+    return answer
+
+
+def hidden(answer: Answer, name: str) -> str:
+    """Return the value of a hidden member of a form."""
+    found = re.search(rf'name="{name}" value="([^"]*)"', answer.text)
+    assert found is not None, f"no {name} in {answer.words}"
+    return found[1]
+
+
+def change_of(answer: Answer) -> int:
+    """Return the number of the change that a form made."""
+    assert answer.status == 303, answer.words
+    found = re.search(r"seq=(\d+)|/change/(\d+)", answer.location)
+    assert found is not None, answer.location
+    return int(found[1] or found[2])
+
+
+def test_the_groups_are_counted_and_found_by_name(browser: Browser, agent: Callable[..., SyncClient]) -> None:
+    kitchen = agent("kitchen", "cook")
+    kitchen.update_memory("likes tea")
+    kitchen.save_memory("has a cat")
+    kitchen.append_turn("user", "hello")
+    row = read(browser, "/?named=KITCH").words.partition("Tokens today")[2]
+    assert re.match(r" kitchen cook 1 [01] 1 \d{4}-\d\d-\d\d \d\d:\d\d UTC 0 0 ", row), row
+    assert "main" not in row
+    assert "No group is called like that" in read(browser, "/?named=nothing").words
+
+
+def test_a_context_is_shown_with_sources_and_reasons_now_and_then(
+    browser: Browser, agent: Callable[..., SyncClient]
+) -> None:
+    client = agent()
+    client.update_memory("likes tea")
+    entry = client.save_memory("Mimi is the name of the cat")
+    group = group_of(client)
+    now = read(browser, f"/g/{group}/context?message=What+is+the+cat+called").words
+    for part in (
+        "Remembered Facts",
+        f"groups/{group}/MEMORY.md",
+        "whole",
+        entry.id,
+        "Hash of it",
+        "likes tea",
+    ):
+        assert part in now, part
+    shown = client.get_context()
+    client.update_memory("likes cake, too")
+    then = read(browser, f"/g/{group}/context?as_of={shown.hash}").words
+    assert "Difference to now" in then
+    assert re.search(r"\+- \d\d:\d\d: likes cake, too|\+- likes cake, too", then)
+    assert "is not a time" in read(browser, f"/g/{group}/context?as_of=nonsense").words
+
+
+def test_entries_are_listed_as_a_tree_and_by_pages(browser: Browser, agent: Callable[..., SyncClient]) -> None:
+    client = agent()
+    for number in range(55):
+        client.save_memory(f"fact number {number} of many", "facts/many")
+    client.save_memory("another", "other")
+    group = group_of(client)
+    first = read(browser, f"/g/{group}/memory")
+    assert "1 to 50 of 56 entries" in first.words
+    assert "facts 55 entries" in first.words
+    assert "51 to 55 of 55 entries" in read(browser, f"/g/{group}/memory?category=facts&offset=50").words
+    assert browser.get(f"/g/{group}/memory?offset=x").status == 422
+
+
+def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
+    browser: Browser, agent: Callable[..., SyncClient]
+) -> None:
+    client = agent()
+    entry = client.save_memory("works in Berlin", tags=["work"])
+    group = group_of(client)
+    address = f"/g/{group}/entry?id={entry.id}"
+    for action, says in (
+        ("pin", "pinned"),
+        ("unpin", "No longer pinned"),
+        ("retire", "Valid until"),
+        ("return", "again"),
+    ):
+        form = {"id": entry.id, "version": hidden(read(browser, address), "version"), "action": action}
+        done = browser.post(f"/g/{group}/entry/change", form)
+        change_of(done)
+        assert says in read(browser, done.location).words, action
+    form = {"id": entry.id, "version": hidden(read(browser, address), "version"), "content": "works in Bonn"}
+    seq = change_of(browser.post(f"/g/{group}/entry/edit", form))
+    assert client.get_memory(entry.id).content == "works in Bonn"
+    difference = read(browser, f"/change/{seq}").words
+    assert '- "content": "works in Berlin"' in difference
+    assert '+ "content": "works in Bonn"' in difference
+    assert "operator" in difference
+    change_of(browser.post("/undo", {"seq": seq}))
+    assert client.get_memory(entry.id).content == "works in Berlin"
+    history = read(browser, address).words.partition("History")[2]
+    assert "researcher" in history
+    assert history.count("operator") >= 5
+    assert "researcher" in read(browser, f"/g/{group}/entry/blame?id={entry.id}").words
+
+
+def test_of_two_who_edit_one_entry_the_second_is_told_and_nobody_is_overwritten(
+    browser: Browser, agent: Callable[..., SyncClient]
+) -> None:
+    client = agent()
+    entry = client.save_memory("likes tea")
+    group = group_of(client)
+    page = read(browser, f"/g/{group}/entry?id={entry.id}")
+    form = {"id": entry.id, "version": hidden(page, "version")}
+    change_of(browser.post(f"/g/{group}/entry/edit", {**form, "content": "likes green tea"}))
+    second = browser.post(f"/g/{group}/entry/edit", {**form, "content": "likes black tea"})
+    assert second.status == 409
+    assert "- likes green tea + likes black tea" in second.words
+    assert client.get_memory(entry.id).content == "likes green tea"
+    pinned = browser.post(f"/g/{group}/entry/change", {**form, "action": "pin"})
+    assert (pinned.status, "Its text is the same" in pinned.words) == (409, True)
+    form["version"] = hidden(second, "version")
+    change_of(browser.post(f"/g/{group}/entry/edit", {**form, "content": "likes black tea"}))
+    assert client.get_memory(entry.id).content == "likes black tea"
+    assert browser.post(f"/g/{group}/entry/edit", {"id": entry.id, "content": "x"}).status == 422
+
+
+def test_forgetting_shows_first_what_would_go(
+    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+) -> None:
+    client = agent()
+    entry = client.save_memory("a secret wish for Xylophones")
+    group = group_of(client)
+    shown = browser.post(f"/g/{group}/forget", {"id": entry.id})
+    assert "What would be forgotten" in shown.words
+    wrong = browser.post(f"/g/{group}/forget", {"id": entry.id, "confirm": "yes"})
+    assert "That was not its id. Nothing was changed." in wrong.words
+    assert client.get_memory(entry.id).content == "a secret wish for Xylophones"
+    done = browser.post(f"/g/{group}/forget", {"id": entry.id, "confirm": entry.id})
+    assert "nothing of it is left" in done.words
+    assert b"Xylophones" not in (place[0].home / "data" / "journal.db").read_bytes()
+
+
+def test_notes_are_shown_by_author_and_a_note_is_taken_out_by_its_change(
+    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+) -> None:
+    client = agent()
+    group = group_of(client)
+    client.update_memory("likes tea")
+    agent(sender="cook").update_memory("likes cake")
+    both = read(browser, f"/g/{group}/notes").words
+    assert "researcher (1)" in both
+    assert both.index("likes cake") < both.index("likes tea")
+    assert "likes cake" not in read(browser, f"/g/{group}/notes?author=researcher").words.partition("1 to 1")[0][400:]
+    settle(place[0].home)
+    lines = read(browser, f"/g/{group}/timeline?kind=note&by=cook").text
+    (seq,) = re.findall(r'href="/change/(\d+)"', lines)
+    change_of(browser.post("/undo", {"seq": seq}))
+    assert "likes cake" not in (client.read_group_files().memory or "")
+    assert "researcher" in read(browser, f"/g/{group}/notes/blame").words
+
+
+def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, agent: Callable[..., SyncClient]) -> None:
+    client = agent()
+    entry = client.save_memory("Mimi is the name of the cat")
+    found = read(browser, f"/g/{group_of(client)}/search?query=cat+name&scope=entries&limit=20")
+    assert re.search(r"\d\.\d\d points: ", found.words)
+    assert entry.id in found.words.partition("as a test case")[2]
+    wrong = read(browser, f"/g/{group_of(client)}/search?query=x&since=soon")
+    assert "must be a date or a time" in wrong.words
+
+
+def test_a_write_that_waits_is_accepted_with_another_text_and_taken_back(
+    browser: Browser, agent: Callable[..., SyncClient]
+) -> None:
+    client = agent("careful")
+    first, second, third = (
+        client.save_memory(text) for text in ("likes the colour blue", "has a dog called Rex", "owns a red bicycle")
+    )
+    assert "write asked for by researcher" in read(browser, "/g/careful/review").words
+    listed = read(browser, "/?named=careful").words
+    assert re.search(r"UTC|nothing yet", listed)
+    assert f"{3} 0 1 to 1" in listed
+
+    def decide(name: str | None, **form: object) -> Answer:
+        return browser.post(f"/g/careful/review/{name}/decide", {"operation": 1, **form})
+
+    page = read(browser, f"/g/careful/review/{first.proposal}").words
+    assert "+ likes the colour blue" in page
+    change_of(decide(first.proposal, decision="edit", result="likes the colour green"))
+    change_of(decide(second.proposal, decision="strike"))
+    change_of(decide(third.proposal, decision="lossless"))
+    entries = read(browser, "/g/careful/memory").words
+    for text, is_there in (("likes the colour green", True), ("owns a red bicycle", True), ("has a dog", False)):
+        assert (text in entries) == is_there, text
+    again = decide(first.proposal, decision="accept")
+    assert (again.status, "is applied" in again.words) == (409, True)
+    assert decide(first.proposal, decision="shrug").status == 422
+    assert "Nothing waits for a decision." in read(browser, "/g/careful/review").words
+    assert "1 applied" in read(browser, "/g/careful/review?every=1").words
+    decide(third.proposal, decision="revert")
+    assert "owns a red bicycle" not in read(browser, "/g/careful/memory").words
+
+
+def test_tasks_are_paused_resumed_run_and_cancelled(browser: Browser, agent: Callable[..., SyncClient]) -> None:
+    client = agent()
+    task = client.schedule_task("Morning", "say good morning", "cron", cron_expression="0 9 * * *", time_zone="UTC")
+    group = group_of(client)
+    shown = read(browser, f"/g/{group}/tasks").words
+    assert shown.count("09:00 UTC") == 3
+    assert "say good morning" in read(browser, f"/g/{group}/tasks/{task.id}").words
+    for action, state in (("pause", "paused: by operator"), ("resume", "waiting")):
+        done = browser.post(f"/g/{group}/tasks/act", {"task": task.id, "action": action})
+        assert f"Morning {state} " in read(browser, done.location).words, action
+    assert browser.post(f"/g/{group}/tasks/act", {"task": task.id, "action": "run"}).status == 303
+    wait_for(
+        lambda: client.list_tasks(task.id).tasks[0].runs == 1 and "done" in client.list_tasks(task.id).tasks[0].state
+    )
+    browser.post(f"/g/{group}/tasks/act", {"task": task.id, "action": "cancel"})
+    assert "There are no tasks." in read(browser, f"/g/{group}/tasks").words
+    assert browser.post(f"/g/{group}/tasks/act", {"task": "none", "action": "run"}).status == 404
+
+
+def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
+    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+) -> None:
+    client = agent()
+    group = group_of(client)
+    for number in range(35):
+        client.update_memory(f"note {number}")
+    newest = read(browser, f"/g/{group}/timeline?by=researcher")
+    assert "note 34" in newest.words
+    further = re.search(r'rel="next" href="([^"]*)"', newest.text)
+    assert further is not None
+    older = read(browser, further[1].replace("&amp;", "&")).words
+    assert "note 0" in older
+    assert "note 34" not in older
+    first = re.findall(r'href="/change/(\d+)"', newest.text)[-1]
+    settle(place[0].home)
+    shown = browser.post(f"/g/{group}/rewind", {"to": first})
+    assert "What would be brought back" in shown.words
+    done = browser.post(f"/g/{group}/rewind", {"to": first, "confirm": "yes"})
+    assert "Brought back" in done.words
+    assert "note 34" not in (client.read_group_files().memory or "")
+    assert "kind" in read(browser, "/timeline?kind=note").text
+    assert browser.get("/change/99999999").status == 404
+
+
+def test_health_says_what_waits_and_a_dead_letter_is_harmless_put_back_and_dropped(
+    place: tuple[HostProcess, Browser], browser: Browser
+) -> None:
+    host = place[0]
+    sender = RawSender(host.home, "main", "broken").make()
+    sender.drop("bad", HOSTILE.encode() + "\u202e".encode() + b"\xff")
+    sender.reply("bad")
+    shown = read(browser, "/health")
+    assert "main/broken/bad" in shown.words
+    assert "\\u202e" in shown.text
+    assert "<script>alert" not in shown.text
+    assert "inbox.found info" in shown.words.partition(" Log ")[2]
+    assert browser.post("/health/dead", {"name": "main/broken/bad", "action": "retry"}).status == 303
+    sender.reply("bad")
+    wait_for(lambda: "main/broken/bad" in read(browser, "/health").words)
+    assert browser.post("/health/dead", {"name": "main/broken/bad", "action": "drop"}).status == 303
+    assert "main/broken/bad" not in read(browser, "/health").words
+    assert browser.post("/health/dead", {"name": "main/../../x", "action": "drop"}).status == 404
+    assert "served by process" in read(browser, "/health/doctor").words
+
+
+def test_somebody_talks_to_an_agent_and_says_that_it_was_wrong(
+    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+) -> None:
+    group = group_of(agent())
+    said = browser.post(f"/g/{group}/talk/say", {"content": "remember that I like jazz", "as": "ann", "session": "s1"})
+    assert said.status == 303
+    streamed = browser.get(said.location.partition("#")[0].replace("/talk?", "/talk/answer?"))
+    assert streamed.headers["Content-Type"].startswith("text/event-stream")
+    assert streamed.text.endswith("event: ended\ndata: null\n\n")
+    talk = read(browser, f"/g/{group}/talk?session=s1")
+    assert "ann" in talk.words
+    assert "I like jazz" in talk.words.partition("turn 2")[0] + talk.words.partition("turn 2")[2]
+    form = {"session": "s1", "turn": 2, "kind": "correction", "content": "Don't say jazz, say swing"}
+    told = browser.post(f"/g/{group}/talk/feedback", form)
+    assert "memory learns from it" in read(browser, told.location).words
+    kinds = read(browser, f"/g/{group}/timeline?kind=feedback").words
+    assert "say swing" in kinds
+
+
+def test_hostile_memory_stays_text_on_every_page(
+    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+) -> None:
+    client = agent()
+    group = group_of(client)
+    entry = client.save_memory(HOSTILE, tags=["<b>"], title=HOSTILE[:150], origin="web", origin_from=HOSTILE)
+    client.update_memory(HOSTILE, HOSTILE[:60])
+    client.append_turn("user", HOSTILE, sender="<u>eve</u>")
+    (place[0].home / "groups" / group / "CLAUDE.md").write_text(f"{HOSTILE}\n\u202edesrever\u200b {'x' * 1_000_000}\n")
+    pages = (
+        "context?message=script",
+        "memory",
+        f"entry?id={entry.id}",
+        "notes",
+        "search?query=script+alert",
+        "timeline",
+        "talk",
+    )
+    for name in pages:
+        text = read(browser, f"/g/{group}/{name}").text
+        for forged in ("<script>alert", "<img", "</textarea><form", "<b>", "<u>", "onerror=alert(2)>"):
+            assert forged not in text, (name, forged)
+        assert len(text) < 700_000, name
+    notes = read(browser, f"/g/{group}/notes").text
+    assert '<span class="hidden-character">U+202E</span>' in notes
+    assert "\u202e" not in notes
+
+
+def test_when_the_host_is_down_the_page_says_so_keeps_what_was_typed_and_comes_back(
+    home: Path, host: HostProcess
+) -> None:
+    with Page(home) as page:
+        browser = page.browser()
+        assert read(browser, "/g/main/memory").status == 200
+        host.kill()
+        for path in ("/", "/g/main/memory", "/g/main/context", "/health"):
+            down = browser.get(path)
+            assert (down.status, "The host is down" in down.words, down.headers["Retry-After"]) == (503, True, "3"), (
+                path
+            )
+            assert '<meta http-equiv="refresh" content="3">' in down.text
+        lost = browser.post("/g/main/entry/edit", {"id": "abcd", "version": "v", "content": "precious words"})
+        assert (lost.status, "precious words" in lost.words, lost.headers["Retry-After"]) == (503, True, None)
+        assert not [*(home / "data" / "ipc" / "main" / "operator" / "requests").iterdir()]
+        host.restart()
+        assert read(browser, "/g/main/memory").status == 200
+
+
+def test_a_live_page_is_told_of_changes_and_of_a_host_that_went(home: Path, host: HostProcess) -> None:
+    sender = RawSender(home).make()
+    with Page(home) as page:
+        browser = page.browser()
+        with browser.stream("/events?after=0") as events:
+            assert next(events) == ("host", True)
+            sender.ask("n1", request("n1", content="likes tea"))
+            name, seq = next(events)
+            assert (name, seq >= 1) == ("changed", True)
+            host.kill()
+            assert next(each for each in events if each[0] == "host") == ("host", False)

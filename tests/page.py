@@ -1,0 +1,181 @@
+"""The operators' page as a process, and a browser without a screen: for tests over real HTTP on the loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import http.client
+import re
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode, urlsplit
+
+import orjson
+
+from tests.hosting import PATIENCE, Child, forge, wait_for
+
+SAME_ORIGIN = "same-origin"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the page answered."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    text: str
+
+    @property
+    def words(self) -> str:
+        """What a person reads of it, on one line."""
+        return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", self.text.partition("<main")[2])).split())
+
+    @property
+    def location(self) -> str:
+        return self.headers["Location"] or ""
+
+
+class _Unix(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(self._path))
+
+
+@dataclass
+class Browser:
+    """Sends what a browser would; each header can be another one, or left out by None.
+
+    Args:
+        at: host and port, as in the link; empty: on a socket.
+    """
+
+    at: str
+    socket: Path | None = None
+    cookie: str | None = None
+
+    def get(self, path: str, **headers: str | None) -> Answer:
+        return self.send("GET", path, None, headers)
+
+    def post(self, path: str, form: Mapping[str, object], **headers: str | None) -> Answer:
+        """Send a form as the page's own would be sent."""
+        return self.send("POST", path, urlencode(form).encode(), headers)
+
+    @contextlib.contextmanager
+    def stream(self, path: str) -> Iterator[Iterator[tuple[str, Any]]]:
+        """Open a stream of events; yield each with what it says."""
+        connection = http.client.HTTPConnection(self.at, timeout=PATIENCE)
+        connection.request("GET", path, headers={"Cookie": self.cookie or ""})
+        answer = connection.getresponse()
+        assert answer.status == 200
+
+        def events() -> Iterator[tuple[str, Any]]:
+            name = ""
+            while line := answer.readline().decode().rstrip("\n"):
+                if line.startswith("event: "):
+                    name = line.removeprefix("event: ")
+                if line.startswith("data: "):
+                    yield name, orjson.loads(line.removeprefix("data: "))
+                    answer.readline()
+
+        try:
+            yield events()
+        finally:
+            connection.close()
+
+    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str | None]) -> Answer:
+        connection = _Unix(self.socket) if self.socket else http.client.HTTPConnection(self.at, timeout=PATIENCE)
+        given: dict[str, str | None] = {"Host": self.at or "localhost", "Cookie": self.cookie}
+        if body is not None:
+            given |= {"Origin": f"http://{self.at or 'localhost'}", "Sec-Fetch-Site": SAME_ORIGIN}
+            given |= {"Content-Type": "application/x-www-form-urlencoded", "Content-Length": str(len(body))}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            for name, value in given.items():
+                if value is not None:
+                    connection.putheader(name, value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers, answer.read().decode())
+        finally:
+            connection.close()
+
+    def enter(self, link: str) -> Answer:
+        """Open the link and keep the cookie."""
+        parts = urlsplit(link)
+        answer = self.get(f"/enter?{parts.query}")
+        if given := answer.headers["Set-Cookie"]:
+            self.cookie = given.partition(";")[0]
+        return answer
+
+
+@dataclass
+class Page:
+    """A page on a home, from `start` to `stop`.
+
+    Args:
+        arguments: of `honeybadger-host web`, beside the home and a free port.
+    """
+
+    home: Path
+    arguments: tuple[str, ...] = ("--write",)
+    printed: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="hb-page-")) / "stdout")
+    process: Child | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+
+    def start(self) -> Self:
+        where = () if "--socket" in self.arguments or "--port" in self.arguments else ("--port", "0")
+        arguments = ["web", "--home", str(self.home), *where, *self.arguments]
+        self.printed.write_bytes(b"")
+        self.process = forge("honeybadger_host.web.server").fork(
+            arguments, {}, stdout=self.printed, stderr=self.printed.with_name("stderr")
+        )
+        wait_for(lambda: "\n" in self.printed.read_text() or self.has_ended, what="the link of the page")
+        assert not self.has_ended, self.log_text()
+        return self
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    @property
+    def link(self) -> str:
+        return self.printed.read_text().splitlines()[0]
+
+    def browser(self, *, is_signed_in: bool = True, link: str | None = None) -> Browser:
+        """Return a browser, which comes in by the link unless told otherwise."""
+        parts = urlsplit(link or self.link)
+        path = Path(parts.path.removesuffix("/enter")) if parts.scheme == "unix" else None
+        browser = Browser(parts.netloc, path)
+        if is_signed_in:
+            assert browser.enter(link or self.link).status == 200
+        return browser
+
+    def stop(self) -> None:
+        """Stop it as an operator does."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(PATIENCE) == 0, self.log_text()
+
+    def log_text(self) -> str:
+        error = self.printed.with_name("stderr")
+        return error.read_text() if error.is_file() else ""
