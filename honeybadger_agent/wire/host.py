@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, MAX_NUMBER, Count, Request, Result
+from honeybadger_agent.wire.envelope import Session
 
 
 class PingResult(Result):
@@ -71,7 +72,7 @@ class Forget(Request[ForgetResult], audience="operator"):
         default=None, max_length=MAX_NOTE_CHARACTERS, description="Every line that has it goes, whoever wrote it."
     )
     sender: str | None = Field(default=None, max_length=64, description="All that this one said and saved.")
-    session: str | None = Field(default=None, max_length=80, description="What was said in it, and learnt from it.")
+    session: Session | None = Field(default=None, description="What was said in it, and learnt from it.")
     dry_run: bool = Field(default=False, description="Only tell what would go.")
 
 

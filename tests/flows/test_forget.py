@@ -354,6 +354,16 @@ def test_an_entry_a_sender_and_a_session_are_forgotten_and_others_stay(
     host.stop()
 
 
+def test_a_session_with_the_longest_name_is_forgotten(home: Path, make_host: HostFactory, stranger: RawSender) -> None:
+    host = make_host().start()
+    longest = "s" * 100
+    turn = {"role": "user", "content": "the harvester ordered walnut planks"}
+    assert stranger.ask("t1", request("t1", "append_turn", session=longest, payload=turn))["ok"]
+    assert forget(home, "--session", longest)["changes"] == {"turn": 1}
+    assert "walnut" not in (home / f"data/sessions/main/{longest}.jsonl").read_text()
+    host.stop()
+
+
 def texts_of(home: Path) -> Sequence[str]:
     """Return the lines of what the group remembers: notes, entries and turns."""
     folder = home / "groups" / "main"
