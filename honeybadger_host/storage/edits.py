@@ -232,6 +232,10 @@ class EditReader:
         """Return one edit."""
         return next(iter(self._edits("seq = ?", (seq,))), None)
 
+    def edits_of(self, file: str, after: int, up_to: int) -> list[Edit]:
+        """Return the edits of a file behind one change, up to another, oldest first."""
+        return self._edits("file = ? AND seq > ? AND seq <= ? ORDER BY seq", (file, after, up_to))
+
     def edits_behind(self, group: str, after: int, up_to: int, most: int) -> list[Edit]:
         """Return the first edits of a group behind one change, up to another, oldest first."""
         return self._edits("grp = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?", (group, after, up_to, most))

@@ -25,6 +25,7 @@ from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed, ma
 from honeybadger_host.storage.edits import Looked, write_looked
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
+    EDITS_OF_FILE,
     SCHEMA,
     SCHEMA_VERSION,
     BegunTurn,
@@ -152,6 +153,7 @@ class Journal:
         if version != SCHEMA_VERSION:
             bring_forward(writer, path)
             log.info("journal.brought_forward", before=version, now=SCHEMA_VERSION)
+        writer.execute(EDITS_OF_FILE)
         newest = "SELECT seq, at FROM changes ORDER BY seq DESC LIMIT 1"
         last_seq, last_at = writer.execute(newest).fetchone() or (0, 0)
         last_edit = writer.execute("SELECT coalesce(max(seq), 0) FROM edits").fetchone()[0]

@@ -103,6 +103,8 @@ CREATE TABLE receipts (
     UNIQUE (grp, sender, request)
 );
 {_MARKS}{_TURNS}{_SPENT}{_EDITS}{_TASKS}{_FORGOTTEN}"""
+EDITS_OF_FILE: Final = "CREATE INDEX IF NOT EXISTS edits_of_file ON edits (file, seq)"
+"""Not of the schema: a host that does not know it keeps it up all the same."""
 _FORWARD: Final = {
     1: _MARKS + "UPDATE meta SET key = 'settled_seq' WHERE key = 'projected_seq'",  # noqa: S608  constants
     2: _TURNS,
