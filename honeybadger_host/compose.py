@@ -35,6 +35,7 @@ from honeybadger_host.handlers.tasks import TaskDesk
 from honeybadger_host.memory import group_files
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edit_recorder import EditRecorder
+from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.injection_ledger import InjectionLedger
@@ -111,6 +112,7 @@ def _put_together(
         home,
         max_file_bytes=settings.memory.max_group_file_bytes,
         max_cache_bytes=group_files.MAX_CACHE_BYTES,
+        edited_notes=EditedNotes(journal.path),
     )
     index = Index(
         home,

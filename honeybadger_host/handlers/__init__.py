@@ -178,7 +178,7 @@ def build_table(
         "get_memory": entries.get_memory(dependencies.entry_files, dependencies.index),
         "list_memory_entries": listing.list_memory_entries(dependencies.entry_files, dependencies.index),
         "list_memory_categories": entries.list_memory_categories(dependencies.entry_files),
-        "search_memory": search.search_memory(dependencies.index, journal.path),
+        "search_memory": search.search_memory(dependencies.index, journal.path, dependencies.files),
         **working_table(
             WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files, settings.working), screen
         ),

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honeybadger_agent.wire import Refusal, SearchMemory, SearchScope
 from honeybadger_host.domain import Asked, QueryHandler
-from honeybadger_host.errors import JournalError
+from honeybadger_host.errors import FileProblem, JournalError
 from honeybadger_host.handlers.entries import is_pinned_note
+from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.notes import Edited
 from honeybadger_host.search.documents import KINDS, Kind
 from honeybadger_host.search.index import Index
 from honeybadger_host.search.lookups import Found
-from honeybadger_host.search.sources import archive_of
+from honeybadger_host.search.sources import archive_of, as_found
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
@@ -44,11 +46,12 @@ OTHER_GROUNDS: Final = frozenset(("date", "vector"))
 """Signals that make a hit good without a common word."""
 
 
-def search_memory(index: Index, journal: Path) -> QueryHandler:
-    """Return the handler of `search_memory`. An entry that a person edited last is shown as theirs.
+def search_memory(index: Index, journal: Path, files: GroupFiles) -> QueryHandler:
+    """Return the handler of `search_memory`. An entry or a note that a person edited last is shown as theirs.
 
     Args:
-        journal: it says who edited what.
+        journal: it says who edited which entries.
+        files: they say it of notes.
     """
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
@@ -102,7 +105,7 @@ def search_memory(index: Index, journal: Path) -> QueryHandler:
                 break
             most *= _MORE_RANKED  # some say the same
         by_number = {hit.number: hit for hit in hits}
-        shown = [_shown(same, by_number.get(same[0].number)) for same in _as_edited(journal, folded[:limit])]
+        shown = [_shown(same, by_number.get(same[0].number)) for same in _as_edited(journal, files, folded[:limit])]
         return {
             "hits": [one | ({"archived": True} if payload.archived else {}) for one in shown],
             "is_complete": is_complete,
@@ -111,18 +114,31 @@ def search_memory(index: Index, journal: Path) -> QueryHandler:
     return QueryHandler(answer)
 
 
-def _as_edited(journal: Path, shown: Sequence[Sequence[Found]]) -> list[list[Found]]:
-    """Return documents with author and time of the person who edited an entry after it was saved last."""
-    files = {one.file for same in shown for one in same if one.kind == "entry"}
+def _as_edited(journal: Path, files: GroupFiles, shown: Sequence[Sequence[Found]]) -> list[list[Found]]:
+    """Return documents with author and time of the person who edited an entry or a note after it was saved last."""
+    found = [one for same in shown for one in same]
+    entries = {one.file for one in found if one.kind == "entry"}
     edited: Mapping[str, tuple[str, int]] = {}
     with contextlib.suppress(JournalError):  # then they are as their files say
-        edited = EditReader(journal).newest_of(files) if files else {}
-    return [[_edited(one, *edited[one.file]) if one.file in edited else one for one in same] for same in shown]
+        edited = EditReader(journal).newest_of(entries) if entries else {}
+    notes = {file: _edited_notes(files, file) for file in {one.file for one in found if one.kind == "note"}}
+
+    def as_edited(one: Found) -> Found:
+        if one.kind == "note":
+            who = notes[one.file].get((one.author, one.text))
+            return one if who is None else one._replace(author=who.author, at=moment(f"{who.at}Z", "at"))
+        author, at = edited.get(one.file, (one.author, 0)) if one.kind == "entry" else (one.author, 0)
+        return one._replace(author=author, at=at / 1000) if at / 1000 > (one.at or 0.0) else one
+
+    return [[as_edited(one) for one in same] for same in shown]
 
 
-def _edited(found: Found, author: str, at: int) -> Found:
-    is_later = found.at is None or at / 1000 > found.at
-    return found._replace(author=author, at=at / 1000) if is_later else found
+def _edited_notes(files: GroupFiles, file: str) -> Mapping[tuple[str, str], Edited]:
+    """Return author and text of a note, as search finds it -> who edited it."""
+    with contextlib.suppress(FileProblem):
+        if (text := files.read(file)) is not None:
+            return {as_found(note): edited for note, edited in text.edited.items()}
+    return {}
 
 
 def _in_order(found: Mapping[int, Found], hits: Sequence[Hit]) -> list[int]:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Final
@@ -20,8 +20,9 @@ from honeybadger_agent.quoting import set_apart
 from honeybadger_host.domain import MEMORY, PERSONA, SUMMARY
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.budget import CutNotes, cut_notes
+from honeybadger_host.memory.edited_notes import EditedNotes
 from honeybadger_host.memory.large_notes import newest_notes
-from honeybadger_host.memory.notes import parse_notes
+from honeybadger_host.memory.notes import NOT_EDITED, Edited, parse_notes
 from honeybadger_host.memory.notes_together import NotesInContext
 from honeybadger_host.storage.edits import digest_of
 from honeybadger_host.storage.file_cache import is_young
@@ -40,12 +41,14 @@ class GroupText:
     Args:
         size: bytes of the file.
         unread: of a MEMORY.md over the limit, author -> notes that are not in the text; None: the text is whole.
+        edited: notes that a person changed, see `NoteBook`.
     """
 
     file: str
     text: str
     size: int = field(default=0, compare=False)
     unread: Mapping[str, int] | None = None
+    edited: Mapping[str, Edited] = field(default_factory=lambda: NOT_EDITED)
 
     @cached_property
     def clean(self) -> str:
@@ -54,8 +57,9 @@ class GroupText:
 
     @cached_property
     def digest(self) -> str:
-        """What tells this text from others: 32 hex digits."""
-        return digest_of(self.text.encode()).hex()
+        """What tells this text from others, and whose it is: 32 hex digits."""
+        told = "".join("\0".join(("", note, *edited)) for note, edited in sorted(self.edited.items()))
+        return digest_of((self.text + told).encode()).hex()
 
     @cached_property
     def tokens(self) -> int:
@@ -64,7 +68,8 @@ class GroupText:
 
     @cached_property
     def notes(self) -> NotesInContext:
-        return NotesInContext(parse_notes(self.clean))
+        edited = {neutralise(note).text.strip(): who for note, who in self.edited.items()}
+        return NotesInContext(parse_notes(self.clean, edited))
 
     @cached_property
     def newest_notes(self) -> Callable[[int], CutNotes]:
@@ -94,12 +99,20 @@ class GroupFiles:
             that is larger is a `FileProblem`.
         max_cache_bytes: the least recently read entries go first.
         wall_ns: nanoseconds since the epoch, the clock of the file system.
+        edited_notes: knows whose the words of notes are; None: of those who signed them.
     """
 
     def __init__(
-        self, home: Path, *, max_file_bytes: int, max_cache_bytes: int, wall_ns: Callable[[], int] = time.time_ns
+        self,
+        home: Path,
+        *,
+        max_file_bytes: int,
+        max_cache_bytes: int,
+        wall_ns: Callable[[], int] = time.time_ns,
+        edited_notes: EditedNotes | None = None,
     ) -> None:
         self._home = home
+        self._edited_notes = edited_notes
         self._max_file_bytes = max_file_bytes
         self._max_cache_bytes = max_cache_bytes
         self._wall_ns = wall_ns
@@ -164,6 +177,12 @@ class GroupFiles:
             self._reads.pop(file, None)
             self._remove(file)
 
+    def drop_edited(self, file: str) -> None:
+        """Forget a file of which a person's edit was recorded."""
+        if self._edited_notes is not None:
+            self._edited_notes.drop(file)
+        self.drop(file)
+
     def clear(self) -> None:
         """Forget everything, as after events were lost."""
         with self._lock:
@@ -217,7 +236,7 @@ class GroupFiles:
                 after = Signature.of(os.fstat(fd))
                 if after != signature and after.size <= signature.size:
                     raise _Changed  # one that only grew is served: it may never stand still for so long
-                return GroupText(file, text, status.st_size, unread)
+                return self._told_apart(GroupText(file, text, status.st_size, unread))
             if status.st_size > self._max_file_bytes:
                 return (
                     f"has {status.st_size} bytes, the limit is {self._max_file_bytes}: shorten it, or raise "
@@ -230,7 +249,15 @@ class GroupFiles:
             raise FileProblem(file, f"cannot be read: {error.strerror}") from error
         finally:
             os.close(fd)
-        return text_of(file, data)
+        found = text_of(file, data)
+        return self._told_apart(found) if isinstance(found, GroupText) else found
+
+    def _told_apart(self, text: GroupText) -> GroupText:
+        """Return a text with what is known of who changed its notes."""
+        if self._edited_notes is None:
+            return text
+        edited = self._edited_notes.of(text.file, text.text)
+        return replace(text, edited=edited) if edited else text
 
 
 def text_of(file: str, data: bytes, max_bytes: int | None = None) -> GroupText | str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from honeybadger_agent.mailbox import HUMAN
 from honeybadger_agent.quoting import quoted
 from honeybadger_host.storage.files import BOM
 
@@ -41,17 +43,30 @@ class Note(NamedTuple):
     quoted: str
 
 
+class Edited(NamedTuple):
+    """Which person changed a note last, and when, as a note says it: `2026-11-21 06:05`."""
+
+    author: str
+    at: str
+
+
+NOT_EDITED: Final[Mapping[str, Edited]] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class NoteBook:
-    """A MEMORY.md, cut at its second-level headings.
+    """A MEMORY.md, cut at its second-level headings, and below what the host wrote.
 
     Args:
         preface: what stands before the first heading; may be empty.
-        notes: oldest first, each with its heading and the blank line behind it.
+        notes: oldest first, each with its heading and the blank line behind it; what a person wrote below a signed
+            note stands for itself, without a heading.
+        edited: `stripped` text of a note -> who changed it, of those whose words are not those that were signed.
     """
 
     preface: str
     notes: Sequence[str]
+    edited: Mapping[str, Edited] = field(default_factory=lambda: NOT_EDITED)
 
     @cached_property
     def places(self) -> Sequence[int]:
@@ -59,8 +74,20 @@ class NoteBook:
         return range(PREFACE if self.preface.strip() else 0, len(self.notes))
 
     def signed(self, place: int) -> Note | None:
-        """Return a signed note in its parts; None for what nobody signed."""
-        return None if place == PREFACE else signed(self.notes[place])
+        """Return a signed note in its parts; None for what nobody signed. One that a person changed is theirs."""
+        if place == PREFACE or (note := signed(self.notes[place])) is None:
+            return None
+        edited = self.edited.get(self.notes[place].strip()) if self.edited else None
+        return note if edited is None else note._replace(**edited._asdict())
+
+    def above(self, place: int) -> Note | None:
+        """Return the signed note that a person wrote something below, None when the place is of anything else."""
+        is_below = place > 0 and not self.notes[place].startswith(_HEADING)
+        return signed(self.notes[place - 1]) if is_below else None
+
+    def written_below(self, place: int) -> Edited:
+        """Return who wrote what stands below a signed note; the time is empty while it is not recorded."""
+        return self.edited.get(self.notes[place].strip(), Edited(HUMAN, ""))
 
     @cached_property
     def by_author(self) -> Mapping[str, Sequence[int]]:
@@ -70,7 +97,7 @@ class NoteBook:
         """
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in range(len(self.notes) - 1, -1, -1):
-            places[author_of(self.notes[place])].append(place)
+            places[self._author(place)].append(place)
         if self.preface.strip():
             places[NOBODY].append(PREFACE)
         return dict(places)
@@ -80,36 +107,50 @@ class NoteBook:
         """Author -> how many notes."""
         return +Counter({author: len(places) - (PREFACE in places[-1:]) for author, places in self.by_author.items()})
 
+    def _author(self, place: int) -> str:
+        note = self.notes[place]
+        edited = self.edited.get(note.strip()) if self.edited else None
+        return author_of(note) if edited is None or author_of(note) == NOBODY else edited.author
 
-def parse_notes(text: str) -> NoteBook:
+
+def parse_notes(text: str, edited: Mapping[str, Edited] = NOT_EDITED) -> NoteBook:
     """Return the parts of a MEMORY.md; joined in order they are the text again."""
     first, *rest = f"\n{text}".split(f"\n{_HEADING}")  # a regular expression takes ten times as long for 1 MiB
     if not rest:
-        return NoteBook(text, ())
-    notes = [f"{_HEADING}{note}\n" for note in rest]
+        return NoteBook(text, (), edited)
+    notes: list[str] = []
+    for note in rest:
+        notes.append(f"{_HEADING}{note}\n")
+        if note.count("\n", 0, -1) > 1:  # else it has one line below its heading
+            own = len(_own_text(notes[-1]))
+            if notes[-1][own:].strip():
+                own = notes[-1].index("\n", own) + 1
+                notes[-1:] = notes[-1][:own], notes[-1][own:]
     notes[-1] = notes[-1][:-1]
-    return NoteBook(f"{first[1:]}\n" if first else "", notes)
+    return NoteBook(f"{first[1:]}\n" if first else "", notes, edited)
 
 
 def note_spans(data: bytes) -> list[tuple[int, int]]:
     """Return begin and end of each note of a MEMORY.md, in the order of `NoteBook.notes`, ready to be taken out.
 
-    The blank line before it belongs to a note, as the host writes it; what a person wrote below it does not. Raises
-    UnicodeDecodeError.
+    The blank line before it belongs to a note, as the host writes it. Raises UnicodeDecodeError.
     """
     text = data.removeprefix(BOM)
     book = parse_notes(text.decode())
     spans: list[tuple[int, int]] = []
     at = len(data) - len(text) + len(book.preface.encode())
     for note in book.notes:
-        size = len(note.encode())
-        spans.append(span_of(data, at, at + len(_own_text(note).encode())))
-        at += size
+        after = at + len(note.encode())
+        note = note.lstrip("\r\n")
+        begin = after - len(note.encode())
+        spans.append(span_of(data, begin, begin + len(_own_text(note).encode())))
+        at = after
     return spans
 
 
-_ITEM: Final = re.compile(r"- [^\n]*(?:\n(?:[ \t\r]*\n)*  [^\n]*)*")
-"""The text of a note that the host wrote: a list item, with further lines indented below it."""
+_ITEM: Final = re.compile(r"- [^\n]*(?:\n(?:[ \t\r]*\n)*  [^\n]*)*(?:\n> Archived [^\n]*)?")
+"""The text of a note that the host wrote: a list item, with further lines indented below it; in the archive with why it
+is there."""
 
 
 def _own_text(note: str) -> str:
@@ -166,6 +207,8 @@ def is_pinned(note: str) -> bool:
 
 
 def _signature(note: str) -> re.Match[str] | None:
+    if not note.startswith(_HEADING):
+        return None
     end = note.find("\n")
     end = len(note) if end < 0 else end
     begin = note.rfind(" (", 0, end)

@@ -54,7 +54,8 @@ class Together(NamedTuple):
 def together(book: NoteBook, places: Iterable[int], instead: Mapping[int, str] = MappingProxyType({})) -> Together:
     """Return some notes of a file, blocks in the order in which they begin there.
 
-    What nobody signed stands as it is written. A note that was written several times stands where it was last.
+    What nobody signed stands as it is written, and what a person wrote below a signed note under a heading of its own.
+    A note that was written several times stands where it was last.
 
     Args:
         instead: place -> text to show for it.
@@ -95,8 +96,19 @@ def alone(book: NoteBook, place: int) -> str:
 
 
 def _as_written(book: NoteBook, place: int) -> str:
-    """Return what nobody signed; no line of it looks like one of a context's own."""
-    return set_apart(book.preface if place == PREFACE else book.notes[place])
+    """Return what nobody signed; no line of it looks like one of a context's own.
+
+    What stands below a signed note has a heading that says whose it is.
+    """
+    if place == PREFACE:
+        return set_apart(book.preface)
+    text = set_apart(book.notes[place])
+    if (above := book.above(place)) is None:
+        return text
+    edited = book.written_below(place)
+    heading = _heading(above._replace(author=edited.author), f", {edited.at}" if edited.at else "")
+    body = text.strip("\r\n")
+    return f"{heading}{body}\n"
 
 
 def _block(group: Sequence[Sequence[Note]]) -> str:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from honeybadger_agent.mailbox import GLOBAL_GROUP
-from honeybadger_host.domain import REMOVED, Turn
+from honeybadger_host.domain import MEMORY, REMOVED, Turn
 from honeybadger_host.errors import FileProblem, WorldFailed
+from honeybadger_host.memory.edited_notes import edited_notes, with_typed
 from honeybadger_host.memory.entry import memory_folder
 from honeybadger_host.memory.file_history import read_past, version_at
 from honeybadger_host.memory.group_files import GroupText, text_of
+from honeybadger_host.memory.notes import NOT_EDITED, Edited
 from honeybadger_host.memory.peoples_files import group_of
 from honeybadger_host.memory.session_document import SessionDocument, empty_document, parse_document
 from honeybadger_host.memory.session_document_store import deleted_file, parse_deletion, session_file
@@ -25,9 +28,9 @@ from honeybadger_host.memory.turn_log import Window, parse_turn, turns_file
 from honeybadger_host.memory.watermarks import Watermark, parse_watermark, watermark_file
 from honeybadger_host.memory.working_memory import Inventory, inventory, parse_own, session_folder
 from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.edits import Edit
+from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.journal_reader import read_last
-from honeybadger_host.storage.journal_schema import read_rows
+from honeybadger_host.storage.journal_schema import LAST_SEQ, read_rows
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks
 
 Data = TypeVar("Data", bytes, bytes | None)
@@ -35,6 +38,8 @@ Value = TypeVar("Value")
 _MOST_LATER: Final = 8
 """Edits that may have been made before a moment and noticed after it."""
 _MOST_EARLIER: Final = 3
+_MOST_RECORDED: Final = 2
+"""Edits that may have been recorded while a context was made."""
 _BELOW: Final = "SELECT file, kind, data FROM changes WHERE substr(file, 1, ?) = ? AND seq <= ? ORDER BY seq"
 _TURNS: Final = "SELECT data FROM changes WHERE file = ? AND kind = 'turn' AND seq <= ? ORDER BY seq DESC LIMIT ?"
 _OF_ENTRY: Final = (
@@ -113,6 +118,14 @@ class PastJournal:
             lines = apply_hunks(lines, hunks)
             yield b"".join(lines)
 
+    def typed_lines(self, file: str) -> list[Mapping[str, Edited]]:
+        """Return what may have been known of who typed lines of a file, the likeliest first."""
+        reader = EditReader(self.path)
+        found = [with_typed(NOT_EDITED, reader.edits_of(file, 0, self.seq))]
+        for edit in reader.edits_of(file, self.seq, LAST_SEQ)[:_MOST_RECORDED]:
+            found.append(with_typed(found[-1], [edit]))
+        return [*found, NOT_EDITED]
+
     def _rows(self, query: str, values: tuple[object, ...]) -> list[Any]:
         return list(read_rows(self.path, query, values))
 
@@ -153,11 +166,15 @@ class PastFiles:
         found: list[GroupText | str | None] = []
         is_recorded = group_of(file) is not None
         texts = self._journal.texts_of if digest == "?" and is_recorded else self._journal.found_in
+        typed = self._journal.typed_lines(file) if file.endswith(f"/{MEMORY}") else [NOT_EDITED]
         for data in texts(file):
             found.append(None if data is None else text_of(file, data, self._max_file_bytes))
             match found[-1]:
-                case GroupText() as text if digest in ("?", text.digest):
-                    return text
+                case GroupText() as text:
+                    for lines in typed:
+                        told = replace(text, edited=edited_notes(text.text, lines))
+                        if digest in ("?", told.digest):
+                            return told
                 case None if digest == "?":
                     return None
         self.lost.append(file)

@@ -121,6 +121,8 @@ async def _record_edits(host: Host) -> None:
                     keep = partial(journal.keep_looked, looked, first)
                     await anyio.to_thread.run_sync(keep, limiter=host.pipeline.writer_slot)
                     edits.kept(first)
+                    for edit in looked.edits:
+                        host.files.drop_edited(edit.file)
                     if looked.edits:
                         log.info("edits.recorded", files=len(looked.edits), seq=first)
             has_failed = False

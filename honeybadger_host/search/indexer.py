@@ -69,7 +69,7 @@ class Grown:
         signature: of the file when its beginning was read.
         size, digest: of the finished bytes: at the end, those before the last note.
         seen: hash of a note -> how often it occurs in these.
-        last: digest -> number of the document of the last note.
+        last: digest -> number of the document of the last note, and of what stands below it.
         left: the same of indexed documents not found in the file yet; None when the file was read to its end.
     """
 
@@ -186,11 +186,13 @@ class Reader:
             changes.removed.extend(there().numbers())
             return len(data), True
         left = grown.last if grown.left is None else grown.left
+        end = last_note(data)
+        done = len(pieces) - len(pieces_of(source, data[end:], signature))  # of the last one there may be more to come
         last = Hashes()
-        for piece in pieces:
+        for place, piece in enumerate(pieces):
             digest = digest_of(piece)
             standing = left.pop(digest) or self._add(number, source, piece, digest, changes)
-            if piece is pieces[-1]:
+            if place >= done:
                 last.put(digest, standing)
         if not is_end:
             grown.left = left
@@ -198,9 +200,8 @@ class Reader:
             return len(data), False
         changes.removed.extend(left.numbers())
         grown.left = None
-        end = last_note(data)
         if source.kind == "note" and grown.size + len(data) >= _LARGE_NOTES and (end or grown.size) and pieces:
-            self._go_on(source, grown, data, pieces[:-1], end, last, changes)
+            self._go_on(source, grown, data, pieces[:done], end, last, changes)
         return len(data), signature == grown.signature
 
     @staticmethod

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from honeybadger_agent.mailbox import NAME
+from honeybadger_agent.mailbox import HUMAN, NAME
 from honeybadger_host.domain import MEMORY
 from honeybadger_host.memory.compaction import digest
 from honeybadger_host.memory.entry import marks_of, parse_entry
@@ -267,6 +267,12 @@ def last_note(data: bytes) -> int:
     return data.rfind(b"\n## ") + 1
 
 
+def as_found(note: str) -> tuple[str, str]:
+    """Return author and text of a note of a file as search finds them; one without a heading is a person's."""
+    piece, *_ = _notes(note)
+    return piece.author or HUMAN, piece.text
+
+
 def hash_of(key: str) -> bytes:
     """Return a note's key without the number that tells equal notes apart, as 8 bytes."""
     return bytes.fromhex(f"{key.partition('-')[0]:0<16}")
@@ -330,7 +336,10 @@ def _notes(text: str) -> Iterator[Piece]:
     book = parse_notes(text)
     if book.preface.strip():
         yield Piece("", book.preface.strip())
-    for note in book.notes:
+    for place, note in enumerate(book.notes):
+        if (above := book.above(place)) is not None:
+            yield Piece("", note.strip(), author=HUMAN, names=(above.section,))
+            continue
         heading, _, body = note.strip().partition("\n")
         signed = SIGNED.fullmatch(heading)
         section = signed["section"] if signed else heading.removeprefix("## ").strip()

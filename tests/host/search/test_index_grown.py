@@ -16,7 +16,16 @@ from honeybadger_host.search.parser import Said, analysed
 from honeybadger_host.search.sources import Piece
 
 FILE = "groups/main/MEMORY.md"
-NOTES = ["- tea\n", "- coffee\n", "- tea\nand more\n", "", "## \n", "text without a heading\n", "- ünï 茶\n"]
+NOTES = [
+    "- tea\n",
+    "- coffee\n",
+    "- tea\nand more\n",
+    "- tea\n  and\n\nmine, below\n",
+    "",
+    "## \n",
+    "text without a heading\n",
+    "- ünï 茶\n",
+]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from honeybadger_agent.wire import SearchMemory
 from honeybadger_host.domain import Asked, Turn
 from honeybadger_host.handlers.context_recall import ContextRecall
 from honeybadger_host.handlers.search import search_memory
+from honeybadger_host.memory.group_files import GroupFiles
 from honeybadger_host.memory.turn_log import dump_turn
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Recall
@@ -67,7 +68,8 @@ class World:
 
     def find(self, question: str, group: str = "main") -> dict[str, dict[str, float]]:
         """Return name of a hit -> what it earned from what."""
-        handler = search_memory(self.index, self.home / "no journal")
+        files = GroupFiles(self.home, max_file_bytes=1 << 20, max_cache_bytes=0)
+        handler = search_memory(self.index, self.home / "no journal", files)
         answered = handler.ask(Asked(group, "front", "main", "id", SearchMemory(query=question)), NOW)
         return {hit["id"]: hit["points"] for hit in answered.result["hits"]}
 

@@ -119,7 +119,8 @@ def test_a_note_takes_its_own_blank_line_with_it_and_nothing_else(text: bytes) -
 
 def test_what_a_person_wrote_below_a_note_stays(world: World) -> None:
     text = note("one\n\n  and more") + b"A person's line.\n" + note("two") + b"\nAnother.\n"
-    first, second = note_spans(text)
+    first, below, second, _ = note_spans(text)
+    assert text[slice(*below)].strip() == b"A person's line."
     removed, *archived = archive_notes("main", text, [Retired(first, "a"), Retired(second, "b")], "me", NOW)
     assert isinstance(removed, NotesRevised)
     assert removed.text == b"A person's line.\n\nAnother.\n"

@@ -1,0 +1,96 @@
+"""Which notes of a MEMORY.md have words that a person typed: these are not the signer's.
+
+It is told by the lines of recorded edits. Where an agent's note has a line that a person typed elsewhere in the file
+since, the note counts as edited: `blame` follows each line through all versions, which takes too long for a context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from honeybadger_host.domain import MEMORY
+from honeybadger_host.errors import JournalError
+from honeybadger_host.memory.notes import NOT_EDITED, PINNED, Edited, parse_notes
+from honeybadger_host.storage.edits import Edit, EditReader
+from honeybadger_host.storage.journal_schema import LAST_SEQ
+
+_MOST_LINES: Final = 200_000
+"""Of people, kept in memory: 40 MiB."""
+
+
+def with_typed(typed: Mapping[str, Edited], edits: Iterable[Edit]) -> Mapping[str, Edited]:
+    """Return line -> who typed it last, and when. What an edit only moved, pinned or gave another end is not typed."""
+    found = dict(typed)
+    for edit in edits:
+        before = {_unpinned(line) for hunk in edit.hunks or () for line in hunk.removed}
+        who = Edited(edit.author, f"{datetime.fromtimestamp(edit.at / 1000, UTC):%Y-%m-%d %H:%M}")
+        for line in (line for hunk in edit.hunks or () for line in hunk.added):
+            if line.strip() and _unpinned(line) not in before:
+                found[line.rstrip(b"\r\n").decode("utf-8", "replace")] = who
+    return found
+
+
+def _unpinned(line: bytes) -> bytes:
+    return line.replace(PINNED.encode(), b"").rstrip()
+
+
+def edited_notes(text: str, typed: Mapping[str, Edited]) -> Mapping[str, Edited]:
+    """Return text of a note -> who changed it last, of those with a line that a person typed; see `NoteBook.edited`.
+
+    Who gives a note another heading does not take its words over.
+    """
+    if not typed:
+        return NOT_EDITED
+    found: dict[str, Edited] = {}
+    book = parse_notes(text)
+    for place, note in enumerate(book.notes):
+        lines = [line.rstrip("\r") for line in note.split("\n")]
+        if typed.keys().isdisjoint(lines):
+            continue
+        signed = book.signed(place)
+        if signed is None and book.above(place) is None:
+            continue
+        since = signed.at if signed is not None and lines.pop(0) not in typed else ""
+        edits = [typed[line] for line in lines if line in typed and typed[line].at >= since]
+        if edits:
+            found[note.strip()] = max(edits, key=lambda one: one.at)
+    return found
+
+
+class EditedNotes:
+    """Knows it of the files of a home. Any thread; `drop` says that an edit of a file was recorded.
+
+    Args:
+        journal: path of the journal.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        self._reader = EditReader(journal)
+        self._typed: dict[str, tuple[int, Mapping[str, Edited]]] = {}
+        """File -> the last edit that was looked at, and what `with_typed` says."""
+        self._outdated: set[str] = set()
+
+    def drop(self, file: str) -> None:
+        """Take in that there is a new edit of a file."""
+        self._outdated.add(file)
+
+    def of(self, file: str, text: str) -> Mapping[str, Edited]:
+        """Return what `edited_notes` says of a file with this text; nothing when the journal cannot be read."""
+        if not file.endswith(f"/{MEMORY}"):
+            return NOT_EDITED
+        last, typed = self._typed.get(file, (-1, NOT_EDITED))
+        if last < 0 or file in self._outdated:
+            self._outdated.discard(file)
+            try:
+                edits = self._reader.edits_of(file, last, LAST_SEQ)
+            except JournalError:
+                self._outdated.add(file)
+                return edited_notes(text, typed)
+            last, typed = max([0, last, *(edit.seq for edit in edits)]), with_typed(typed, edits)
+            if sum(len(lines) for _, lines in [*self._typed.values()]) > _MOST_LINES:
+                self._typed.clear()
+            self._typed[file] = last, typed
+        return edited_notes(text, typed)

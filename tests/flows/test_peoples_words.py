@@ -1,0 +1,148 @@
+"""What a person typed into an agent's note is shown as the person's, in a context and in a search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.conftest import HostFactory
+from tests.flows.test_edits import wait_until_looked_at
+from tests.flows.test_undone_edits import newest_edit, settle
+from tests.hosting import HostProcess, RawSender, request, run_agent, wait_for
+
+_NUMBERS: Final = count()
+
+
+@pytest.fixture
+def noted(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProcess:
+    """A running host whose group has two notes."""
+    host = make_host().start()
+    wait_until_looked_at(host)
+    for number, text in enumerate(("likes tea\nwith milk", "likes cake")):
+        asked = request(f"n{number}", payload={"content": text, "section": "Likes"})
+        assert stranger.ask(f"n{number}", asked)["ok"]
+    settle(home)
+    return host
+
+
+def typed(stranger: RawSender, before: str, after: str) -> None:
+    text = stranger.memory_text()
+    assert before in text
+    stranger.memory.write_text(text.replace(before, after))
+
+
+def context(stranger: RawSender, **payload: Any) -> dict[str, Any]:
+    stem = f"c{next(_NUMBERS)}"
+    result: dict[str, Any] = stranger.ask(stem, request(stem, "get_context", payload=payload))["result"]
+    return result
+
+
+def heading_above(system: str, words: str) -> str:
+    """Return the heading under which a context shows some words."""
+    above, found, _ = system.partition(words)
+    assert found, system
+    return [line for line in above.splitlines() if line.startswith("## ")][-1]
+
+
+def wait_until_shown(stranger: RawSender, words: str) -> None:
+    """Wait until a context shows some words as a person's."""
+    wait_for(lambda: "(human" in heading_above(context(stranger)["system"], words), what="the edit is known")
+
+
+def hits(home: Path, words: str) -> list[Mapping[str, Any]]:
+    """Return what `honeybadger-agent recall` finds of notes."""
+    found = run_agent("recall", words, "--scope", "notes", "--json", "--sender", "reader", home=home)
+    assert found.returncode == 0, found.stderr
+    told: list[Mapping[str, Any]] = json.loads(found.stdout)["hits"]
+    return told
+
+
+def test_lines_below_an_agents_note_are_the_persons_at_once(noted: HostProcess, stranger: RawSender) -> None:
+    typed(stranger, "- likes cake\n", "- likes cake\nOnly on Sundays,\n\nsays the baker.\n")
+    system = context(stranger)["system"]
+    assert heading_above(system, "likes cake").startswith("## Likes (stranger")
+    assert heading_above(system, "Only on Sundays,").startswith("## Likes (human")
+    assert heading_above(system, "says the baker.").startswith("## Likes (human")
+    found = wait_for(lambda: hits(noted.home, "Sundays baker"), what="the line is found")
+    assert [(hit["author"], hit["text"]) for hit in found] == [("human", "Only on Sundays,\n\nsays the baker.")]
+    (cake,) = hits(noted.home, "cake")
+    assert (cake["author"], cake["text"]) == ("stranger", "- likes cake")
+
+
+def test_a_note_in_which_a_person_changed_words_is_shown_as_the_persons_with_the_time_of_that(
+    noted: HostProcess, stranger: RawSender
+) -> None:
+    typed(stranger, "  with milk\n", "  with much honey\n")
+    edit = newest_edit(noted.home, "MEMORY.md")
+    at = f"{datetime.fromtimestamp(edit.at / 1000, UTC):%Y-%m-%d %H:%M}"
+    wait_until_shown(stranger, "with much honey")
+    system = context(stranger)["system"]
+    assert heading_above(system, "with much honey") == f"## Likes (human, {at})"
+    assert heading_above(system, "likes tea") == f"## Likes (human, {at})"
+    assert heading_above(system, "likes cake").startswith("## Likes (stranger")
+    (honey,) = wait_for(lambda: hits(noted.home, "honey"), what="the words are found")
+    assert (honey["author"], honey["time"]) == ("human", f"{at.replace(' ', 'T')}:00Z")
+
+
+def test_what_was_typed_while_no_host_ran_is_the_persons_in_the_next_one(
+    noted: HostProcess, stranger: RawSender
+) -> None:
+    noted.stop()
+    typed(stranger, "- likes cake\n", "- likes pepper cake\nBelow it.\n")
+    noted.start()
+    newest_edit(noted.home, "MEMORY.md")
+    wait_until_shown(stranger, "likes pepper cake")
+    assert "human" in heading_above(context(stranger)["system"], "Below it.")
+    (cake,) = wait_for(lambda: hits(noted.home, "pepper"), what="the words are found")
+    assert cake["author"] == "human"
+
+
+def test_who_pins_a_note_does_not_take_its_words_over(noted: HostProcess, stranger: RawSender) -> None:
+    for number, (before, after) in enumerate(
+        (("## Likes (stranger", "## Likes (pinned) (stranger"), ("- likes cake", "- likes cake (pinned)")), 1
+    ):
+        typed(stranger, before, after)
+        newest_edit(noted.home, "MEMORY.md", number)
+    assert stranger.ask("n9", request("n9", content="one more"))["ok"]
+    for words in ("likes tea", "likes cake"):
+        assert heading_above(context(stranger)["system"], words).startswith("## Likes (pinned) (stranger")
+
+
+def test_a_context_with_a_persons_words_is_made_again_byte_for_byte(noted: HostProcess, stranger: RawSender) -> None:
+    typed(stranger, "- likes cake\n", "- likes dry cake\nBelow it.\n")
+    served = [context(stranger)]  # perhaps before the edit is recorded
+    newest_edit(noted.home, "MEMORY.md")
+    wait_until_shown(stranger, "likes dry cake")
+    served.append(context(stranger))
+    assert stranger.ask("n9", request("n9", content="one more"))["ok"]
+    served.append(context(stranger, budget_tokens=200))
+    typed(stranger, "Below it.\n", "")
+    newest_edit(noted.home, "MEMORY.md", 2)
+    served.append(context(stranger))
+    for one in served:
+        again = context(stranger, as_of=one["hash"])
+        assert again["as_of"]["is_identical"], again["as_of"]
+        assert again["system"] == one["system"]
+
+
+def test_in_a_large_file_that_grows_each_line_is_found_once_and_as_whose_it_is(
+    noted: HostProcess, stranger: RawSender
+) -> None:
+    for number in range(2):
+        assert stranger.ask(f"l{number}", request(f"l{number}", content=f"number {number} " + "filling " * 2500))["ok"]
+    settle(noted.home)
+    assert stranger.ask("l2", request("l2", content="ends with plums"))["ok"]
+    settle(noted.home)
+    stranger.memory.write_text(stranger.memory_text() + "A pear below.\n")
+    found = wait_for(lambda: hits(noted.home, "pear"), what="the line is found")
+    assert [(hit["author"], hit["text"]) for hit in found] == [("human", "A pear below.")]
+    assert stranger.ask("l3", request("l3", content="and some quinces"))["ok"]
+    wait_for(lambda: hits(noted.home, "quinces"), what="the note is found")
+    for words, author in (("pear", "human"), ("plums", "stranger"), ("quinces", "stranger")):
+        assert [hit["author"] for hit in hits(noted.home, words)] == [author]

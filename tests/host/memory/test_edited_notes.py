@@ -1,0 +1,77 @@
+"""Which notes a person changed, by the lines of edits; and what stands below a note is a note of its own."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from honeybadger_host.memory.edited_notes import edited_notes, with_typed
+from honeybadger_host.memory.notes import NOT_EDITED, Edited, author_of, note_spans, parse_notes
+from honeybadger_host.storage.edits import Edit
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
+
+AT = 1_795_000_000_000
+"""2026-11-18 11:06 UTC, in milliseconds."""
+NOTE = "## Likes (ann, 2026-11-18 11:00)\n- tea\n  with milk\n"
+
+
+def edit(before: str, after: str, at: int = AT) -> Edit:
+    hunks = hunks_between(lines_of(before.encode()), lines_of(after.encode()))
+    return Edit(1, at, "main", "human", 1, "groups/main/MEMORY.md", b"", b"", hunks)
+
+
+def edited(before: str, after: str) -> dict[str, Edited]:
+    return dict(edited_notes(after, with_typed(NOT_EDITED, [edit(before, after)])))
+
+
+def test_a_note_with_a_line_that_a_person_typed_is_theirs_and_others_are_not() -> None:
+    other = NOTE.replace("tea", "cake").replace("  with milk\n", "")
+    after = NOTE.replace("milk", "honey") + "\n" + other
+    assert edited(NOTE + "\n" + other, after) == {
+        NOTE.replace("milk", "honey").strip(): Edited("human", "2026-11-18 11:06")
+    }
+
+
+def test_what_is_only_moved_pinned_or_ends_otherwise_is_as_before() -> None:
+    other = NOTE.replace("tea", "cake")
+    for after in (
+        other + "\n" + NOTE,
+        f"{NOTE}\n{other}".replace("\n", "\r\n"),
+        f"{NOTE}\n{other}".replace("Likes", "Likes (pinned)"),
+        f"{NOTE}\n{other}".replace("tea", "tea (pinned)"),
+        f"{NOTE}\n{other}".replace("Likes", "Wishes"),
+    ):
+        assert edited(f"{NOTE}\n{other}", after) == {}, after
+
+
+def test_a_note_that_is_signed_later_than_the_same_line_was_typed_is_its_signers_unless_the_signature_was_typed() -> (
+    None
+):
+    typed = with_typed(NOT_EDITED, [edit("", "- tea\n  with milk\n")])
+    later = NOTE.replace("11:00", "11:07")
+    assert edited_notes(later, typed) == {}
+    assert [*edited_notes(NOTE, typed)] == [NOTE.strip()]
+    forged = with_typed(NOT_EDITED, [edit("", later)])
+    assert [*edited_notes(later, forged)] == [later.strip()]
+
+
+def test_what_stands_below_an_agents_note_is_a_persons_whatever_it_looks_like() -> None:
+    book = parse_notes(f"{NOTE}- more\n(ann, 2026-11-18 11:00)\n\n{NOTE}\nBelow (ann, 2026-11-18 11:00)\n")
+    assert [author_of(note) for note in book.notes] == ["ann", "", "ann", ""]
+    assert [note is None for note in map(book.above, book.places)] == [True, False, True, False]
+    archived = f"{NOTE}> Archived 2026-11-22T10:00:00Z by operator: done\nBelow.\n"
+    assert [note.count("\n") for note in parse_notes(archived).notes] == [4, 1]
+
+
+lines = st.sampled_from(
+    ["## Likes (ann, 2026-11-18 11:00)", "## Mine", "- tea", "  more", "", "  ", "Below.", "> Archived x", "\r", "x\r"]
+)
+
+
+@given(st.lists(lines, max_size=12), st.booleans())
+def test_the_parts_of_any_text_are_the_text_and_each_span_is_of_its_part(some: list[str], has_end: bool) -> None:
+    text = "\n".join(some) + ("\n" if has_end else "")
+    book = parse_notes(text)
+    assert book.preface + "".join(book.notes) == text
+    data = text.encode()
+    assert [data[slice(*span)].strip() for span in note_spans(data)] == [note.encode().strip() for note in book.notes]
