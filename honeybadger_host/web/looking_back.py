@@ -93,6 +93,16 @@ def look_back(
     return Looked([_line(row) for row in rows], after and after + 1, after + 1 if after else None)
 
 
+def note_changes(journal: Path, group: str) -> dict[str, int]:
+    """Return the text of each note of the last stretch, as it stands in the file, and the change that wrote it."""
+    newest = newest_seq(journal)
+    if not newest:
+        return {}
+    wanted = LogFilter(group, kind="note", after=max(0, newest - _STRETCH))
+    rows = read_log(journal, wanted, _STRETCH)
+    return {row.data.decode("utf-8", "replace").strip("\n"): row.seq for row in reversed(rows)}
+
+
 def _line(row: Row | Edit) -> Line:
     is_edit = isinstance(row, Edit)
     by = row.author if isinstance(row, Edit) else row.sender

@@ -1,0 +1,55 @@
+"""The journal in stretches: a page never reads all of it, and says how far it looked."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from honeybadger_host.storage.journal import Journal
+from honeybadger_host.web.looking_back import look_back, newest_seq, note_changes
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A journal with a note of `rare`, then 45,000 turns of `busy`."""
+    path = tmp_path_factory.mktemp("journal") / "journal.db"
+    Journal.open(path).close()
+    turn = b'{"turn": 1, "sender": "ann", "content": "hello"}'
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows = [(1, 1000, "rare", "cook", "r1", "note", "groups/rare/MEMORY.md", 0, b"\n## Notes (cook, x)\n- tea\n")]
+        rows += [
+            (seq, 1000 + seq, "busy", "ann", f"t{seq}", "turn", "data/sessions/busy/main.jsonl", 0, turn)
+            for seq in range(2, 45_002)
+        ]
+        connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", rows)
+    return path
+
+
+def test_a_look_ends_after_a_stretch_and_goes_on_where_it_ended(journal: Path) -> None:
+    assert newest_seq(journal) == 45_001
+    looks = [look_back(journal, group="rare")]
+    while not looks[-1].lines:
+        assert looks[-1].before is not None, looks
+        assert looks[-1].before == looks[-1].down_to
+        looks.append(look_back(journal, group="rare", before=looks[-1].before))
+    assert [look.down_to for look in looks] == [25_002, 5_002, 0]
+    (line,) = looks[-1].lines
+    assert (line.seq, line.by, line.gist, line.can_undo) == (1, "cook", "tea", True)
+    assert looks[-1].before is None
+    assert note_changes(journal, "rare") == {}
+
+
+def test_a_full_page_ends_at_its_last_line(journal: Path) -> None:
+    first = look_back(journal, limit=3)
+    assert [line.seq for line in first.lines] == [45_001, 45_000, 44_999]
+    second = look_back(journal, limit=3, before=first.before)
+    assert [line.seq for line in second.lines] == [44_998, 44_997, 44_996]
+    assert second.lines[0].gist == "[ann]: hello"
+
+
+def test_where_nothing_was_ever_changed_there_is_nothing_to_look_at(tmp_path: Path) -> None:
+    looked = look_back(tmp_path / "journal.db")
+    assert (looked.lines, looked.before, newest_seq(tmp_path / "journal.db")) == ((), None, 0)
