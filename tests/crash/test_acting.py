@@ -1,0 +1,363 @@
+"""SIGKILL at random while agents act by themselves: tasks, delegations, messages, readers that wait, pushes.
+
+One home has all of it at once: people ask a router in one group, a task of every second asks it in another, and in a
+third messages are sent, waited for, and pushed by a program and by a webhook that often refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from honeybadger_host.storage.home import make_home
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Kill, Nursery, ended, is_up
+from tests.crash.test_delegation import SPECIALISTS, write_scripts
+from tests.crash.test_messages import PROGRAM
+from tests.crash.test_tasks import put, records
+from tests.flows.test_agents import agent
+from tests.flows.test_push import Receiver, configure, receiving
+from tests.hosting import RawSender, request, wait_for
+
+KILLS: Final = int(os.environ.get("HB_ACTING_KILLS", "3000"))
+_AT_ONCE: Final = 4
+SETTINGS: Final[Mapping[str, object]] = {
+    "life.grace_seconds": 60,
+    "log.requests": False,
+    "ops.push.FIRST_PAUSE_SECONDS": 0.05,
+    "ops.push.LONGEST_PAUSE_SECONDS": 0.5,
+    "spool.turn_queue.ATTEMPTS": 1000,
+    "tasks.least_seconds": 1,
+}
+_PATIENCE: Final = 900.0 if IS_LONG else 90.0
+_PEOPLE, _CLOCK, _POST = "people", "clock", "post"
+_SENDERS: Final = ("cid", "dan")
+
+
+@dataclass
+class Life:
+    """What people and programs do at a home, whoever serves it.
+
+    Args:
+        asked: ids of what people said to the router; each waits for the reply of the one before.
+        heard: what the reader was told, in its order.
+    """
+
+    home: Path
+    rng: random.Random
+    receiver: Receiver
+    asked: list[str] = field(default_factory=list)
+    sent: list[tuple[RawSender, str]] = field(default_factory=list)
+    heard: list[Mapping[str, Any]] = field(default_factory=list)
+    place: int = 0
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self) -> None:
+        make_home(self.home)
+        agent(self.home, "router", model="scripted:router.json", delegates_to=[*SPECIALISTS])
+        for name in SPECIALISTS:
+            agent(self.home, name, model=f"scripted:{name}.json")
+        write_scripts(self.home, 0)
+        (self.home / "push.sh").write_text(PROGRAM)
+        (self.home / "push.sh").chmod(0o755)
+        configure(self.home, command=[f"{self.home}/push.sh"], groups=[_POST])
+        configure(self.home, webhook=self.receiver.url)
+
+    def schedule(self) -> None:
+        put(self.home, "tick", _CLOCK, schedule_type="interval", interval_seconds=1, missed="all", agent="router")
+
+    @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Go on with all of it, each in a thread of its own; end when all that was asked for is answered."""
+        doing: list[Callable[[], None]] = [self._ask, self._listen, *(partial(self._send, name) for name in _SENDERS)]
+        with ThreadPoolExecutor(len(doing)) as threads:
+            runs = [threads.submit(each) for each in doing]
+            try:
+                yield
+            finally:
+                self.is_over.set()
+        for run in runs:
+            run.result()
+
+    def _ask(self) -> None:
+        ann = RawSender(self.home, _PEOPLE, "ann").make()
+        rng = random.Random(self.rng.getrandbits(64))
+        for number in itertools.count():
+            if self.is_over.wait(rng.uniform(0, 0.3)):
+                return
+            stem = f"a{number:05}"
+            self.asked.append(stem)
+            ann.say(stem, "Plan the party", agent="router")
+            ann.reply(stem, _PATIENCE)
+
+    def _listen(self) -> None:
+        eve = RawSender(self.home, _POST, "eve").make()
+        for number in itertools.count():
+            if self.is_over.is_set():
+                return
+            stem = f"w{number:05}"
+            payload = {"after": self.place, "wait_seconds": 2}
+            told = eve.ask(stem, request(stem, "get_messages", payload=payload), _PATIENCE)["result"]
+            self.heard += told["messages"]
+            self.place = told["after"]
+
+    def _send(self, name: str) -> None:
+        sender = RawSender(self.home, _POST, name).make()
+        rng = random.Random(f"{name} {self.rng.getrandbits(64)}")
+        for number in itertools.count():
+            if self.is_over.wait(rng.uniform(0, 1)):
+                return
+            stem = f"{name}-{number:05}"
+            sender.drop(stem, request(stem, "send_message", payload={"content": f"{name} says {number}"}))
+            self.sent.append((sender, stem))
+
+    # ------------------------------------------------------------------------------------------------ what is in files
+
+    def told(self, group: str) -> list[dict[str, Any]]:
+        """Return the messages of a group."""
+        path = self.home / f"data/messages/{group}.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+    def run_by_program(self) -> list[int]:
+        """Return the numbers of the messages that the program was given."""
+        path = self.home / "pushed"
+        return [json.loads(line)["seq"] for line in path.read_text().splitlines()] if path.is_file() else []
+
+    def posted(self, group: str) -> list[int]:
+        """Return the numbers of the messages of a group that the webhook was sent."""
+        return [said["seq"] for said in _bodies(self.receiver.got) if said["group"] == group]
+
+    def taken(self) -> set[int]:
+        """Return the numbers of the messages that the webhook said yes to."""
+        return {said["seq"] for said in _bodies(self.receiver.answered)}
+
+    def is_served(self) -> bool:
+        """Return whether every message has its reply."""
+        return all(sender.peek(stem) is not None for sender, stem in self.sent)
+
+
+def _bodies(posts: Sequence[tuple[object, bytes]]) -> list[dict[str, Any]]:
+    return [json.loads(body) for _, body in [*posts]]
+
+
+@dataclass
+class Storm:
+    """What storms came to."""
+
+    kills: int = 0
+    runs: int = 0
+    delegations: int = 0
+    messages: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, other: Storm) -> None:
+        self.kills += other.kills
+        self.runs += other.runs
+        self.delegations += other.delegations
+        self.messages += other.messages
+        self.problems += other.problems
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.kills} kills, {self.runs} runs of tasks, {self.delegations} delegations, {self.messages} messages: "
+            f"{len(self.problems)} wrong"
+        )
+        return "\n".join([head, *self.problems[:5]])
+
+
+def storm(nursery: Nursery, folder: Path, rng: random.Random, kills: int, faults: Sequence[str] = ()) -> Storm:
+    """Kill hosts of one home while all of it goes on; return what the files say in the end."""
+    home = folder / "home"
+    folder.mkdir(parents=True)
+    refuses = random.Random(rng.getrandbits(64))
+    with receiving() as receiver:
+        receiver.does = lambda number: refuses.choice(("200", "200", "200", "200", "200", "200", "503", "cut"))
+        life = Life(home, random.Random(rng.getrandbits(64)), receiver)
+        life.begin()
+        with ended(nursery.start(home, SETTINGS, base={})) as host:  # what comes from now on is pushed
+            wait_for(partial(is_up, host, home), what="a host")
+            host.send_signal(signal.SIGTERM)
+            assert host.wait(60) == 0, host.tail()
+        life.schedule()
+        with contextlib.ExitStack() as stack:
+            with life.going_on():
+                for number in range(kills):
+                    write_scripts(home, number)
+                    _live(nursery, home, rng, faults)
+                write_scripts(home, kills)
+                host = stack.enter_context(ended(nursery.start(home, SETTINGS, base={}, faults=faults)))
+            wait_for(life.is_served, _PATIENCE, what="a reply to every message")
+            until = {group: life.told(group)[-1]["seq"] for group in (_POST, _CLOCK) if life.told(group)}
+            wait_for(lambda: until[_POST] in life.run_by_program(), _PATIENCE, what="all given to the program")
+            wait_for(lambda: {*until.values()} <= life.taken(), _PATIENCE, what="all sent to the webhook")
+            host.send_signal(signal.SIGTERM)
+            assert host.wait(90) == 0, host.tail()
+    problems = [f"{problem} ({folder})" for problem in _wrong(life, until)]
+    asked, runs = len(life.asked), len(records(home, "done", _CLOCK))
+    return Storm(kills, runs, (asked + runs) * len(SPECIALISTS), len(life.sent), problems)
+
+
+def _live(nursery: Nursery, home: Path, rng: random.Random, faults: Sequence[str]) -> None:
+    """Let a host live until it is killed, at some moment or at some call."""
+    at_call = Kill(rng.randint(1, 900), rng.choice(("before", "after"))) if rng.random() < 0.5 else None
+    seconds = rng.choice((rng.uniform(0, 0.3), rng.uniform(0.3, 1.5), rng.uniform(1.5, 4))) if at_call is None else 4
+    with ended(nursery.start(home, SETTINGS, base={}, kill=at_call, faults=faults)) as host:
+        death = time.monotonic() + seconds
+        while time.monotonic() < death and host.poll() is None:
+            time.sleep(0.02)
+    assert host.wait() == -signal.SIGKILL, host.tail()
+
+
+def _wrong(life: Life, until: Mapping[str, int]) -> Iterator[str]:
+    """Yield what is lost, doubled, or out of order.
+
+    Args:
+        until: group -> number of the last message that was surely to be pushed.
+    """
+    yield from _wrong_delegations(life.home, _PEOPLE, len(life.asked))
+    yield from _wrong_replies(life)
+    runs = [record["run"] for record in records(life.home, "done", _CLOCK)]
+    yield from _wrong_delegations(life.home, _CLOCK, len(runs))
+    yield from _wrong_runs(life, records(life.home, "done", _CLOCK))
+    yield from _wrong_messages(life)
+    for group, last in until.items():
+        numbers = [message["seq"] for message in life.told(group)]
+        due = [number for number in numbers if number <= last]
+        for how, given in (("posted", life.posted(group)), *([("given", life.run_by_program())] * (group == _POST))):
+            first = list(dict.fromkeys(given))
+            if first[: len(due)] != due or first != numbers[: len(first)]:
+                yield f"{group}: {how} are {first}, not {numbers}"
+        if missing := {*due} - life.taken():
+            yield f"{group}: the webhook took no {sorted(missing)}"
+
+
+def _wrong_delegations(home: Path, group: str, turns: int) -> Iterator[str]:
+    """Yield what is wrong with turns of the router in a group, each of which asks every specialist once."""
+    folder = home / f"data/sessions/{group}"
+    told = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in folder.glob("*.jsonl")}
+    requests = Counter(turn["request"] for turn in told.pop("main", []))
+    if len(requests) != turns or {*requests.values()} - {2}:
+        yield f"{group}: {turns} turns, and in the conversation {requests}"
+    answered: Counter[str] = Counter()
+    for session, said in told.items():
+        if [turn["role"] for turn in said] != ["user", "assistant"]:
+            yield f"{group}: {session} has {said}"
+        answered[said[-1]["sender"]] += 1
+    notes = RawSender(home, group).memory_text()
+    noted = Counter(re.findall(r"^- (\w+) makes", notes, re.MULTILINE))
+    wanted = Counter(dict.fromkeys(SPECIALISTS, turns))
+    if answered != wanted or noted != wanted:
+        yield f"{group}: {turns} turns, {answered} answers of specialists, {noted} notes"
+
+
+def _wrong_replies(life: Life) -> Iterator[str]:
+    ann = RawSender(life.home, _PEOPLE, "ann")
+    for stem in life.asked:
+        reply = json.loads(ann.peek(stem) or b"{}")
+        tools = reply.get("result", {}).get("tools", [])
+        done = [re.fullmatch(r"(\w+), done: \1 in run \d+\.", tool["summary"]) for tool in tools]
+        if not reply.get("ok") or [found and found[1] for found in done] != [*SPECIALISTS]:
+            yield f"{stem} was answered {reply}"
+
+
+def _wrong_runs(life: Life, done: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield which seconds were run twice, or neither run nor named as missed."""
+    for event in ("failed", "missed", "skipped"):
+        if found := records(life.home, event, _CLOCK):
+            yield f"{event}: {found[:3]}"
+    for before, record in itertools.pairwise(done):
+        last, run = datetime.fromisoformat(before["run"]), datetime.fromisoformat(record["run"])
+        since, until = last + timedelta(seconds=1), run - timedelta(seconds=1)
+        named = tuple(map(datetime.fromisoformat, record.get("missed") or ()))
+        if run <= last or named != ((since, until) if since <= until else ()):
+            yield f"after the run of {last} came {record}"
+    told = Counter(message["request"] for message in life.told(_CLOCK))
+    if len(told) != len(done) or {*told.values()} - {1}:
+        yield f"{len(done)} runs told {told}"
+
+
+def _wrong_messages(life: Life) -> Iterator[str]:
+    kept = life.told(_POST)
+    numbers = [message["seq"] for message in kept]
+    if numbers != sorted({*numbers}):
+        yield f"messages are numbered {numbers}"
+    places = {message["request"]: message["seq"] for message in kept}
+    for name in _SENDERS:
+        of_one = [message["request"] for message in kept if message["sender"] == name]
+        sent = [stem for sender, stem in life.sent if sender.sender == name]
+        if of_one != sent:
+            yield f"{name} sent {sent}, kept are {of_one}"
+    for sender, stem in life.sent:
+        reply = json.loads(sender.peek(stem) or b"{}")
+        if not reply.get("ok") or reply["result"]["seq"] != places.get(stem):
+            yield f"{stem} was answered {reply}, and stands at {places.get(stem)}"
+    heard = [message["seq"] for message in life.heard]
+    if heard != [number for number in numbers if number <= life.place]:
+        yield f"the reader heard {heard} of {numbers}"
+
+
+def storms(
+    nursery: Nursery, folder: Path, rng: random.Random, at_once: int, kills: int, faults: Sequence[str] = ()
+) -> Storm:
+    """Run some storms at once, each on a home of its own."""
+    total = Storm()
+    seeds = [random.Random(rng.getrandbits(64)) for _ in range(at_once)]
+    with ThreadPoolExecutor(at_once) as threads:
+        runs = [
+            threads.submit(storm, nursery, folder / f"home{at}", seed, kills, faults) for at, seed in enumerate(seeds)
+        ]
+    for run in runs:
+        total.add(run.result())
+    return total
+
+
+def test_killed_at_random_each_run_and_delegation_is_made_once_and_each_message_is_kept_and_pushed_in_order(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    total = storm(nursery, tmp_path / "storm", rng, 5)
+    assert not total.problems, str(total)
+    assert total.runs > 1, str(total)
+    assert total.delegations > 4, str(total)
+    assert total.messages > 5, str(total)
+
+
+def test_a_host_that_forgets_receipts_does_something_twice(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    """The control: the same check sees what receipts are for."""
+    for number in range(5):
+        if storm(nursery, tmp_path / str(number), rng, 3, ("--without-receipts",)).problems:
+            return
+    raise AssertionError("nothing was lost or doubled")
+
+
+@pytest.mark.skipif(not IS_LONG, reason="the long form: HB_CRASH_LONG=1")
+@pytest.mark.timeout(6 * 3600)
+def test_three_thousand_kills_while_agents_act(
+    nursery: Nursery, tmp_path: Path, rng: random.Random, capsys: pytest.CaptureFixture[str]
+) -> None:
+    total = Storm()
+    for number in itertools.count():
+        if total.kills >= KILLS:
+            break
+        total.add(storms(nursery, tmp_path / str(number), rng, _AT_ONCE, 25))
+        with capsys.disabled():
+            print(f"\nround {number + 1}: {total}", flush=True)
+        assert not total.problems, str(total)
