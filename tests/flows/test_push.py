@@ -264,3 +264,38 @@ def test_without_its_library_a_webhook_is_refused_with_what_to_install(make_host
     host.launch()
     assert host.wait() == 3
     assert "needs httpx2: pip install 'honeybadger-host[webhooks]'" in host.stderr.read_text()
+
+
+def test_a_target_that_cannot_even_be_tried_is_said_and_keeps_nobody_waiting(
+    make_host: HostFactory, home: Path
+) -> None:
+    configure(home, webhook="https://example..org/hook")
+    configure(home, command=["sh", "-c", "exit 0", "a\0b"])
+    configure(home, command=["sh", "-c", "cat >> pushed"])
+    host = make_host(QUICK).start()
+    SyncClient(home, "main", "ann").send_message("one")
+    wait_for(lambda: (home / "pushed").is_file() and "one" in (home / "pushed").read_text())
+    wait_for(lambda: [target["failed"] is not None for target in status(home)] == [True, True, False])
+    SyncClient(home, "main", "ann").send_message("two")
+    wait_for(lambda: "two" in (home / "pushed").read_text())
+    assert host.is_running
+
+
+def test_a_message_costs_a_webhook_no_reading_of_certificates(
+    make_host: HostFactory, home: Path, receiver: Receiver
+) -> None:
+    configure(home, webhook=receiver.url)
+    host = make_host(QUICK).start()
+    ann = SyncClient(home, "main", "ann", timeout_seconds=50)
+    ann.send_message("first")
+    wait_for(lambda: receiver.got)
+    before = cpu_seconds(host.pid)
+    for number in range(100):
+        ann.send_message(f"number {number}")
+    wait_for(lambda: len(receiver.got) == 101)
+    assert (cpu_seconds(host.pid) - before) / 100 < 0.03  # to read them takes 0.033
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
