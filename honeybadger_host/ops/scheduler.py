@@ -42,7 +42,7 @@ from honeybadger_host.memory.task_files import (
     tasks_folder,
 )
 from honeybadger_host.memory.task_states import Event, TaskKey
-from honeybadger_host.schedule.due import due
+from honeybadger_host.schedule.due import due, missed_before
 from honeybadger_host.schedule.times import Schedule, next_run
 from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.turn_queue import CutShort
@@ -315,7 +315,8 @@ class Scheduler:
             return self._note(key, "resumed", until=now)
         begun = self._begun.get(key)
         if begun is not None and state.until < begun <= now:
-            return Run(key[0], key[1], task, known.data, begun, heard=state.heard, seen=state.seen)
+            missed = missed_before(schedule, state.until, begun)
+            return Run(key[0], key[1], task, known.data, begun, missed=missed, heard=state.heard, seen=state.seen)
         found = due(schedule, state.until, now, task.missed, task.grace_seconds)
         if found is None:
             self._later(key, known, next_run(schedule, state.until))

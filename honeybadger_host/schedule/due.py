@@ -50,7 +50,20 @@ def due(
     run = in_time[0] if in_time else None
     if run is None:
         return Due(None, (first, newest[-1]), newest[-1])
-    return Due(run, (first, _last_before(schedule, since, run)) if first < run else None, run)
+    return Due(run, missed_before(schedule, since, run), run)
+
+
+def missed_before(schedule: Schedule, since: datetime, run: datetime) -> tuple[datetime, datetime] | None:
+    """Return the first and the last run between two moments; None: there is none.
+
+    Args:
+        since: runs up to it are dealt with.
+        run: the run that is made instead.
+    """
+    first = next_run(schedule, since)
+    if first is None or first >= run:
+        return None
+    return first, _newest(schedule, since, run - timedelta(microseconds=1), 1)[-1]
 
 
 def _newest(schedule: Schedule, since: datetime, now: datetime, most: int) -> list[datetime]:
@@ -62,7 +75,3 @@ def _newest(schedule: Schedule, since: datetime, now: datetime, most: int) -> li
         if len(found) >= most or start == since:
             return found[-most:]
         reach *= 2
-
-
-def _last_before(schedule: Schedule, since: datetime, run: datetime) -> datetime:
-    return _newest(schedule, since, run - timedelta(microseconds=1), 1)[-1]

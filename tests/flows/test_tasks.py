@@ -188,6 +188,26 @@ def test_a_run_that_a_kill_cut_short_is_taken_up_and_done_once(
     assert len(said(home)) == 2
 
 
+def test_a_run_that_is_taken_up_after_a_kill_names_what_was_missed_before_it(
+    make_host: HostFactory, home: Path
+) -> None:
+    set_clock, source = shifted(home)
+    slow = {"when": "greet", "answers": [{"text": "Good morning, everybody in this house"}]}
+    host = make_host({**script(home, slow, delay_seconds=0.5), **QUICK}, source=source).start()
+    put(home, "hourly", interval_seconds=3600)
+    (seen,) = wait_for(lambda: records(home, "main", "scheduled"))
+    set_clock(5 * 3600)
+    host.wait_for_event("task.fired")
+    host.kill()
+    assert records(home, "main", "done") == []
+    host.start()
+    (done,) = wait_for(lambda: records(home, "main", "done"))
+    run, since = datetime.fromisoformat(done["run"]), datetime.fromisoformat(seen["until"])
+    first, last = map(datetime.fromisoformat, done["missed"])
+    assert timedelta() < first - since <= timedelta(hours=1)
+    assert (run - last, last - first) == (timedelta(hours=1), timedelta(hours=3))
+
+
 def test_a_task_that_is_due_before_its_record_is_written_is_run(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
