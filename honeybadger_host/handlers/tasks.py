@@ -23,6 +23,7 @@ from honeybadger_agent.wire import Task as TaskRow
 from honeybadger_agent.wire.tasks import TaskState as ShownState
 from honeybadger_host.agents import Agents
 from honeybadger_host.domain import Asked, ChangeHandler, FileRemoved, FileWritten, Handler, Outcome, QueryHandler
+from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.edited import read_json
 from honeybadger_host.memory.task_files import (
@@ -287,12 +288,14 @@ def _listed(desk: TaskDesk, asked: Asked, now: datetime) -> Mapping[str, Any]:
     payload: ListTasks = asked.payload
     rows = []
     for id_ in tasks_of(desk.home, asked.group) if payload.task is None else [payload.task]:
-        if (data := read_whole(desk.home / task_file(asked.group, id_))) is None:
-            continue
         try:
+            if (data := read_whole(desk.home / task_file(asked.group, id_))) is None:
+                continue
             task: TaskFile | str = parse_task(data)
         except ValueError as error:
             task = str(error)
+        except WorldFailed:
+            task = "it cannot be read, or is not a plain file: put one in its place"
         state = desk.states.current(asked.group, id_) or TaskState(id_, now, until=now)
         row = task_row(desk, asked.group, id_, task, state, now)
         if payload.task is not None and isinstance(task, TaskFile):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -272,6 +273,56 @@ def test_a_persons_file_is_a_task_and_a_broken_one_is_reported_once_and_mended_b
     assert len(host.events("task.refused")) == 1
     broken.unlink()
     wait_for(lambda: [row["id"] for row in listed(stranger, f"l{time.monotonic_ns()}")] == ["by-hand"])
+
+
+def test_whatever_stands_in_a_folder_of_tasks_hides_none_of_the_others_and_is_said(
+    host: HostProcess, home: Path, stranger: RawSender
+) -> None:
+    folder = put(home, "good").parent
+    (folder / "linked.json").symlink_to(folder / "good.json")
+    os.mkfifo(folder / "fifo.json")
+    (folder / "folder.json").mkdir()
+    (folder / "garbage.json").write_bytes(b"\xff\xfe{")
+    (folder / "list.json").write_text("[]")
+    (folder / "large.json").write_text(json.dumps({"name": "x" * 100_000}))
+    (folder / "nothing.json").write_text("")
+    (folder / "notes.txt").write_text("not a task")
+    put(home, "late", schedule_type="once", interval_seconds=None, run_at="9999-12-31T23:59:59-11:00")
+    put(home, "later", created="9999-12-31T23:59:59Z", interval_seconds=86_400)
+    put(home, "never", schedule_type="cron", interval_seconds=None, cron_expression="0 0 30 2 *")
+    put(home, "twice", schedule_type="cron", cron_expression="* * * * *")
+    put(home, "moon", time_zone="Moon/Crater")
+    put(home, "outside", only_if="changed:../../secret")
+    wait_for(lambda: {record["task"] for record in records(home, "main", "done")} == {"good"})
+
+    def told() -> dict[str, str]:
+        whys = {row["id"]: row.get("why", "") for row in listed(stranger, f"l{time.monotonic_ns()}")}
+        return whys if whys["outside"] else {}
+
+    whys = wait_for(told)
+    for task, why in {
+        "linked": "not a plain file",
+        "fifo": "not a plain file",
+        "folder": "not a plain file",
+        "garbage": "it is not JSON",
+        "list": "it must be a JSON object",
+        "large": "65536",
+        "nothing": "it is not JSON",
+        "late": "run_at",
+        "later": "created",
+        "never": "names a day that does not exist",
+        "twice": "interval_seconds goes with schedule_type interval",
+        "moon": "Moon/Crater",
+        "outside": "is not a file of the group's folder",
+    }.items():
+        assert why in whys[task], (task, whys[task])
+    assert "good" in whys
+    listing = run_cli("tasks", home=home)
+    assert listing.returncode == 0, listing.stderr
+    assert "Moon/Crater" in listing.stdout
+    done = len(records(home, "main", "done"))
+    wait_for(lambda: len(records(home, "main", "done")) > done + 1)
+    assert not host.events("pipeline.failed")
 
 
 def test_a_run_is_given_the_newest_ten_turns_within_the_budget_of_every_history(
