@@ -160,9 +160,10 @@ def _put_together(
     senders = SenderList(home) if settings.ipc.closed else None
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
     watermarks = Watermarks(home)
+    asker, has_model = _asker_of(settings, journal, models, lambda: pipeline.writer_slot)
     uses = PassDependencies(
         home,
-        asker=_asker_of(settings, journal, models, lambda: pipeline.writer_slot),
+        asker=asker if has_model else None,
         directives=Directives(files),
         change=lambda *change: pipeline.change(*change),
         busy_groups=lambda: pipeline.turn_queue.groups,
@@ -180,7 +181,7 @@ def _put_together(
         mode=settings.curation.apply,
     )
     dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
-    enrichment = Enrichment(uses, uses.asker) if uses.asker is not None and settings.curation.enrichment else None
+    enrichment = Enrichment(uses, asker) if settings.curation.enrichment else None
     curator = Curator(uses, dreams, _due_dreams_of(home, settings, ledger), enrichment)
     task_states = TaskStates(journal.task_records())
     unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator, task_states])
@@ -292,13 +293,11 @@ def _put_together(
 
 def _asker_of(
     settings: Settings, journal: Journal, models: Models, writer_slot: Callable[[], CapacityLimiter]
-) -> Asker | None:
-    """Return what asks the model that looks after memory; None: rules do it."""
+) -> tuple[Asker, bool]:
+    """Return what asks the model that looks after memory, and whether there is one; else rules do it."""
     name = settings.model.curation or settings.model.name
-    if name == "offline":
-        return None
     keeps_secrets = settings.security.secrets == "off"
-    return Asker(
+    asker = Asker(
         journal,
         writer_slot,
         lambda: models.open(name),
@@ -306,6 +305,7 @@ def _asker_of(
         Budgets(settings.curation.tokens_per_day, settings.curation.groups, settings.curation.kinds),
         max_output_tokens=settings.model.max_output_tokens,
     )
+    return asker, name != "offline"
 
 
 def _due_dreams_of(home: Path, settings: Settings, ledger: InjectionLedger) -> DueDreams | None:

@@ -184,8 +184,8 @@ class Curation(_Section):
     )
     enrichment: bool = Field(
         True,
-        description="false: no model is asked to write an entry for each fact of a text that an agent saved; without a "
-        "model nobody does.",
+        description="false: no entry is written for each fact of a text that an agent saved, neither by a model nor, "
+        "without one, by rules.",
     )
     tokens_per_day: int = Field(
         500_000,

@@ -100,7 +100,8 @@ def _print_curation(curation: dict[str, Any]) -> None:
     spent = f", {curation['tokens_today']} tokens today" if curation["tokens_today"] else ""
     if curation["consolidations"] or curation["running"] or spent:
         runs = f", now {', '.join(curation['running'])}" if curation["running"] else ""
-        print(f"curation  {count_of(curation['consolidations'], 'consolidation')} since the start{runs}{spent}")
+        done = count_of(curation["consolidations"], "consolidation")
+        print(f"curation  by {curation.get('by', 'a model')}: {done} since the start{runs}{spent}")
         for budget in curation["budgets"]:
             print(f"          {budget['setting']}: {budget['used']} of {budget['limit']} tokens today")
     for job in curation["waiting"]:

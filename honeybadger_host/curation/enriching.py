@@ -1,7 +1,8 @@
-"""Enriches what agents save: a model proposes an entry for each of several facts, linked to the one it stands in (RB8).
+"""Enriches what agents save: an entry is proposed for each of several facts, linked to the one it stands in (RB8).
 
-The saved entry stands at once, and stays as it is. What is still to be looked at is a question in the journal, so an
-end of the host forgets none.
+By a model, or without one by rules, which take the sentences that stand by themselves. The saved entry stands at once,
+and stays as it is. What is still to be looked at is a question in the journal, so an end of the host forgets none; what
+was saved in its last second, and is not in there yet, stays alone.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from honeybadger_agent.mailbox import CONSOLIDATOR
 from honeybadger_agent.wire.labels import Category, Title
 from honeybadger_host.curation.answers import WrongAnswer, read_answer
 from honeybadger_host.curation.asking import Answer, Asker, Question
+from honeybadger_host.curation.extraction import facts
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.passes import PassDependencies, accounted, origin
-from honeybadger_host.curation.proposal import Operation, Part, Proposal, numbered
+from honeybadger_host.curation.proposal import RULES, Operation, Part, Proposal, numbered
 from honeybadger_host.curation.snapshot import standing
+from honeybadger_host.curation.specifics import said
 from honeybadger_host.domain import Change, FileWritten
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.edited import Texts
@@ -36,6 +39,8 @@ log = structlog.get_logger()
 
 PART_OF: Final = "part_of"
 """Member of an entry's metadata: the id of the entry that it was taken from."""
+EXTRACTED_BY: Final = "extracted_by"
+"""Member of the metadata of an entry that was taken from a text word for word."""
 _NAMED: Final = "enrichment-"
 _LONGEST_ID: Final = 40
 _LEAST_CHARACTERS: Final = 200
@@ -59,10 +64,11 @@ class _Answer(Part):
 
 
 class _Source(NamedTuple):
-    """An entry that is looked at, the SHA-256 of its file, and what a model is asked about it."""
+    """An entry that is looked at, the SHA-256 of its file, the categories of its group, what a model is asked."""
 
     entry: Entry
     digest: str
+    categories: Collection[str]
     asked: str
 
 
@@ -84,10 +90,14 @@ def saved_in(written: Iterable[Change]) -> Iterator[Saved]:
 
 @dataclass(frozen=True, slots=True)
 class Enrichment:
-    """Looks at saved entries, one at a time. Event loop."""
+    """Looks at saved entries, one at a time. Event loop.
+
+    Args:
+        keeper: keeps what is still to be looked at; it asks only where `uses` has it as its asker, too.
+    """
 
     uses: PassDependencies
-    asker: Asker
+    keeper: Asker
 
     async def note(self, saved: Collection[Saved]) -> set[str]:
         """Keep which entries are to be looked at; return their groups. One that cannot be kept is left as it is."""
@@ -95,7 +105,7 @@ class Enrichment:
         for group, entry_id in saved:
             try:
                 if await anyio.to_thread.run_sync(self._source, group, entry_id) is not None:
-                    await self.asker.note(self._question(group, f"{_NAMED}{entry_id}", ""))
+                    await self.keeper.note(self._question(group, f"{_NAMED}{entry_id}", ""))
                     groups.add(group)
             except WorldFailed as error:
                 log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))
@@ -104,23 +114,24 @@ class Enrichment:
     async def groups(self) -> set[str]:
         """Return the groups that have entries to be looked at."""
         try:
-            return {key.group for key in await self.asker.begun(_NAMED)}
+            return {key.group for key in await self.keeper.begun(_NAMED)}
         except WorldFailed as error:
             log.warning("enrichment.refused", why=str(error))  # the next entry that is saved begins with them
             return set()
 
     async def make(self, group: str) -> bool:
         """Look at one entry; return whether there are more. Raises OverBudget, ModelFailed, WorldFailed."""
-        name = await self.asker.unfinished(group, _NAMED)
+        name = await self.keeper.unfinished(group, _NAMED)
         if name is None:
             return False
         source = await anyio.to_thread.run_sync(self._source, group, name.removeprefix(_NAMED))
         question = self._question(group, name, "" if source is None else source.asked)
         if source is None:
-            await self.uses.forget(question)
+            await self.keeper.forget(question)
             return True
         try:
-            await self.uses.make(question, partial(self._propose, question, source))
+            if await self.uses.make(question, partial(self._propose, question, source)) is None:
+                await self.keeper.forget(question)
         except WrongAnswer as error:  # what was saved stands: it is not worth a second question
             log.warning("enrichment.refused", group=group, entry=source.entry.id, why=str(error))
         return True
@@ -140,18 +151,21 @@ class Enrichment:
             return None
         text = entry.content.strip()
         is_long = len(text) >= _LEAST_CHARACTERS and len(_SENTENCE.findall(text)) >= _LEAST_SENTENCES
-        if not is_long or entry.by == CONSOLIDATOR or entry.name is not None:
+        is_imported = entry.known_origin is not None and entry.known_origin.kind == "imported"
+        if not is_long or entry.by == CONSOLIDATOR or entry.name is not None or is_imported:
+            return None
+        if self.uses.asker is None and not facts(text):
             return None
         categories = [*self.uses.entry_files.categories(group)][:_MOST_CATEGORIES]
         about = f"[{entry.id}] {entry.category}" + (f"; {entry.title}" if entry.title else "")
         asked = f"## Categories\n{', '.join(categories)}\n\n## Saved Text\n{about}\n{text}\n"
-        return _Source(entry, hashlib.sha256(data).hexdigest(), asked)
+        return _Source(entry, hashlib.sha256(data).hexdigest(), categories, asked)
 
     def _propose(self, question: Question, source: _Source, answer: Answer | None) -> Proposal | None:
-        """Return what an answer proposes, with its gates checked; None: nothing. Raises WrongAnswer."""
+        """Return what an answer, or rules, propose, with its gates checked; None: nothing. Raises WrongAnswer."""
         entry = source.entry
-        operations = () if answer is None else _parsed(answer.text, entry)
-        if answer is None or not operations:
+        operations = _extracted(source) if answer is None else _parsed(answer.text, entry)
+        if not operations:
             return None
         known = Known(
             texts={entry.id: entry.content, **standing(self.uses.home, question.group, operations)},
@@ -162,7 +176,9 @@ class Enrichment:
             group_size=1,
             is_forgotten=self.uses.forgotten_in(question.group),
         )
-        is_as_read = entry.content.strip() in answer.asked  # an answer may be to a question of before a kill
+        is_as_read = (
+            answer is None or entry.content.strip() in answer.asked
+        )  # an answer may be to a question of before a kill
         base = {entry.id: source.digest if is_as_read else "0" * 64}
         proposal = Proposal(**origin(question, answer), made_at=datetime.now(UTC), base=base, operations=operations)
         proposal = check(proposal, known)
@@ -185,3 +201,28 @@ def _parsed(text: str, entry: Entry) -> tuple[Operation, ...]:
         )
         for fact in read_answer(text, _Answer).entries
     )
+
+
+def _extracted(source: _Source) -> tuple[Operation, ...]:
+    """Return the operations of rules: the sentences that stand by themselves, as they are."""
+    entry = source.entry
+    return numbered(
+        Operation(
+            n=1,
+            op="add",
+            sources=(entry.id,),
+            result=fact,
+            category=_narrowest(entry.category, fact, source.categories),
+            tags=entry.tags,
+            metadata={PART_OF: entry.id, EXTRACTED_BY: RULES},
+            why=f"a sentence of {entry.id}, word for word",
+        )
+        for fact in facts(entry.content)[:_MOST]
+    )
+
+
+def _narrowest(category: str, fact: str, categories: Iterable[str]) -> str:
+    """Return the category below one whose name a fact says, if there is one, else that one."""
+    below = [each for each in categories if each.startswith(f"{category}/")]
+    told = said(fact)
+    return max((each for each in below if told.has_word(each.rpartition("/")[2].casefold())), key=len, default=category)

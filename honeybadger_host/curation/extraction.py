@@ -1,6 +1,6 @@
-"""A history entry and a summary without a model: sentences of the turns, word for word, chosen by rules. Pure.
+"""A history entry, a summary, and the facts of a text without a model: sentences, word for word, chosen by rules. Pure.
 
-What a model would write may be wrong; these are only incomplete. Both say that they are `(extracted)`.
+What a model would write may be wrong; these are only incomplete. All of them say that they are extracted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from honeybadger_host.curation.ordinary import word_patterns
+from honeybadger_host.curation.evidence import is_unsure
+from honeybadger_host.curation.ordinary import language_of, word_patterns, word_set
 from honeybadger_host.curation.specifics import said
 from honeybadger_host.domain import Turn
 from honeybadger_host.memory.labels import folded
@@ -25,6 +26,19 @@ _LEAST_SCORE: Final = 1.0
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s+|(?<=[。！？])|\n+")
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_OUT_OF_CONTEXT: Final = re.compile(r"```|:\s*$|^\s*[#|>]", re.MULTILINE)
+"""Code, a heading, a table, a quotation, or what introduces the next line: what follows leans on that."""
+_BULLET: Final = re.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
+_ENDS_NO_SENTENCE: Final = re.compile(
+    rf"(?:\b(?:{'|'.join(map(re.escape, sorted(word_set('abbreviations') | word_set('titles'))))}|\w)|\b\d\d?)\.\s*$",
+    re.IGNORECASE,
+)
+_LEANS: Final = word_set("leans") | word_set("somebody") | word_set("first_person")
+_LEANS_FIRST: Final = word_set("leans_first")
+_ARTICLES: Final = ("der", "die", "das")
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_LEAST_WORDS: Final = 4
+_LEAST_FACTS: Final = 2
 _DECIDES: Final = re.compile(rf"\b(?:{word_patterns('decides')})\b", re.IGNORECASE)
 
 
@@ -70,6 +84,45 @@ def conversation_summary(
     while old and sum(map(_words, old)) > room:
         old.pop(0)
     return "\n".join((MARK, *old, *_lines(chosen)))
+
+
+def facts(text: str) -> list[str]:
+    """Return the sentences of a text that say something without the others, word for word, each once.
+
+    None where fewer than two do, where the text would lose its sense in pieces, and in languages other than English and
+    German, whose pronouns the rules do not know.
+    """
+    words = [word.casefold() for word in _LETTERS.findall(text)]
+    if _OUT_OF_CONTEXT.search(text) or language_of(words) not in ("english", "german"):
+        return []
+    found = list(dict.fromkeys(each for each in _whole_sentences(text) if _stands_alone(each)))
+    return found if len(found) >= _LEAST_FACTS else []
+
+
+def _whole_sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text; `Mr. Glanz` and `am 7. Mai` are not cut."""
+    for line in text.splitlines():
+        begun = ""
+        for piece in _SENTENCE_END.split(_BULLET.sub("", line.strip())):
+            begun = f"{begun} {piece}" if begun else piece
+            if not _ENDS_NO_SENTENCE.search(begun):
+                yield begun
+                begun = ""
+        if begun:
+            yield begun
+
+
+def _stands_alone(sentence: str) -> bool:
+    """Return whether a sentence names what it is about, and points at nothing outside it."""
+    words = _LETTERS.findall(sentence)
+    if len(words) < _LEAST_WORDS or len(sentence) > _MAX_CHARACTERS or is_unsure(sentence):
+        return False
+    first = words[0].casefold()
+    is_article = first in _ARTICLES and not words[1].islower()  # `Das Haus kostet`, not `das kostet`
+    if sentence[0].islower() or (first in _LEANS_FIRST and not is_article):
+        return False
+    names = any(any(letter.isalpha() for letter in form) for form in said(sentence).certain)
+    return names and not _LEANS.intersection(word.casefold() for word in words)
 
 
 def _sentences(turns: Iterable[Turn], is_person: Callable[[Turn], bool]) -> Iterator[_Sentence]:

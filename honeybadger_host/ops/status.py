@@ -13,6 +13,7 @@ import anyio.to_thread
 import structlog
 
 from honeybadger_host import __version__
+from honeybadger_host.curation.proposal import RULES
 from honeybadger_host.observe import Throttle, recent_events, resident_bytes, write_status
 from honeybadger_host.ops.host import Host
 from honeybadger_host.spool.inbox import Inbox
@@ -121,7 +122,9 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
     curator, jobs, asker = host.curator, host.curator.jobs, host.curator.asker
     spent = [] if asker is None else sorted(asker.spent_today, key=lambda row: -row.tokens)
     failed = sorted(jobs.failed.items(), key=lambda item: item[1].again_at)
+    model = host.settings.model
     return {
+        "by": RULES if asker is None else model.curation or model.name,
         "running": sorted(map(str, jobs.running)),
         "waiting": list(map(str, jobs.asked)),
         "failed": [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ import pytest
 
 from tests.conftest import HostFactory
 from tests.flows.test_dream import Memory, answering
-from tests.hosting import wait_for
+from tests.flows.world import script
+from tests.hosting import run_cli, wait_for
 
 TEXT = (
     "The flat in Elm Road costs 950 EUR a month, to Mr Glanz. The heating is gas and is serviced every October by the "
@@ -38,6 +41,12 @@ def status_of(memory: Memory) -> Any:
         return json.loads((memory.home / "data/status.json").read_text())["curation"]
     except FileNotFoundError:
         return {"tokens_today": 0, "spent_today": []}
+
+
+def noted(home: Path) -> list[str]:
+    """Return the ids of what was begun, or is to be looked at, in the journal."""
+    with contextlib.closing(sqlite3.connect(home / "data/journal.db")) as journal:
+        return [row[0] for row in journal.execute("SELECT request FROM turns")]
 
 
 def test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_back(
@@ -99,11 +108,70 @@ def test_an_answer_without_entries_leaves_what_was_saved_and_is_not_asked_for_ag
     assert other in memory.entries()
 
 
-@pytest.mark.parametrize("settings", [{"curation.enrichment": False}, {"model.curation": "offline"}], ids=str)
-def test_without_a_model_or_switched_off_an_entry_stays_alone(
-    make_host: HostFactory, home: Path, memory: Memory, settings: dict[str, object]
+def test_without_a_model_rules_take_the_sentences_that_stand_by_themselves_and_say_that_they_did(
+    make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    make_host(proposing(home, *FACTS) | settings).start()
+    host = make_host(SOON).start()
+    gas = memory.save("Gas is cheap in May.", "home/heating")
+    whole = memory.save(TEXT, "home", tags=["flat"])
+    before = memory.entries()
+    (done,) = wait_for(lambda: host.events("enrichment.finished"))
+    assert (done["applied"], done["waiting"], done["refused"], done["by"], done["tokens"]) == (3, 0, 0, "rules", 0)
+    entries = memory.entries()
+    assert {entries.pop(name)["content"] for name in (gas, whole)} == {before[gas]["content"], TEXT}
+    told = {each["content"]: each for each in entries.values()}
+    sentences = [f"{sentence}." for sentence in TEXT.removesuffix(".").split(". ")]
+    assert told.keys() == {*sentences} - {"The parking space number 14 belongs to it."}
+    assert {each["category"] for each in told.values()} == {"home", "home/heating"}
+    assert told[sentences[1]]["category"] == "home/heating"
+    for each in told.values():
+        assert (each["metadata"]["part_of"], each["metadata"]["extracted_by"]) == (whole, "rules")
+        assert (each["by"], each["tags"], each.get("title")) == ("consolidator", ["flat"], None)
+    wait_for(lambda: status_of(memory).get("by") == "rules")
+    (proposal,) = memory.review("list", "main", "--all")["proposals"]
+    assert memory.review("revert", "main", proposal["id"])["applied"] == 0
+    assert memory.entries().keys() == {gas, whole}
+    memory.save("All of this is over:\n" + TEXT.replace(". ", ".\n"))  # in pieces it would lose its sense
+    host.restart()
+    memory.dream("--dry-run")  # it is a job of the same group
+    assert len(memory.entries()) == 3
+    assert len(host.events("enrichment.finished")) == 1
+
+
+def test_a_kill_forgets_no_text_that_rules_are_to_look_at(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    slow = {**script(home, {"answers": [{"text": "Yes."}]}, delay_seconds=3.0), "model.curation": "offline"}
+    host = make_host(SOON | slow).start()
+    memory.bee.say("a1", "Is it so?")  # what is done in the background waits for that
+    wait_for(lambda: noted(home))
+    names = {memory.save(f"{TEXT} The garden {number} is Silva's.") for number in range(3)}
+    wait_for(lambda: {f"enrichment-{name}" for name in names} <= {*noted(home)})
+    host.kill()
+    assert memory.entries().keys() == names
+    host.start()
+    wait_for(lambda: len(memory.proposals()) == 3)
+    told = [each for each in memory.entries().values() if each["id"] not in names]
+    assert sorted(each["content"] for each in told) == sorted({each["content"] for each in told})
+    assert len(told) == 3 + 3
+
+
+def test_nobody_pays_for_a_model_to_read_imported_entries(
+    make_host: HostFactory, home: Path, memory: Memory, tmp_path: Path
+) -> None:
+    host = make_host(proposing(home, *FACTS)).start()
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault/flat.md").write_text(TEXT)
+    assert run_cli("import", "main", tmp_path / "vault", "--from", "markdown", home=home).returncode == 0
+    (imported,) = memory.entries()
+    whole = memory.save(f"{TEXT} The garden has 40 roses.", "home")
+    wait_for(lambda: host.events("enrichment.finished"))
+    host.stop()
+    assert [each["id"] for each in memory.proposals()] == [f"enrichment-{whole}"]
+    assert imported in memory.entries()
+    assert noted(home) == []
+
+
+def test_switched_off_an_entry_stays_alone(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    make_host(proposing(home, *FACTS) | {"curation.enrichment": False}).start()
     memory.save(TEXT)
     memory.dream("--dry-run")  # it is a job of the same group
     assert len(memory.entries()) == 1

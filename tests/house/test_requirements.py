@@ -269,10 +269,10 @@ ROWS: Final[dict[str, list[str]]] = {
         "flows/test_feedback.py::test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it",
         "flows/test_chat.py::test_commands_look_into_the_memory",
     ],
-    "RB8 what is saved stands at once, and a model proposes focused entries for its facts in the background": [
+    "RB8 what is saved stands at once; in the background a model, or rules, propose focused entries for its facts": [
         "flows/test_enrichment.py::test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_back",
         "flows/test_enrichment.py::test_an_answer_without_entries_leaves_what_was_saved_and_is_not_asked_for_again",
-        "flows/test_enrichment.py::test_without_a_model_or_switched_off_an_entry_stays_alone",
+        "flows/test_enrichment.py::test_without_a_model_rules_take_the_sentences_that_stand_by_themselves_and_say_that_they_did",
     ],
     "RB9 a pass merges what says the same, with the earliest created; its sources leave recall, no more and no less": [
         "flows/test_dream.py::test_without_a_model_entries_that_say_the_same_become_one_and_nothing_is_lost",

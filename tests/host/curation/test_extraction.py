@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.recall import synthetic
-from honeybadger_host.curation.extraction import MARK, MAX_SUMMARY_WORDS, conversation_summary, history_entry
+from honeybadger_host.curation.extraction import MARK, MAX_SUMMARY_WORDS, conversation_summary, facts, history_entry
 from honeybadger_host.curation.gates import Known, check
 from honeybadger_host.curation.proposal import Operation, Proposal
 from honeybadger_host.domain import Turn
@@ -108,3 +109,55 @@ def test_every_line_is_of_a_turn_and_no_text_makes_a_line_of_its_own(said: list[
         assert MARK in head
         assert all(line.startswith("[2026-11-21 09:0") for line in lines)
         assert "\n\n" not in text
+
+
+def test_facts_of_a_text_are_its_sentences_that_stand_by_themselves_word_for_word() -> None:
+    text = (
+        "The flat in Elm Road costs 950 EUR a month, to Mr. Glanz. It has three rooms. The heating is serviced every "
+        "October by the firm Silva. She told Ann. However, Bob pays for the cellar. Perhaps Cora moves in on 7 May. "
+        "What does Dora say? The parking space 14 belongs to the neighbours Ott."
+    )
+    assert facts(text) == [
+        "The flat in Elm Road costs 950 EUR a month, to Mr. Glanz.",
+        "The heating is serviced every October by the firm Silva.",
+        "The parking space 14 belongs to the neighbours Ott.",
+    ]
+    german = (
+        "Die Miete für die Wohnung in Graz beträgt 950 Euro. Das zahlt Herr Dr. Glanz. Am 7. Mai kommt Frau Silva nach "
+        "Linz. Dort wohnt Otto."
+    )
+    assert facts(german) == [
+        "Die Miete für die Wohnung in Graz beträgt 950 Euro.",
+        "Am 7. Mai kommt Frau Silva nach Linz.",
+    ]
+    listed = "- Ann keeps the keys in /srv/keys.\n- Bob's train is K1004 at 9:15.\n2. Cora has the card QX-300."
+    assert facts(listed) == [
+        "Ann keeps the keys in /srv/keys.",
+        "Bob's train is K1004 at 9:15.",
+        "Cora has the card QX-300.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "All of this is wrong:\nAnn moved to Graz in May 2026.\nBob moved to Linz in June 2026.",
+        "# Plans we gave up\n\nAnn moves to Graz in May 2026.\nBob moves to Linz in June 2026.",
+        "| who | where |\n|---|---|\n| Ann | Graz |\n| Bob | Linz |",
+        "```\nAnn moves to Graz in May 2026.\nBob moves to Linz in June 2026.\n```",
+        "> Ann moves to Graz in May 2026.\n> Bob moves to Linz in June 2026.",
+        "Ann moved to Graz in May 2026. She likes it there. They were happy.",
+        "If Ann leaves, Bob moves to Graz. If Bob leaves, Ann moves to Linz.",
+        "Ann habite à Lyon depuis mai 2026 et travaille chez Silva. Bob habite à Nantes et travaille avec Cora.",
+        "tea coffee milk sugar\nbread butter jam honey",
+        "",
+    ],
+)
+def test_a_text_that_would_lose_its_sense_in_pieces_has_no_facts(text: str) -> None:
+    assert facts(text) == []
+
+
+@given(st.text(max_size=400))
+def test_every_fact_stands_in_its_text(text: str) -> None:
+    told = " ".join(text.split())
+    assert all(" ".join(fact.split()) in told for fact in facts(text))
