@@ -23,7 +23,7 @@ from honeybadger_host.text.neutralise import estimate_tokens
 
 PASSES: Final = 1000
 GOAL_LIVE: Final = 0.99
-_MADE_UP: Final = re.compile(r"\d{5,}|Zelda|Otto|Atlantis|SYSTEM")
+MADE_UP: Final = re.compile(r"\d{5,}|Zelda|Otto|Atlantis|SYSTEM")
 """What only liars and injected texts say, looked for once more in what is live."""
 
 
@@ -101,7 +101,7 @@ def survive(
 
 def _outcome(world: World, harm: Counter[str], applied: Counter[str], before: int, seconds: float) -> Outcome:
     live = "\n".join(world.live.values())
-    harm["invention"] += len(_MADE_UP.findall(live))
+    harm["invention"] += len(MADE_UP.findall(live))
     everything = "\n".join([live, *world.archive.values()])
     lasting = [fact.token for fact in world.facts if fact.token not in world.renewed]
     renewed = [fact.changed for fact in world.renewed.values()]

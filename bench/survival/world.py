@@ -192,9 +192,13 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def begun() -> World:
-    """Return the group on its first day: every fact once, some of them again in the same or in other words."""
-    world = World(corpus())
+def begun(facts: list[Fact] | None = None) -> World:
+    """Return the group on its first day: every fact once, some of them again in the same or in other words.
+
+    Args:
+        facts: None: the corpus.
+    """
+    world = World(corpus() if facts is None else facts)
     for number, fact in enumerate(world.facts):
         world.add(fact.text)
         if number % 6 == 0:
