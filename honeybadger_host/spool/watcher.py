@@ -78,53 +78,58 @@ class Watcher:
             log.warning("watch.rebuilt", reason="the watcher's thread died", rebuilds=self.rebuilds)
             self.close()
             self._hint("", "")
-        if self._backend is None:
-            if now < self._failed_until:
-                return
-            try:
-                self._backend = _InotifyBackend(self._hint)
-            except OSError as error:
-                self._failed_until = now + _RETRY_SECONDS
-                self.unwatched = len(folders)
-                log.error("watch.failed", error=str(error), now_what="the sweep finds every request; see doctor")
-                return
+        if self._backend is None and not self._begin(len(folders), now):
+            return
         for folder in [known for known in self._watched if known not in folders]:
             self._remove(folder)
-        for folder in [known for known in self._refused if known not in folders]:
-            del self._refused[folder]
-        dropped = self._backend.dropped
-        failed = 0
-        for folder, every in folders.items():
-            watched = self._watched.get(folder)
-            is_watched = watched is not None and folder not in dropped
-            if is_watched and not looks_closely:
-                continue
-            identity = _identity(folder)
-            if is_watched and watched is not None and watched[0] == identity:
-                continue
-            if watched is not None:
-                self._remove(folder)
-            if identity is None:
-                continue
-            refused = self._refused.get(folder)
-            if now < self._failed_until or (refused is not None and refused[0] == identity and now < refused[1]):
-                failed += 1
-                continue
-            try:
-                with self._lock:
-                    callback = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
-                    self._watched[folder] = (identity, callback)
-            except OSError as error:
-                failed += 1
-                if error.errno in _LIMITS:
-                    self._failed_until = now + _RETRY_SECONDS
-                elif error.errno != errno.ENOENT:  # an agent put a link there: that concerns nobody else
-                    self._refused[folder] = (identity, now + _RETRY_SECONDS)
-                log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
-                continue
-            self._refused.pop(folder, None)
-            self._hint(folder, "")  # what came before the watch
-        self.unwatched = failed
+        self._refused = {folder: refused for folder, refused in self._refused.items() if folder in folders}
+        found = [self._watch(folder, every, now, looks_closely=looks_closely) for folder, every in folders.items()]
+        self.unwatched = found.count(False)
+
+    def _begin(self, many: int, now: float) -> bool:
+        """Start the backend; return whether there is one."""
+        if now < self._failed_until:
+            return False
+        try:
+            self._backend = _InotifyBackend(self._hint)
+        except OSError as error:
+            self._failed_until = now + _RETRY_SECONDS
+            self.unwatched = many
+            log.error("watch.failed", error=str(error), now_what="the sweep finds every request; see doctor")
+            return False
+        return True
+
+    def _watch(self, folder: str, every: bool, now: float, *, looks_closely: bool) -> bool:
+        """Watch a folder unless that is done; return False where it is there and only the sweep finds it."""
+        assert self._backend is not None  # noqa: S101  `ensure` began it
+        watched = self._watched.get(folder)
+        is_watched = watched is not None and folder not in self._backend.dropped
+        if is_watched and not looks_closely:
+            return True
+        identity = _identity(folder)
+        if is_watched and watched is not None and watched[0] == identity:
+            return True
+        if watched is not None:
+            self._remove(folder)
+        if identity is None:
+            return True
+        refused, until = self._refused.get(folder, (None, 0.0))
+        if now < self._failed_until or (refused == identity and now < until):
+            return False
+        try:
+            with self._lock:
+                callback = self._backend.add(folder, functools.partial(self._hint, folder), every=every)
+                self._watched[folder] = (identity, callback)
+        except OSError as error:
+            if error.errno in _LIMITS:
+                self._failed_until = now + _RETRY_SECONDS
+            elif error.errno != errno.ENOENT:  # an agent put a link there: that concerns nobody else
+                self._refused[folder] = (identity, now + _RETRY_SECONDS)
+            log.error("watch.failed", folder=folder, error=str(error), now_what="the sweep finds it; see doctor")
+            return False
+        self._refused.pop(folder, None)
+        self._hint(folder, "")  # what came before the watch
+        return True
 
     def listen(self, folder: str) -> None:
         """Tell of the next arrival in this folder: to be called before a look into it, which finds what came so far."""
