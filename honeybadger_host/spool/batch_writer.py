@@ -90,16 +90,9 @@ class BatchWriter:
                 continue
             group, sender, request_id, last = request.inbox.group, request.inbox.sender, request.stem, decided.seq or 0
             for seq, change in enumerate(decided.changes, last - len(decided.changes) + 1):
-                file, data = change.file, change.data
-                if isinstance(change, FileWritten | FileRemoved):
-                    offset = row_offset(change)
-                elif isinstance(change, NotesRevised):
-                    offset = row_offset(change)
-                    batch.target(file).end = len(change.text)
-                else:
-                    offset = batch.target(file).place(len(data))
-                written.append(change)
-                rows.append(Row(seq, at, change.group, sender, request_id, change.row_kind, file, offset, data))
+                place = change.file, _placed(batch, change)
+                rows.append(Row(seq, at, change.group, sender, request_id, change.row_kind, *place, change.data))
+            written += decided.changes
             receipts.append(Receipt(last, at, group, sender, request_id, decided.digest, decided.reply))
             if request.has_run or request.answer_to is not None:
                 ended.append(TurnKey(group, sender, request_id))
@@ -152,3 +145,13 @@ def _make_way(batch: Batch, change: Change) -> None:
         batch.check_base(change.file, change.base)
     else:
         batch.target(change.file)
+
+
+def _placed(batch: Batch, change: Change) -> int:
+    """Take the place of a change in its file; return what the journal says of it, see `Row`."""
+    if isinstance(change, FileWritten | FileRemoved):
+        return row_offset(change)
+    if isinstance(change, NotesRevised):
+        batch.target(change.file).end = len(change.text)
+        return row_offset(change)
+    return batch.target(change.file).place(len(change.data))
