@@ -64,51 +64,66 @@ def edit_memory(
     is_agent: Callable[[str], bool] = lambda sender: False,
 ) -> ChangeHandler[_Edit]:
     """Return the handler of `edit_memory`; its arguments are those of `save_memory`."""
+    editing = _Editing(entries, files, screen, named, is_agent, Superseding(entries, files))
+    return ChangeHandler(editing.decide, editing.prepare)
 
-    superseding = Superseding(entries, files)
 
-    def prepare(asked: Asked) -> _Edit:
-        payload = _payload_of(asked)
+@dataclass(frozen=True, slots=True)
+class _Editing:
+    """What edits work with; see `save_memory`."""
+
+    entries: EntryFiles
+    files: WholeFiles
+    screen: Screen
+    named: Known
+    is_agent: Callable[[str], bool]
+    superseding: Superseding
+
+    def prepare(self, asked: Asked) -> _Edit:
+        """Return what is to change, and load what it needs. Raises Refusal, WorldFailed."""
+        payload: EditMemory = asked.payload
         if payload.model_dump(exclude_none=True).keys() <= {"id", "expected_version"}:
             raise Refusal("invalid", "payload says nothing that is to change", field="payload")
-        before = _now_in(asked.group, payload.id)
-        texts = cleaned(asked, payload, screen, heading=(before and before.title) or "")
-        category = None if payload.category is None else entries.place(asked.group, payload.category)
+        before = self._now_in(asked.group, payload.id)
+        texts = cleaned(asked, payload, self.screen, heading=(before and before.title) or "")
+        category = None if payload.category is None else self.entries.place(asked.group, payload.category)
         bound_for: tuple[str, str | None] | None = None
         places: list[str] = []
         if before is not None:
             bound_for = (category or before.category, texts.name or before.name)
             if bound_for != (before.category, before.name):
-                places += _places(asked.group, before.id, *bound_for)
-        origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=is_agent(asked.sender))
+                places += self._places(asked.group, before.id, *bound_for)
+        origin = origin_of(asked.sender, payload.origin, texts.origin_from, is_agent=self.is_agent(asked.sender))
         valid_until = None if payload.valid_until == NEVER else read_time(payload.valid_until, "valid_until")
-        gone = superseding.prepare(asked.group, payload.supersedes or ())
+        gone = self.superseding.prepare(asked.group, payload.supersedes or ())
         return _Edit(texts, category, bound_for, tuple(places), origin, valid_until, gone)
 
-    def _now_in(group: str, id_: str) -> Entry | None:
+    def _now_in(self, group: str, id_: str) -> Entry | None:
         """Return the entry as it is on disk, its files loaded; None when there is not just one."""
-        found = entries.find(group, id_)
-        held = [files.load(file) for file in found]
+        found = self.entries.find(group, id_)
+        held = [self.files.load(file) for file in found]
         if len(found) != 1 or held[0] is None:
             return None
         try:
-            return entries.parse(found[0], held[0])
+            return self.entries.parse(found[0], held[0])
         except ValueError:
             return None
 
-    def _places(group: str, id_: str, category: str, name: str | None) -> list[str]:
+    def _places(self, group: str, id_: str, category: str, name: str | None) -> list[str]:
+        """Return the files that an entry may move to, loaded."""
         if name is not None:
-            return list(named_places(entries, files, named, group, category, name))
+            return list(named_places(self.entries, self.files, self.named, group, category, name))
         file = entry_file(group, category, id_)
-        files.load(file)
+        self.files.load(file)
         return [file]
 
-    def decide(asked: Asked, edit: _Edit, now: datetime) -> Outcome:
-        payload = _payload_of(asked)
-        file = the_one(payload.id, files.named(memory_folder(asked.group), f"{payload.id}.json"))
-        data = files.view(file)
+    def decide(self, asked: Asked, edit: _Edit, now: datetime) -> Outcome:
+        """Return the edited entry, and the changes that make it. Raises Refusal."""
+        payload: EditMemory = asked.payload
+        file = the_one(payload.id, self.files.named(memory_folder(asked.group), f"{payload.id}.json"))
+        data = self.files.view(file)
         assert data is not None  # noqa: S101  `named` returns what is there
-        before = parsed(entries, file, data)
+        before = parsed(self.entries, file, data)
         if payload.expected_version is not None and payload.expected_version != version_of(data):
             raise Refusal(
                 "conflict",
@@ -117,23 +132,10 @@ def edit_memory(
                 field="payload.expected_version",
             )
         now = to_milliseconds(now)
-        after = _edited(before, edit, now)
-        if payload.pinned is not None:
-            after = replace(after, pinned=payload.pinned)
-        if payload.origin is not None or after.content != before.content:
-            nobody = None if before.by is not None else Origin("agent", is_claimed=True)  # not the person's any more
-            after = replace(after, origin=edit.origin or nobody)
         check_future(edit.valid_until, now)
-        ids = payload.supersedes or ()
-        if payload.valid_until is not None or ids:
-            until = after.standing.valid_until if payload.valid_until is None else edit.valid_until
-            supersedes = tuple(dict.fromkeys((*after.standing.supersedes, *ids)))
-            after = replace(after, standing=Standing(supersedes, None, until))
-        place = file
-        if (after.category, after.name) != (before.category, before.name):
-            if edit.bound_for != (after.category, after.name):
-                raise Refusal("conflict", _CHANGED)
-            place = _free(edit.places, after, file)
+        after = _edited(before, edit, payload, now)
+        place = self._place_of(before, after, file, edit)
+        if place != file:
             after = replace(after, id=name_in(place))
         written = dump_entry(after)
         if len(written) > MAX_ENTRY_FILE_BYTES:
@@ -144,30 +146,33 @@ def edit_memory(
                 FileRemoved(asked.group, "entry", file, data),
                 FileWritten(asked.group, "entry", place, written, None),
             )
-        changes += superseding.changes(asked.group, after, ids, edit.gone, stood=True)
+        changes += self.superseding.changes(asked.group, after, payload.supersedes or (), edit.gone, stood=True)
         result = shown(after, place, written)
         if edit.texts.neutralised:
             result["neutralised"] = edit.texts.neutralised
         return Outcome(result, changes)
 
-    def _free(places: tuple[str, ...], after: Entry, file: str) -> str:
-        """Return the file an entry moves to. Raises Refusal: something is there."""
+    def _place_of(self, before: Entry, after: Entry, file: str, edit: _Edit) -> str:
+        """Return the file of an entry after an edit. Raises Refusal: it moves to where something is."""
+        if (after.category, after.name) == (before.category, before.name):
+            return file
+        if edit.bound_for != (after.category, after.name):
+            raise Refusal("conflict", _CHANGED)
         if after.name is not None:
-            return free_place(entries, files, [place for place in places if place != file], after.category, after.name)
-        (place,) = places
-        if files.view(place) is not None:
+            places = [place for place in edit.places if place != file]
+            return free_place(self.entries, self.files, places, after.category, after.name)
+        (place,) = edit.places
+        if self.files.view(place) is not None:
             raise Refusal(
                 "conflict", f"{place.split('/', 2)[2]} is there already: nothing was changed", field="payload.category"
             )
         return place
 
-    return ChangeHandler(decide, prepare)
 
-
-def _edited(entry: Entry, edit: _Edit, now: datetime) -> Entry:
-    """Return an entry after an edit. Who saved it first, and when, stays."""
+def _edited(entry: Entry, edit: _Edit, payload: EditMemory, now: datetime) -> Entry:
+    """Return an entry after an edit, in its old place. Who saved it first, and when, stays."""
     texts = edit.texts
-    return replace(
+    edited = replace(
         entry,
         content=entry.content if texts.content is None else texts.content,
         category=edit.category or entry.category,
@@ -176,10 +181,19 @@ def _edited(entry: Entry, edit: _Edit, now: datetime) -> Entry:
         aliases=entry.aliases if texts.aliases is None else texts.aliases,
         tags=entry.tags if texts.tags is None else texts.tags,
         metadata=entry.metadata if texts.metadata is None else texts.metadata,
+        pinned=entry.pinned if payload.pinned is None else payload.pinned,
+        standing=_standing(entry.standing, edit, payload),
         updated=now,
     )
+    if payload.origin is None and edited.content == entry.content:
+        return edited
+    nobody = None if entry.by is not None else Origin("agent", is_claimed=True)  # not the person's any more
+    return replace(edited, origin=edit.origin or nobody)
 
 
-def _payload_of(asked: Asked) -> EditMemory:
-    payload: EditMemory = asked.payload
-    return payload
+def _standing(before: Standing, edit: _Edit, payload: EditMemory) -> Standing:
+    ids = payload.supersedes or ()
+    if payload.valid_until is None and not ids:
+        return before
+    until = before.valid_until if payload.valid_until is None else edit.valid_until
+    return Standing(tuple(dict.fromkeys((*before.supersedes, *ids))), None, until)
