@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -19,7 +20,7 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.web import context, groups, health, live, memory, notes, review, search, talk, tasks, timeline
 from honeybadger_host.web.access import SESSION_SECONDS, Access
 from honeybadger_host.web.asking import Home, HostDown, NoAnswer, RequestFailed
-from honeybadger_host.web.guards import COOKIE, ENTER, STATIC, Guards
+from honeybadger_host.web.guards import ENTER, STATIC, Guards
 from honeybadger_host.web.rendering import Shown, page, problem
 
 log = structlog.get_logger()
@@ -39,6 +40,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
         renewed: told of each new token of a link.
     """
     access = Access(time.monotonic, renewed)
+    cookie_name = f"honeybadger_{hashlib.sha256(bytes(home.path.resolve())).hexdigest()[:12]}"  # they know no port
 
     def enter(request: Request) -> Response:
         cookie = access.enter(request.query_params.get("token", ""))
@@ -47,7 +49,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
                 403, "This link was used, or is not one", "A link works once. Run honeybadger-host web for a new one."
             )
         answer = page("enter.html", Shown())
-        answer.set_cookie(COOKIE, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(cookie_name, cookie, max_age=SESSION_SECONDS, httponly=True, samesite="strict", path="/")
         return answer
 
     app = Starlette(
@@ -67,7 +69,7 @@ def build(home: Home, port: int | None, renewed: Callable[[str], None]) -> ASGIA
     )
     app.state.home = home
     app.state.streams = live.Streams()
-    return Guards(app, access, LOOPBACK, port, may_write=home.may_write)
+    return Guards(app, access, cookie_name, LOOPBACK, port, may_write=home.may_write)
 
 
 def _static(request: Request) -> Response:

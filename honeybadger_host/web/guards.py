@@ -17,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from honeybadger_host.web.access import SESSION_SECONDS, Access, Buckets
 from honeybadger_host.web.rendering import problem
 
-COOKIE: Final = "honeybadger_session"
 ENTER: Final = "/enter"
 STATIC: Final = "/static/"
 _POLICY: Final = (
@@ -42,15 +41,17 @@ class Guards:
     """Lets through what may come in, and puts the headers of `HEADERS` on every answer.
 
     Args:
+        cookie: name of the session's cookie.
         hosts: what `Host` may be, without a port.
         port: what follows it; None: any, as behind a socket that somebody forwards.
     """
 
     def __init__(
-        self, app: ASGIApp, access: Access, hosts: Collection[str], port: int | None, *, may_write: bool
+        self, app: ASGIApp, access: Access, cookie: str, hosts: Collection[str], port: int | None, *, may_write: bool
     ) -> None:
         self._app = app
         self._access = access
+        self._cookie = cookie
         self._hosts = hosts
         self._port = port
         self._may_write = may_write
@@ -77,7 +78,7 @@ class Guards:
         host = headers.getlist("host")
         if len(host) != 1 or not self._is_ours(host[0]):
             return problem(403, "This page is not served under that name", "Use the link that the command printed.")
-        cookie = cookie_of(headers)
+        cookie = _cookie_of(headers, self._cookie)
         is_known = cookie is not None and self._access.knows(cookie)
         bucket = self._visitors if is_known else self._strangers
         if not bucket.takes(cookie if is_known and cookie is not None else ""):
@@ -114,10 +115,10 @@ class Guards:
         return name in self._hosts and port == str(self._port)
 
 
-def cookie_of(headers: Headers) -> str | None:
+def _cookie_of(headers: Headers, name: str) -> str | None:
     """Return the session's cookie of a request."""
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return None
     return None if found is None else found.value

@@ -17,17 +17,24 @@ from tests.page import Browser, Page
 NOTE = {"seq": "1"}
 
 
+def next_link(page: Page) -> str:
+    """Return the link that works next."""
+    return str(orjson.loads((page.home / "data" / "page.json").read_bytes())["link"])
+
+
 def test_without_a_session_no_page_is_shown(page: Page) -> None:
     stranger = page.browser(is_signed_in=False)
     for path in ("/", "/g/main/memory", "/health", "/events", "/nothing"):
         assert stranger.get(path).status == 401, path
-    assert stranger.get("/", Cookie="honeybadger_session=guessed").status == 401
+    known = page.browser(link=next_link(page)).cookie or ""
+    assert stranger.get("/", Cookie=known).status == 200
+    assert stranger.get("/", Cookie=f"{known.partition('=')[0]}=guessed").status == 401
     assert stranger.post("/undo", NOTE).status == 401
 
 
 def test_a_link_works_once_and_the_next_one_is_for_who_may_read_the_home(page: Page) -> None:
     first, second = (page.browser(is_signed_in=False) for _ in range(2))
-    link = orjson.loads((page.home / "data" / "page.json").read_bytes())["link"]
+    link = next_link(page)
     assert first.enter(link).status == 200
     assert first.get("/").status == 200
     assert second.enter(link).status == 403
@@ -39,10 +46,22 @@ def test_a_link_works_once_and_the_next_one_is_for_who_may_read_the_home(page: P
 
 
 def test_a_cookie_is_for_the_browser_alone_and_for_no_other_site(page: Page) -> None:
-    link = orjson.loads((page.home / "data" / "page.json").read_bytes())["link"]
+    link = next_link(page)
     given = page.browser(is_signed_in=False).enter(link).headers["Set-Cookie"].lower()
     for part in ("httponly", "samesite=strict", f"max-age={SESSION_SECONDS}", "path=/"):
         assert part in given
+
+
+def test_the_pages_of_two_homes_do_not_sign_each_other_out(page: Page, browser: Browser, home: Path) -> None:
+    with Page(home, ()) as other:
+        second = other.browser()
+        assert browser.cookie is not None
+        assert second.cookie is not None
+        both = f"{browser.cookie}; {second.cookie}"
+        assert browser.cookie.partition("=")[0] != second.cookie.partition("=")[0]
+        assert second.get("/health", Cookie=both).status == 503
+        assert browser.get("/health", Cookie=both).status == 200
+        assert second.get("/health", Cookie=browser.cookie).status == 401
 
 
 def test_a_session_ends_after_twelve_hours() -> None:
