@@ -67,7 +67,7 @@ class Task(Result):
     )
     why: str | None = Field(default=None, description="Why it failed, was skipped or missed, or is paused.")
     schedule: str = Field(description="As `cron 0 9 * * MON-FRI (Europe/Berlin)`.")
-    next: list[str] = Field(default_factory=list, description="The next three runs.")
+    next: list[str] = Field(default_factory=list, description="The next five runs.")
     last: str | None = Field(default=None, description="The last run, as it was scheduled.")
     agent: str | None = None
     session: str = "main"
@@ -87,7 +87,7 @@ class TaskList(Result):
 class ScheduleTask(Request[Task], TaskMembers, changes=True):
     """Let an agent of this group do something later, once or again and again.
 
-    The answer has the next three runs: check that they are what was meant.
+    The answer has the next five runs: check that they are what was meant.
     """
 
 

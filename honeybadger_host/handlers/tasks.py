@@ -43,7 +43,7 @@ from honeybadger_host.settings import Tasks
 from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
 from honeybadger_host.text.time_stamps import time_stamp
 
-_SHOWN_RUNS: Final = 3
+_SHOWN_RUNS: Final = 5
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _RUN_FORMAT: Final = "%Y%m%dT%H%M%S%fZ"
 _SHOWN_AS: Final[Mapping[Event, ShownState]] = {

@@ -373,7 +373,7 @@ def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
     assert stranger.ask("r", request("r", "run_task", payload={"task": task}))["result"]["state"] == "due"
     wait_for(lambda: records(home, "main", "failed"))
     [row] = listed(stranger, "l")
-    assert (row["state"], len(row["next"]), row["runs"]) == ("failed", 3, 1)
+    assert (row["state"], len(row["next"]), row["runs"]) == ("failed", 5, 1)
     assert "overloaded" in row["why"]
     assert len(host.events("task.waiting")) == 2
     assert said(home) == []

@@ -28,9 +28,9 @@ def file_of(room: Room, task: str = "read-the-news") -> Path:
     return room.home / "groups" / "main" / "tasks" / f"{task}.json"
 
 
-def test_a_task_is_a_file_with_a_record_and_the_answer_says_the_next_three_runs(room: Room) -> None:
+def test_a_task_is_a_file_with_a_record_and_the_answer_says_the_next_five_runs(room: Room) -> None:
     row = room.change("schedule_task", **DAILY)
-    assert row["next"] == ["2026-11-21T08:00:00Z", "2026-11-22T08:00:00Z", "2026-11-23T08:00:00Z"]
+    assert row["next"] == [f"2026-11-{day}T08:00:00Z" for day in range(21, 26)]
     assert (row["id"], row["state"], row["agent"]) == ("read-the-news", "waiting", "assistant")
     said = orjson.loads(file_of(room).read_bytes())
     assert said == {**DAILY, "time_zone": "Europe/Berlin", "agent": "assistant", "created": "2026-11-21T06:05:59Z"} | {
@@ -117,7 +117,7 @@ def test_pausing_is_a_member_of_the_file_and_everything_else_in_it_stays(room: R
     assert orjson.loads(file_of(room).read_bytes()) == {**said, "paused": "by ann: holidays"}
     assert room.decide("pause_task", task="read-the-news").changes == ()
     row = room.change("resume_task", task="read-the-news")
-    assert (row["state"], len(row["next"])) == ("waiting", 3)
+    assert (row["state"], len(row["next"])) == ("waiting", 5)
     assert orjson.loads(file_of(room).read_bytes()) == said
     assert room.decide("resume_task", task="read-the-news").changes == ()
 
