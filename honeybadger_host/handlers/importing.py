@@ -52,6 +52,11 @@ class _Taken:
     files: set[str]
     known: int = 0
 
+    def check(self, text: str) -> None:
+        """Raise Refusal: it says what was forgotten."""
+        if self.forgotten.knows(text):
+            raise Refusal("invalid", "it says what was forgotten in this group")
+
 
 def import_records(
     journal: Path, turn_logs: TurnLogs | None, entries: EntryFiles, files: WholeFiles, screen: Screen
@@ -61,8 +66,21 @@ def import_records(
     Args:
         turn_logs: None: no conversation is kept on this host.
     """
+    importer = _Importer(journal, turn_logs, entries, files, screen)
+    return ChangeHandler(importer.decide, importer.prepare)
 
-    def prepare(asked: Asked) -> _Prepared:
+
+@dataclass(frozen=True, slots=True)
+class _Importer:
+    """Takes in what one request brings; see `import_records`."""
+
+    journal: Path
+    turn_logs: TurnLogs | None
+    entries: EntryFiles
+    files: WholeFiles
+    screen: Screen
+
+    def prepare(self, asked: Asked) -> _Prepared:
         payload: ImportRecords = asked.payload
         if asked.sender != OPERATOR:
             raise Refusal("forbidden", "import is the operator's: honeybadger-host import", field="type")
@@ -70,57 +88,54 @@ def import_records(
             raise Refusal(
                 "invalid", f"payload.by must be a person's name: {payload.by} is the host", field="payload.by"
             )
-        if payload.turns and turn_logs is not None:
-            turn_logs.load(asked.group, asked.session)
-            files.load(watermark_file(asked.group, asked.session))
-        places = [_place(asked.group, entry) for entry in payload.entries or ()]
+        if payload.turns and self.turn_logs is not None:
+            self.turn_logs.load(asked.group, asked.session)
+            self.files.load(watermark_file(asked.group, asked.session))
+        places = [self._place(asked.group, entry) for entry in payload.entries or ()]
         for place in places:
             for file in (place.target, *place.found):
-                files.load(file)
-        return _Prepared(places, read_tombstones(journal, asked.group))
+                self.files.load(file)
+        return _Prepared(places, read_tombstones(self.journal, asked.group))
 
-    def _place(group: str, entry: ImportedEntry) -> _Place:
-        category = entries.place(group, entry.category)
-        return _Place(category, entry_file(group, category, entry.id), tuple(entries.find(group, entry.id)))
+    def _place(self, group: str, entry: ImportedEntry) -> _Place:
+        category = self.entries.place(group, entry.category)
+        return _Place(category, entry_file(group, category, entry.id), tuple(self.entries.find(group, entry.id)))
 
-    def decide(asked: Asked, prepared: _Prepared, now: datetime) -> Outcome:
+    def decide(self, asked: Asked, prepared: _Prepared, now: datetime) -> Outcome:
         payload: ImportRecords = asked.payload
         taken = _Taken(prepared.forgotten, [], [], Counter(), set())
-        if payload.turns and turn_logs is None:
+        if payload.turns and self.turn_logs is None:
             raise Refusal("invalid", OFF, field="payload.turns")
-        if payload.turns and turn_logs is not None:
-            screen.path("session", asked.session)
-            _take_turns(asked, payload.turns, turn_logs, taken, now)
+        if payload.turns and self.turn_logs is not None:
+            self.screen.path("session", asked.session)
+            self._take_turns(asked, payload.turns, self.turn_logs, taken, now)
         for entry, place in zip(payload.entries or (), prepared.places, strict=True):
-            _take_entry(asked, entry, place, taken, now)
+            self._take_entry(asked, entry, place, taken, now)
         result = {"added": sum(not _is_mark(change) for change in taken.changes), "known": taken.known}
         return Outcome(
             {**result, "refused": taken.refused, "neutralised": dict(taken.neutralised)}, tuple(taken.changes)
         )
 
-    def _take_turns(asked: Asked, turns: Sequence[ImportedTurn], logs: TurnLogs, taken: _Taken, now: datetime) -> None:
+    def _take_turns(
+        self, asked: Asked, turns: Sequence[ImportedTurn], logs: TurnLogs, taken: _Taken, now: datetime
+    ) -> None:
         before = logs.next_number(asked.group, asked.session) - 1
         last = logs.last_at(asked.group, asked.session)
         number = before
         for said in turns:
             try:
-                _check(taken, said.content)
-                turn = _turn(asked, said, number + 1, last, now, taken.neutralised)
+                taken.check(said.content)
+                turn = self._turn(asked, said, number + 1, last, taken, now)
             except Refusal as refusal:
                 taken.refused.append({"id": said.id, "why": refusal.message})
                 continue
             number, last = turn.number, turn.at
             taken.changes.append(TurnAdded(asked.group, asked.session, turn, dump_turn(turn, said.id)))
         if number > before:
-            taken.changes += _marked(asked, before, number, now)
-
-    def _check(taken: _Taken, text: str) -> None:
-        """Raise Refusal: it says what was forgotten."""
-        if taken.forgotten.knows(text):
-            raise Refusal("invalid", "it says what was forgotten in this group")
+            taken.changes += self._marked(asked, before, number, now)
 
     def _turn(
-        asked: Asked, said: ImportedTurn, number: int, last: datetime | None, now: datetime, neutralised: Counter[str]
+        self, asked: Asked, said: ImportedTurn, number: int, last: datetime | None, taken: _Taken, now: datetime
     ) -> Turn:
         """Return a turn as the log keeps it. Raises Refusal."""
         text = said.content
@@ -128,25 +143,25 @@ def import_records(
             text = Visible.of(text).text
         if is_blank(neutralise(text).text):
             raise Refusal("invalid", "it is blank")
-        content, changed = screen.text(asked, "content", text)
-        neutralised.update(changed)
+        content, changed = self.screen.text(asked, "content", text)
+        taken.neutralised.update(changed)
         speaker = one_line((said.sender or said.role).translate({ord("["): "(", ord("]"): ")"})).text
         at = min(_time(said.at), to_milliseconds(now))
         return Turn(
             number=number,
             at=at if last is None else max(at, last),
             role=said.role,
-            sender=screen.name(asked, "sender", speaker[:MAX_SPEAKER_CHARACTERS] or said.role),
+            sender=self.screen.name(asked, "sender", speaker[:MAX_SPEAKER_CHARACTERS] or said.role),
             by=asked.payload.by or asked.sender,
             content=content,
             token_count=estimate_tokens(content),
-            tools_used=tuple(screen.name(asked, "tools_used", name) for name in said.tools_used or ()),
+            tools_used=tuple(self.screen.name(asked, "tools_used", name) for name in said.tools_used or ()),
         )
 
-    def _marked(asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
+    def _marked(self, asked: Asked, before: int, number: int, now: datetime) -> list[Change]:
         """Return the change that counts turns as consolidated: nobody pays for a model to read an imported past."""
         file = watermark_file(asked.group, asked.session)
-        held = files.view(file)
+        held = self.files.view(file)
         try:
             mark = parse_watermark(held) or Watermark(turn=0)
         except ValueError:
@@ -156,11 +171,11 @@ def import_records(
         made = dump_watermark(mark.model_copy(update={"turn": number, "at": now}))
         return [FileWritten(asked.group, "watermark", file, made, held)]
 
-    def _take_entry(asked: Asked, said: ImportedEntry, place: _Place, taken: _Taken, now: datetime) -> None:
+    def _take_entry(self, asked: Asked, said: ImportedEntry, place: _Place, taken: _Taken, now: datetime) -> None:
         try:
-            _check(taken, said.content)
-            entry, neutralised = _entry(asked, said, place, now)
-            if place.target in taken.files or _is_there(entry, place):
+            taken.check(said.content)
+            entry, neutralised = self._entry(asked, said, place, now)
+            if place.target in taken.files or self._is_there(entry, place):
                 taken.known += 1
                 return
         except Refusal as refusal:
@@ -170,20 +185,22 @@ def import_records(
         taken.neutralised.update(neutralised)
         taken.changes.append(FileWritten(asked.group, "entry", place.target, dump_entry(entry), None))
 
-    def _is_there(entry: Entry, place: _Place) -> bool:
+    def _is_there(self, entry: Entry, place: _Place) -> bool:
         """Return whether an entry is there. Raises Refusal: it is, and says something else by now."""
         for file in (place.target, *place.found):
-            if (data := files.view(file)) is not None:
+            if (data := self.files.view(file)) is not None:
                 with suppress(ValueError):  # it is not an entry, and keeps its place
-                    if entries.parse(file, data).content == entry.content:
+                    if self.entries.parse(file, data).content == entry.content:
                         return True
                 raise Refusal("conflict", f"entry {entry.id} is there and says something else: it stays as it is")
         return False
 
-    def _entry(asked: Asked, said: ImportedEntry, place: _Place, now: datetime) -> tuple[Entry, Mapping[str, int]]:
+    def _entry(
+        self, asked: Asked, said: ImportedEntry, place: _Place, now: datetime
+    ) -> tuple[Entry, Mapping[str, int]]:
         """Return an entry with its texts cleaned as `save_memory` does, and what was changed. Raises Refusal."""
         members = said.model_dump(exclude={"id", "created", "updated"}, exclude_none=True)
-        texts = cleaned(asked, SaveMemory(**members, origin="imported"), screen)
+        texts = cleaned(asked, SaveMemory(**members, origin="imported"), self.screen)
         created = min(_time(said.created), now) if said.created else to_milliseconds(now)
         entry = Entry(
             id=said.id,
@@ -199,8 +216,6 @@ def import_records(
             origin=Origin("imported", where=texts.origin_from),
         )
         return entry, texts.neutralised
-
-    return ChangeHandler(decide, prepare)
 
 
 def _is_mark(change: Change) -> bool:
