@@ -160,10 +160,7 @@ class Mailbox:
 
         Raises OSError: it is there and cannot be read.
         """
-        try:
-            return self.path(REPLIES, request_id).read_bytes()
-        except FileNotFoundError:
-            return None
+        return self.waiting(request_id, REPLIES)
 
     def discard_reply(self, request_id: str) -> None:
         """Remove a reply; where only the host may remove it, its expiry does."""
