@@ -105,7 +105,7 @@ def _import(
     from honeybadger_host.storage.home import check_home
     from honeybadger_host.transfer.formats import IMPORTERS, format_of
     from honeybadger_host.transfer.importing import Import
-    from honeybadger_host.transfer.records import open_source
+    from honeybadger_host.transfer.records import open_source, read_all
 
     call.with_resource(warnings_to_stderr())
     check_home(folder)
@@ -121,7 +121,7 @@ def _import(
             max_request_bytes=settings.ipc.max_request_bytes,
             serve=lambda inbox: daemon.serve_box(folder, settings, inbox),
         )
-        done = importing.run(IMPORTERS[name](source), is_dry=dry_run, tell=doing.append)
+        done = importing.run(read_all(source, IMPORTERS[name]), is_dry=dry_run, tell=doing.append)
     skipped = [f"{one.where}: {one.why}" for one in done.skipped]
     if as_json:
         told = {"format": name, "group": group, "turns": done.turns, "entries": done.entries, "known": done.known}

@@ -8,20 +8,17 @@ from typing import Any, Final
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.json_elements import CONVERSATIONS, read_elements
-from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile, time_of
+from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
 
 NAME: Final = "chatgpt"
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
 _THINKING: Final = ("thoughts", "reasoning_recap")
 
 
-def read_chatgpt(source: Source) -> Iterator[Found]:
+def read_chatgpt(file: SourceFile) -> Iterator[Found]:
     """Yield the turns of each conversation along the branch that was shown last."""
-    for file in source():
-        if isinstance(file, Skipped):
-            yield file
-        elif CONVERSATIONS.fullmatch(file.name):
-            yield from read_elements(file, "conversation", _turns)
+    if CONVERSATIONS.fullmatch(file.name):
+        yield from read_elements(file, "conversation", _turns)
 
 
 def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.json_elements import CONVERSATIONS, read_elements
-from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, Source, SourceFile, time_of
+from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
 
 NAME: Final = "claude"
 _PROJECTS: Final = re.compile(r"(?:.*/)?projects(?:/[^/]+)?\.json")
@@ -17,17 +17,14 @@ _MEMORIES: Final = re.compile(r"(?:.*/)?memories\.json")
 _ROLES: Final[Mapping[str, Role]] = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
-def read_claude(source: Source) -> Iterator[Found]:
+def read_claude(file: SourceFile) -> Iterator[Found]:
     """Yield the turns of conversations, the documents of projects, and what was remembered."""
-    for file in source():
-        if isinstance(file, Skipped):
-            yield file
-        elif CONVERSATIONS.fullmatch(file.name):
-            yield from read_elements(file, "conversation", _turns)
-        elif _PROJECTS.fullmatch(file.name):
-            yield from read_elements(file, "project", _documents)
-        elif _MEMORIES.fullmatch(file.name):
-            yield from read_elements(file, "memory", _memories)
+    if CONVERSATIONS.fullmatch(file.name):
+        yield from read_elements(file, "conversation", _turns)
+    elif _PROJECTS.fullmatch(file.name):
+        yield from read_elements(file, "project", _documents)
+    elif _MEMORIES.fullmatch(file.name):
+        yield from read_elements(file, "memory", _memories)
 
 
 def _turns(conversation: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:

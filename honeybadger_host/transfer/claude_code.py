@@ -10,22 +10,19 @@ import orjson
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.markdown_import import facts_of
-from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, Source, SourceFile, time_of
+from honeybadger_host.transfer.records import Found, SaidTurn, Skipped, SourceFile, time_of
 
 NAME: Final = "claude-code"
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant"}
 
 
-def read_claude_code(source: Source) -> Iterator[Found]:
-    """Yield the turns of transcripts and the facts of memory. What tools returned stays where it is."""
-    for file in source():
-        if isinstance(file, Skipped):
-            yield file
-        elif file.name.endswith(".jsonl"):
-            yield from _transcript(file)
-        elif file.name.endswith(".md"):
-            yield from facts_of(file)
+def read_claude_code(file: SourceFile) -> Iterator[Found]:
+    """Yield the turns of a transcript, or the facts of memory. What tools returned stays where it is."""
+    if file.name.endswith(".jsonl"):
+        yield from _transcript(file)
+    elif file.name.endswith(".md"):
+        yield from facts_of(file)
 
 
 def _transcript(file: SourceFile) -> Iterator[Found]:

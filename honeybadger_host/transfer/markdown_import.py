@@ -13,7 +13,7 @@ import orjson
 from honeybadger_agent.wire import MAX_NOTE_CHARACTERS
 from honeybadger_host.storage.files import BOM
 from honeybadger_host.text.time_stamps import parse_time
-from honeybadger_host.transfer.records import Fact, Found, Skipped, Source, SourceFile
+from honeybadger_host.transfer.records import Fact, Found, Skipped, SourceFile
 
 _ENDINGS: Final = (".md", ".markdown")
 _LARGEST: Final = 16 * 1024 * 1024
@@ -28,13 +28,10 @@ _TAKEN: Final = frozenset(("title", "name", "tags", "aliases", "alias", *_CREATE
 Value = str | list[str]
 
 
-def read_markdown(source: Source) -> Iterator[Found]:
-    """Yield the facts of a folder of Markdown."""
-    for file in source():
-        if isinstance(file, Skipped):
-            yield file
-        elif file.name.lower().endswith(_ENDINGS):
-            yield from facts_of(file)
+def read_markdown(file: SourceFile) -> Iterator[Found]:
+    """Yield the facts of a Markdown file."""
+    if file.name.lower().endswith(_ENDINGS):
+        yield from facts_of(file)
 
 
 def facts_of(file: SourceFile) -> Iterator[Fact | Skipped]:

@@ -10,7 +10,7 @@ import orjson
 from honeybadger_agent.wire import Role
 from honeybadger_host.transfer.importing import session_of
 from honeybadger_host.transfer.json_elements import read_elements
-from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, Source, SourceFile, time_of
+from honeybadger_host.transfer.records import Fact, Found, SaidTurn, Skipped, SourceFile, time_of
 
 MEM0: Final = "mem0"
 MCP: Final = "mcp-memory"
@@ -19,13 +19,10 @@ _ROLES: Final[Mapping[str, Role]] = {"user": "user", "assistant": "assistant"}
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
-def read_mem0(source: Source) -> Iterator[Found]:
+def read_mem0(file: SourceFile) -> Iterator[Found]:
     """Yield the memories of what `get_all` or an export of mem0 returned."""
-    for file in source():
-        if isinstance(file, Skipped):
-            yield file
-        elif file.name.endswith(".json"):
-            yield from read_elements(file, "memory", _memories)
+    if file.name.endswith(".json"):
+        yield from read_elements(file, "memory", _memories)
 
 
 def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:
@@ -52,13 +49,10 @@ def _memories(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterato
         )
 
 
-def read_mcp_memory(source: Source) -> Iterator[Found]:
+def read_mcp_memory(file: SourceFile) -> Iterator[Found]:
     """Yield an entry for each entity of a graph: what was observed of it, and how it relates to others."""
-    for file in source():
-        if isinstance(file, Skipped):
-            yield file
-        elif file.name.endswith((".jsonl", ".json")):
-            yield from _graph(file)
+    if file.name.endswith((".jsonl", ".json")):
+        yield from _graph(file)
 
 
 def _graph(file: SourceFile) -> Iterator[Found]:
@@ -88,13 +82,10 @@ def _graph(file: SourceFile) -> Iterator[Found]:
         yield Fact(name, where, text, MCP, name, tags=(kind,) if kind else (), created=file.modified)
 
 
-def read_letta(source: Source) -> Iterator[Found]:
+def read_letta(file: SourceFile) -> Iterator[Found]:
     """Yield the blocks of agents as entries, and what was said with them as turns."""
-    for file in source():
-        if isinstance(file, Skipped):
-            yield file
-        elif file.name.endswith((".af", ".json")):
-            yield from read_elements(file, "agent", _agents)
+    if file.name.endswith((".af", ".json")):
+        yield from read_elements(file, "agent", _agents)
 
 
 def _agents(value: Mapping[str, Any], where: str, file: SourceFile) -> Iterator[Found]:

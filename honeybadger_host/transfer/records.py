@@ -1,4 +1,4 @@
-"""What an importer is: a function from the files of another program to what they say, in their order."""
+"""What an importer is: a function from a file of another program to what it says, in its order."""
 
 from __future__ import annotations
 
@@ -94,7 +94,17 @@ class SourceFile:
 
 Source: TypeAlias = Callable[[], Iterator[SourceFile | Skipped]]
 """What is to be read: its files, in the order of their names, the same each time."""
-Importer: TypeAlias = Callable[[Source], Iterator[Found]]
+Importer: TypeAlias = Callable[[SourceFile], Iterator[Found]]
+"""A file -> what it says; nothing for one that is not of the format."""
+
+
+def read_all(source: Source, importer: Importer) -> Iterator[Found]:
+    """Yield what all files say, and which of them cannot be read."""
+    for file in source():
+        if isinstance(file, Skipped):
+            yield file
+        else:
+            yield from importer(file)
 
 
 @contextmanager
