@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -100,29 +100,34 @@ def export_group(
     places = (*folders_of(group).values(), *single_files_of(group).values())
     if not any(os.path.lexists(home / place) for place in places):
         raise NotFound(f"{home} has no group {group!r}")
-    check_new(target)
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-            made = Path(scratch) / "export"
-            exported = _Exporter(home, group, made, tell).export()
-            if target.name.endswith((".tar.gz", ".tgz")):
-                tell("packing")
-                packed = Path(scratch) / "archive"
-                pack(made, packed)
-                made = packed
-            os.rename(made, target)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise HostError(f"cannot write {target}: {error.strerror}; there is no export") from None
-    return exported
+    with appearing(target) as made:
+        if not target.name.endswith((".tar.gz", ".tgz")):
+            return _Exporter(home, group, made, tell).export()
+        folder = made.with_name("folder")
+        exported = _Exporter(home, group, folder, tell).export()
+        tell("packing")
+        pack(folder, made)
+        return exported
 
 
-def check_new(target: Path) -> None:
-    """See that something can be made under a name. Raises HostError."""
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """Yield where to make an export, which is at `target` once all of it is made.
+
+    Raises HostError: nothing can be made there; then there is no export.
+    """
     if os.path.lexists(target):
         raise HostError(f"{target} exists and is not replaced: choose another name, or remove it")
     if not target.parent.is_dir():
         raise HostError(f"{target.parent} is not a folder: make it first")
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+            made = Path(scratch) / "export"
+            yield made
+            os.rename(made, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise HostError(f"cannot write {target}: {error.strerror}; there is no export") from None
 
 
 class _Exporter:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from honeybadger_host.errors import HostError, NotFound
+from honeybadger_host.errors import NotFound
 from honeybadger_host.memory.entry import Entry, parse_entry, show_time
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.peoples_files import TEXTS
 from honeybadger_host.memory.turn_log import parse_turn
-from honeybadger_host.storage.files import NotRegular, make_folders, open_plain, sync_folder
+from honeybadger_host.storage.files import NotRegular, make_folders, open_new, open_plain
 from honeybadger_host.text.time_stamps import time_stamp
-from honeybadger_host.transfer.exporting import Exported, check_new
+from honeybadger_host.transfer.exporting import Exported, appearing
 
 _LONGEST_NAME: Final = 80
 
@@ -31,22 +29,15 @@ def export_markdown(
     """
     if not (home / "groups" / group).is_dir():
         raise NotFound(f"{home} has no group {group!r}")
-    check_new(target)
     done = Exported()
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-            made = Path(scratch) / "export"
-            make_folders(made)
-            for name, parts in _files(home, group, done, tell):
-                path = _free(made / name)
-                make_folders(path.parent)
-                with open(path, "xb", opener=_private) as file:
-                    done.bytes += sum(map(file.write, parts))
-                done.files += 1
-            os.rename(made, target)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise HostError(f"cannot write {target}: {error.strerror}; there is no export") from None
+    with appearing(target) as made:
+        make_folders(made)
+        for name, parts in _files(home, group, done, tell):
+            path = _free(made / name)
+            make_folders(path.parent)
+            with open(open_new(path), "wb") as file:
+                done.bytes += sum(map(file.write, parts))
+            done.files += 1
     return done
 
 
@@ -98,10 +89,6 @@ def _conversation(path: Path, done: Exported) -> Iterator[bytes]:
                 done.left_out.append(f"{path.name}, line {number}: {error}")
                 continue
             yield f"\n## {turn.sender}, {time_stamp(turn.at)}\n\n{turn.content.rstrip()}\n".encode()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _name(entry: Entry) -> str:
