@@ -18,10 +18,10 @@ from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
 from honeybadger_host.domain import Asked, ChangeHandler, MessageAdded, Outcome, WaitingHandler
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.memory.messages import Message, MessagesRead, dump_message, read_messages
+from honeybadger_host.memory.messages import Message, MessagesRead, dump_message, members_of, read_messages
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.neutralise import is_blank
-from honeybadger_host.text.time_stamps import time_stamp, to_milliseconds
+from honeybadger_host.text.time_stamps import to_milliseconds
 
 _DEFAULT_LIMIT: Final = 50
 _READ_AT_ONCE: Final = 2
@@ -124,20 +124,9 @@ def get_messages(home: Path, journal: Journal, arrivals: Arrivals) -> WaitingHan
             found = await anyio.to_thread.run_sync(read, asked, payload, after, limiter=slots)
             left = ends_at - time.monotonic()
             if found.messages or left <= 0:
-                return {"messages": [_shown(message) for message in found.messages], "after": found.after}
+                return {"messages": [members_of(message) for message in found.messages], "after": found.after}
             after = found.after
             with anyio.move_on_after(left):
                 await came.wait()
 
     return WaitingHandler(answer)
-
-
-def _shown(message: Message) -> Mapping[str, Any]:
-    return {
-        "seq": message.seq,
-        "at": time_stamp(message.at, "milliseconds"),
-        "sender": message.sender,
-        "content": message.content,
-        "session": message.session,
-        "to": None if message.to is None else list(message.to),
-    }

@@ -74,17 +74,23 @@ class _Line(Edited):
     request: str = ""
 
 
-def dump_message(message: Message) -> bytes:
-    """Return it as one line of the file."""
-    line: dict[str, Any] = {
+def members_of(message: Message) -> dict[str, Any]:
+    """Return it as it is shown and pushed; `to` is None when it is for everybody."""
+    return {
         "seq": message.seq,
         "at": time_stamp(message.at, "milliseconds"),
         "sender": message.sender,
         "content": message.content,
         "session": message.session,
+        "to": None if message.to is None else list(message.to),
     }
-    if message.to is not None:
-        line["to"] = list(message.to)
+
+
+def dump_message(message: Message) -> bytes:
+    """Return it as one line of the file."""
+    line = members_of(message)
+    if message.to is None:
+        del line["to"]
     return orjson.dumps(line | {"request": message.request}, option=orjson.OPT_APPEND_NEWLINE)
 
 

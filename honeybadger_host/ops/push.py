@@ -30,10 +30,9 @@ import structlog
 from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.messages import ANY_GROUP, Arrivals
-from honeybadger_host.memory.messages import Message, read_messages
+from honeybadger_host.memory.messages import Message, members_of, read_messages
 from honeybadger_host.settings import Push
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.text.time_stamps import time_stamp
 
 log = structlog.get_logger()
 
@@ -180,19 +179,8 @@ class Pusher:
     async def _deliver(self, push: Push, group: str, message: Message) -> None:
         """Deliver a message. Raises NotDelivered, OSError."""
         message_id = f"{self.journal.identity}-{message.seq}"
-        data = orjson.dumps(
-            {
-                "id": message_id,
-                "group": group,
-                "seq": message.seq,
-                "at": time_stamp(message.at, "milliseconds"),
-                "sender": message.sender,
-                "content": message.content,
-                "session": message.session,
-                "to": message.to,
-            },
-            option=orjson.OPT_APPEND_NEWLINE,
-        )
+        pushed = {"id": message_id, "group": group, **members_of(message)}
+        data = orjson.dumps(pushed, option=orjson.OPT_APPEND_NEWLINE)
         with anyio.move_on_after(DELIVERY_SECONDS):
             if push.command:
                 await _run(push.command, data, self.home)
