@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final
@@ -221,30 +221,29 @@ def _left_out(count: int) -> str:
 
 def _newest_lines(text: str, share_tokens: int) -> str:
     """Return the last whole lines that fit, else the beginning of the last one."""
-    room = share_tokens - estimate_tokens(ABOVE) - 1
-    kept: list[str] = []
     lines = text.rstrip("\n").splitlines(keepends=True)
-    for line in reversed(lines):
-        if (cost := estimate_tokens(line) + 1) > room:
-            break
-        room -= cost
-        kept.append(line)
+    kept = _fitting(reversed(lines), share_tokens - estimate_tokens(ABOVE) - 1)
     return ABOVE + "".join(reversed(kept)) if kept else shorten("".join(lines[-1:]), share_tokens)
 
 
 def first_lines(text: str, share_tokens: int) -> str:
     """Return the first whole lines that fit, with a mark below them; a summary says the most important first."""
     mark = "[... text below left out]\n"
-    room = share_tokens - estimate_tokens(mark) - 1
-    kept: list[str] = []
-    for line in text.splitlines(keepends=True):
-        if (cost := estimate_tokens(line) + 1) > room:
-            break
-        room -= cost
-        kept.append(line)
+    kept = _fitting(text.splitlines(keepends=True), share_tokens - estimate_tokens(mark) - 1)
     if not kept:
         return shorten(text, share_tokens)
     return "".join(kept).rstrip("\n") + "\n" + mark
+
+
+def _fitting(lines: Iterable[str], room: int) -> list[str]:
+    """Return the first lines that fit in so many tokens."""
+    kept: list[str] = []
+    for line in lines:
+        room -= estimate_tokens(line) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return kept
 
 
 def divide(room: int, needs: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, int]:
