@@ -15,7 +15,7 @@ import orjson
 from honeybadger_agent.mailbox import NAME, REQUEST_ID, REQUESTS, TURNS, BadName, Mailbox, new_id
 from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.storage.file_cache import Unchanged
-from honeybadger_host.storage.files import open_folder, open_new, write_all
+from honeybadger_host.storage.files import inside, open_new, write_all
 
 _REASON = ".reason.json"
 
@@ -102,12 +102,7 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
 
 def _put_back(mailbox: Mailbox, inbox: str, name: str, data: bytes) -> None:
     """Write a request as its sender would: its folders are the sender's, so nothing there is followed or reused."""
-    root = open_folder(mailbox.root)
-    try:
-        requests = open_folder(inbox, within=root)
-    finally:
-        os.close(root)
-    try:
+    with inside(mailbox.root, inbox) as requests:
         temporary = f".{new_id()}.tmp"
         fd = open_new(temporary, within=requests)
         try:
@@ -124,8 +119,6 @@ def _put_back(mailbox: Mailbox, inbox: str, name: str, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=requests)
             raise
-    finally:
-        os.close(requests)
 
 
 def drop_dead(letter: DeadLetter) -> None:

@@ -20,7 +20,7 @@ from honeybadger_host.spool.inbox import STREAM, Inbox
 from honeybadger_host.spool.listing import SUFFIX
 from honeybadger_host.spool.rate_limits import Shares
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.files import open_folder
+from honeybadger_host.storage.files import inside
 from honeybadger_host.storage.journal import Journal
 
 log = structlog.get_logger()
@@ -137,7 +137,7 @@ class ReplyRetention:
         for inbox in list(self._spool.inboxes.values()):
             names: list[str] = []
             inbox.replies = inbox.reply_bytes = 0
-            with contextlib.suppress(OSError), _inside(inbox.path, REPLIES) as fd, os.scandir(fd) as entries:
+            with contextlib.suppress(OSError), inside(inbox.path, REPLIES) as fd, os.scandir(fd) as entries:
                 for entry in entries:
                     if entry.name.endswith(SUFFIX) and entry.name[0] != ".":
                         status = entry.stat(follow_symlinks=False)
@@ -147,20 +147,6 @@ class ReplyRetention:
                             names.append(entry.name)
             if names:
                 yield inbox, names
-
-
-@contextlib.contextmanager
-def _inside(folder: str, name: str) -> Iterator[int]:
-    """Give a descriptor of a folder in a sender's folder, following no link. Raises OSError."""
-    parent = open_folder(folder)
-    try:
-        fd = open_folder(name, within=parent)
-    finally:
-        os.close(parent)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _belongs_to_a_turn(folder: str, name: str) -> bool:
@@ -175,7 +161,7 @@ def _remove_older(folder: str, name: str, now: float, seconds: float) -> tuple[i
     went, how many stay, and their bytes.
     """
     count = kept = kept_bytes = 0
-    with contextlib.suppress(OSError), _inside(folder, name) as fd, os.scandir(fd) as entries:
+    with contextlib.suppress(OSError), inside(folder, name) as fd, os.scandir(fd) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
@@ -199,7 +185,7 @@ def _remove_oldest(folder: str, name: str, most: float, most_bytes: float) -> tu
     Returns how many went, how many stay, and their bytes.
     """
     count = kept = kept_bytes = 0
-    with contextlib.suppress(OSError), _inside(folder, name) as fd:
+    with contextlib.suppress(OSError), inside(folder, name) as fd:
         found: list[tuple[int, str, int]] = []
         with os.scandir(fd) as entries:
             for entry in entries:

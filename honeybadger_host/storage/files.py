@@ -164,6 +164,20 @@ def open_folder(name: str | os.PathLike[str], *, within: int | None = None) -> i
     return os.open(name, _FOLDER, dir_fd=within)
 
 
+@contextlib.contextmanager
+def inside(folder: str | os.PathLike[str], name: str) -> Iterator[int]:
+    """Yield a descriptor of a folder in a folder, neither of them a link. Raises OSError."""
+    parent = open_folder(folder)
+    try:
+        fd = open_folder(name, within=parent)
+    finally:
+        os.close(parent)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def names_in(folder: str | os.PathLike[str]) -> list[str]:
     """Return what a folder holds, in the order of names; nothing when it cannot be read."""
     try:
