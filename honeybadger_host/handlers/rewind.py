@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Refusal, Rewind
-from honeybadger_host.domain import REMOVED, Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, WholeKind
+from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, WholeKind
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
 from honeybadger_host.handlers.undo_edits import APPENDED, TEXT
 from honeybadger_host.memory.file_history import read_past, version_at
@@ -83,9 +83,7 @@ def _found(journal: Path, files: WholeFiles, group: str, seq: int) -> list[Back]
     problems: list[str] = []
     for file in changed:
         if file.startswith(f"{marks}/"):  # else what is summarised no longer would not be replayed
-            kind, data = read_last(journal, file, seq) or (REMOVED, b"")
-            wanted = None if kind.endswith(REMOVED) else data
-            backs.append(Back(file, "watermark", files.load(file), wanted))
+            backs.append(Back(file, "watermark", files.load(file), read_last(journal, file, seq)))
         elif group_of(file) == group:
             backs += _persons_file(journal, files.load(file), file, seq, problems)
     backs = [back for back in backs if (back.held or None) != (back.wanted or None)]

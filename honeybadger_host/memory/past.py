@@ -62,8 +62,7 @@ class PastJournal:
 
     def last(self, file: str) -> bytes | None:
         """Return what a whole file was given last; None: nothing, or it was removed."""
-        kind, data = read_last(self.path, file, self.seq) or (REMOVED, b"")
-        return None if kind.endswith(REMOVED) else data
+        return read_last(self.path, file, self.seq)
 
     def last_below(self, folder: str) -> dict[str, bytes]:
         """Return file -> what it was given last, of the whole files in a folder that were there."""

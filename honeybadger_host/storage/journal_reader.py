@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from honeybadger_host.domain import TASK_RECORD
+from honeybadger_host.domain import REMOVED, TASK_RECORD
 from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.files import open_new
@@ -163,11 +163,11 @@ def read_time_of(path: Path, seq: int) -> int:
         return max(map(int, found))
 
 
-def read_last(path: Path, file: str, seq: int) -> tuple[str, bytes] | None:
-    """Return kind and data of the newest change of a file up to a seq; None: there is none. Raises JournalError."""
+def read_last(path: Path, file: str, seq: int) -> bytes | None:
+    """Return what a whole file was given last, up to a seq; None: nothing, or it was removed. Raises JournalError."""
     query = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"
     for kind, data in read_rows(path, query, (file, seq)):
-        return kind, data
+        return None if kind.endswith(REMOVED) else data
     return None
 
 
