@@ -101,7 +101,7 @@ def read_archive(archive: Path) -> Manifest:
                 data = b"" if content is None else content.read()
                 seen[name] = None
             else:
-                seen[name] = None if content is None else digest(content)
+                seen[name] = None if content is None else size_and_digest(content)
     except FileNotFoundError:
         raise NotFound(f"there is no {archive}") from None
     except BROKEN as error:
@@ -155,7 +155,7 @@ def _check_names(archive: Path, manifest: Manifest) -> None:
             folders.add(place.name)
 
 
-def digest(content: IO[bytes], write: Callable[[bytes], object] = lambda data: None) -> tuple[int, str]:
+def size_and_digest(content: IO[bytes], write: Callable[[bytes], object] = lambda data: None) -> tuple[int, str]:
     """Return the size and the SHA-256 of what can be read, handing it on."""
     digest = hashlib.sha256()
     size = 0

@@ -17,9 +17,9 @@ from honeybadger_host.ops.archive import (
     ArchiveDamaged,
     Manifest,
     Place,
-    digest,
     members,
     read_archive,
+    size_and_digest,
 )
 from honeybadger_host.storage.files import open_folder, open_new, sync_folder
 from honeybadger_host.storage.home import LOCK_FILE, HomeLock, holder_bytes
@@ -120,7 +120,7 @@ def _unpack(archive: Path, manifest: Manifest, to: Path, owners: _Owners) -> tup
             if file is None:
                 raise ArchiveDamaged(archive, "it changed while it was read")
             with open(open_new(to / name), "wb") as out:
-                if digest(content, out.write) != (file.size, file.sha256):
+                if size_and_digest(content, out.write) != (file.size, file.sha256):
                     raise ArchiveDamaged(archive, "it changed while it was read")
                 out.flush()
                 owners.give(out.fileno(), file)

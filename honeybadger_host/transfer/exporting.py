@@ -26,6 +26,7 @@ from honeybadger_host.memory.edits_found import compare_text, compare_whole
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import LEDGER_FILE, InjectionLedger
 from honeybadger_host.memory.peoples_files import MOST_BYTES, PeoplesFile
+from honeybadger_host.ops.archive import size_and_digest
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS
 from honeybadger_host.storage.edits import EditReader, Seen, digest_of
 from honeybadger_host.storage.files import (
@@ -252,14 +253,10 @@ class _Exporter:
             raise HostError(f"cannot read {file}: {error.strerror}; there is no export without it") from None
         make_folders(target.parent)
         target.unlink(missing_ok=True)
-        digest, size = hashlib.sha256(), 0
         with open(fd, "rb") as source, open(open_new(target), "wb") as copy:
-            while data := source.read(1 << 20):
-                digest.update(data)
-                size += len(data)
-                copy.write(data)
+            size, sha256 = size_and_digest(source, copy.write)
         os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
-        self._files[place] = _Copied(size, digest.hexdigest(), status)
+        self._files[place] = _Copied(size, sha256, status)
 
     def _place(self, file: str) -> str | None:
         return place_of(file, self._group)

@@ -6,7 +6,6 @@ files still to be put in their place does that first.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.memory.group_places import folders_of, single_files_of
 from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.memory.peoples_files import MOST_BYTES, group_of
+from honeybadger_host.ops.archive import size_and_digest
 from honeybadger_host.storage.edits import Edit, Seen, digest_of
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.storage.files import make_folders
@@ -230,16 +230,11 @@ class _Loader:
             raise ExportDamaged(f"it has {count} files, its {MANIFEST} says {self._manifest.files}")
 
     def _copy(self, line: FileLine, target: Path | None) -> None:
-        digest, size = hashlib.sha256(), 0
         with ExitStack() as opened:
             source = opened.enter_context(open(open_file(self._folder / CONTENT / line.file), "rb"))
             out = None if target is None else opened.enter_context(open(target, "xb"))
-            while data := source.read(1 << 20):
-                digest.update(data)
-                size += len(data)
-                if out is not None:
-                    out.write(data)
-            if (size, digest.hexdigest()) != (line.size, line.sha256):
+            found = size_and_digest(source) if out is None else size_and_digest(source, out.write)
+            if found != (line.size, line.sha256):
                 raise ExportDamaged(f"{line.file!a} is not what {FILES} says")
             if out is not None:
                 out.flush()
