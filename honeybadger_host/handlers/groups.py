@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR
+from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
 from honeybadger_agent.wire import ListGroups, Refusal
 from honeybadger_host.curation.proposal_files import stored
 from honeybadger_host.domain import Asked, QueryHandler
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.memory.group_files import GroupFiles
+from honeybadger_host.memory.group_places import groups_in, named_folders
 from honeybadger_host.memory.notes import parse_notes
 from honeybadger_host.memory.session_document_store import Sessions
 from honeybadger_host.search.index import Index
@@ -33,7 +32,7 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
         payload: ListGroups = asked.payload
         if asked.sender != OPERATOR:
             raise Refusal("forbidden", "only the operator may list the groups", field="type")
-        names = sorted({*_folders(home / "groups"), *_folders(home / "data" / "ipc")} - {GLOBAL_GROUP})
+        names = sorted({*groups_in(home), *named_folders(home / "data" / "ipc")} - {GLOBAL_GROUP})
         wanted = [name for name in names if (payload.named or "").lower() in name.lower()]
         page = wanted[payload.offset or 0 :][: payload.limit or 50]
         tokens: Counter[str] = Counter()
@@ -44,7 +43,7 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
     def _row(group: str) -> dict[str, Any]:
         said = sessions.names(group)
         newest = max((changed for _, changed in said), default=None)
-        senders = sorted(set(_folders(home / "data" / "ipc" / group)) - {OPERATOR})
+        senders = [name for name in named_folders(home / "data" / "ipc" / group) if name != OPERATOR]
         return {
             "group": group,
             "senders": senders[:_MOST_SENDERS],
@@ -68,9 +67,3 @@ def list_groups(home: Path, files: GroupFiles, sessions: Sessions, index: Index,
         return 0 if text is None else len(parse_notes(text.text).notes)
 
     return QueryHandler(answer)
-
-
-def _folders(path: Path) -> Iterator[str]:
-    """Yield the names in a folder that groups and senders may have."""
-    with contextlib.suppress(OSError), os.scandir(path) as found:
-        yield from (each.name for each in found if NAME.fullmatch(each.name) and each.is_dir())

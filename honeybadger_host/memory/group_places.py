@@ -27,8 +27,13 @@ _FILES: Final = {
 
 
 def groups_in(home: Path) -> list[str]:
-    """Return the groups that have a folder for people's files, which may be a link, in the order of names."""
-    with contextlib.suppress(OSError), os.scandir(home / "groups") as entries:
+    """Return the groups that have a folder for people's files, in the order of names."""
+    return named_folders(home / "groups")
+
+
+def named_folders(folder: Path) -> list[str]:
+    """Return the folders in a folder, or links to some, that are called as groups and senders may be, in order."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir() and NAME.fullmatch(entry.name))
     return []
 
