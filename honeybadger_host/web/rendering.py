@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse
 
 from honeybadger_agent.wording import count_of, in_words
 from honeybadger_host.text.neutralise import HIDDEN
+from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
 _MOST_SHOWN: Final = 20_000
 """Characters of one text on a page."""
@@ -83,12 +84,10 @@ def when(at: str | int | None) -> Markup:
     if at is None or at == "":
         return Markup('<span class="muted">unknown</span>')
     try:
-        moment = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else datetime.fromisoformat(at)
+        moment = datetime.fromtimestamp(at / 1000, UTC) if isinstance(at, int) else parse_time(at).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return escape(at)
-    moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    stamp, shown = moment.isoformat().replace("+00:00", "Z"), f"{moment:%Y-%m-%d %H:%M} UTC"
-    return Markup('<time datetime="{}">{}</time>').format(stamp, shown)
+    return Markup('<time datetime="{}">{:%Y-%m-%d %H:%M} UTC</time>').format(time_stamp(moment, "auto"), moment)
 
 
 def href(*parts: str, **query: object) -> str:
