@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,11 +15,21 @@ from hypothesis import HealthCheck, settings
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
 from tests.crash.hosts import build_shim
-from tests.hosting import PATIENCE, HostProcess, RawSender
+from tests.hosting import PATIENCE, HostProcess, RawSender, common_folder
 
 # No time limit for each example: the machine may be busy, and every test has a limit of its own.
 settings.register_profile("patient", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+def pytest_configure() -> None:
+    common_folder()  # made by the first process, before there are others
+    gc.disable()  # what is collected stays: looking through it again and again takes a fifth of the time
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -80,9 +91,9 @@ def stranger(home: Path) -> RawSender:
 
 
 @pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shim() -> Path:
     """The compiled `tests/crash/faults.c`."""
-    built = build_shim(tmp_path_factory.mktemp("shim"))
+    built = build_shim(common_folder())
     if isinstance(built, str):
         pytest.skip(built)
     return built

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
+import hashlib
 import json
 import os
 import shutil
@@ -15,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +38,7 @@ QUICK: Final[Mapping[str, object]] = {
 PLAIN: Final = (sys.executable, "-W", "error", "-m", "honeybadger_host")
 AGENT: Final = (sys.executable, "-W", "error", "-m", "honeybadger_agent.cli")
 """The commands as they are installed, with warnings as errors."""
+_COMMON: Final = "HB_TESTS_COMMON"
 _LAUNCH: Final = Path(__file__).parent / "crash" / "launch.py"
 _OF_BOTH: Final = (
     *("honeybadger_host.daemon", "honeybadger_host.ops.doctor", "honeybadger_host.ops.maintenance"),
@@ -56,6 +59,27 @@ def frozen_environment(**more: str) -> dict[str, str]:
     """Return an environment in which nothing of the caller's settings is left."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "XDG_CONFIG_HOME") if name in os.environ}
     return {**kept, "LANG": "C.UTF-8", "TZ": "Asia/Kathmandu", **more}
+
+
+@functools.cache
+def common_folder() -> Path:
+    """Return a folder that all test processes of a run have in common; what they share ends with the first of them."""
+    if (named := os.environ.get(_COMMON)) is not None:
+        return Path(named)
+    folder = Path(tempfile.mkdtemp(prefix="hb-"))  # a socket's address has at most 107 bytes
+    os.mkfifo(folder / "life")
+    os.open(folder / "life", os.O_RDWR)  # open until this process ends: then whoever reads it hears of that
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ[_COMMON] = str(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time do something in a folder."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def wait_for(predicate: Callable[[], T], timeout: float = PATIENCE, *, what: str = "") -> T:
@@ -160,45 +184,30 @@ class Child:
 class Forge:
     """A process that has imported our programs and forks them; any thread may use it.
 
+    All test processes of a run use the same one of each kind.
+
     Args:
         modules: what else it imports.
         env: of that process, on top of a frozen environment.
     """
 
     def __init__(self, *modules: str, **env: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(_LAUNCH), "--nursery", *modules],
-            env=frozen_environment(**env),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        folder, kind = common_folder(), hashlib.sha256(repr((modules, env)).encode()).hexdigest()[:12]
+        address = folder / f"{kind}.sock"
+        with locked(folder), (folder / "life").open("rb") as life:
+            if not address.exists():
+                command = [sys.executable, "-W", "error", str(_LAUNCH), "--nursery", str(address), *modules]
+                subprocess.run(command, env=frozen_environment(**env), stdin=life, check=True)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(address))
+            self._connection = connection.makefile("rw")
         self._lock = threading.Lock()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End it, and what it started."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.wait(20)
-
     def ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with self._lock:
-            self._process.stdin.write(json.dumps(command) + "\n")
-            self._process.stdin.flush()
-            answer = json.loads(self._process.stdout.readline())
+            self._connection.write(json.dumps(command) + "\n")
+            self._connection.flush()
+            answer = json.loads(self._connection.readline())
         assert isinstance(answer, dict)
         return answer
 
@@ -227,9 +236,7 @@ class Forge:
 @functools.cache
 def forge(*modules: str, **env: str) -> Forge:
     """Return a forge of this test process; one for each kind."""
-    made = Forge(*(*_OF_BOTH, *modules), **env)
-    atexit.register(made.close)
-    return made
+    return Forge(*_OF_BOTH, *modules, **env)
 
 
 def forge_of(command: Sequence[str]) -> tuple[Forge, list[str]] | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tests.crash.story import Editor, Story, read
-from tests.hosting import Child, arguments_of, forge
+from tests.hosting import Child, arguments_of, forge, locked
 
 _LONGEST_SECONDS: Final = 90.0
 SHIM: Final = Path(__file__).with_name("faults.c")
@@ -35,7 +35,7 @@ When = Literal["before", "after", "torn"]
 
 
 def build_shim(folder: Path) -> Path | str:
-    """Compile the shim; return the library, or why there is none."""
+    """Compile the shim if it is not there; return the library, or why there is none."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if sys.platform != "linux":
         return "LD_PRELOAD faults need Linux"
@@ -43,9 +43,11 @@ def build_shim(folder: Path) -> Path | str:
         return "LD_PRELOAD faults need a C compiler"
     library = folder / "faults.so"
     command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(SHIM), "-ldl"]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    if made.returncode:
-        return f"LD_PRELOAD faults need glibc: {made.stderr[-500:]}"
+    with locked(folder):
+        if not library.exists():
+            made = subprocess.run(command, capture_output=True, text=True, check=False)
+            if made.returncode:
+                return f"LD_PRELOAD faults need glibc: {made.stderr[-500:]}"
     return library
 
 

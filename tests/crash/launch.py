@@ -2,7 +2,7 @@
 
     launch.py [FAULTS] run --home H …    `honeybadger-host`, or with `--as-agent` `honeybadger-agent`, with faults
     launch.py --program SOURCE           a program that imports ours
-    launch.py --nursery MODULE…          imports modules, then answers commands on stdin: see `nurse`
+    launch.py --nursery SOCKET MODULE…   imports modules, then answers commands on a socket: see `nurse`
 
 Faults: `--constant NAME=V`         another value for a constant of a module, as ops.status.STATUS_SECONDS=0.1
         `--kill-at POINT:K`         SIGKILL at the K-th passage of a named point of the pipeline
@@ -23,14 +23,16 @@ import gc
 import importlib
 import json
 import os
+import selectors
 import signal
+import socket
 import sqlite3
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -135,15 +137,66 @@ def _lose_patience() -> None:
     setattr(projections.Projections, "_reconcile", forget)  # noqa: B010
 
 
-def nurse(modules: Sequence[str]) -> None:
+def nurse(address: str, modules: Sequence[str]) -> None:
     """Start programs by fork, with everything imported already: 30 ms instead of 400 to 2,500.
 
-    One JSON object a line, and one for an answer:
+    It goes into the background as soon as it listens, and ends with its stdin. Any number of processes may connect to
+    the socket. One JSON object a line, and one for an answer:
         {"start": [arguments of this script], "env": {…}, "cwd": …, "uid": …, "files": […], "on_terminal": …}
                          -> {"pid": …}; the files are stdin, stdout and stderr
         {"poll": pid}    -> {"code": exit code, null while it runs}
-    What still runs at the end of stdin is killed. A child ends with what `main` returns.
+    What still runs when whoever started it has gone is killed. A child ends with what `main` returns.
     """
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(address)
+    server.listen()
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    _import(modules)
+    running: dict[int, set[int]] = {}
+    with selectors.DefaultSelector() as sources:
+        sources.register(sys.stdin, selectors.EVENT_READ)
+        sources.register(server, selectors.EVENT_READ)
+        while True:
+            for key, _ in sources.select():
+                if key.fileobj is sys.stdin:
+                    _kill({pid for pids in running.values() for pid in pids})
+                    return
+                if key.fileobj is server:
+                    asker = server.accept()[0]
+                    running[asker.fileno()] = set()
+                    sources.register(asker, selectors.EVENT_READ, asker.makefile("rw"))
+                elif line := key.data.readline():
+                    answer = _obey(json.loads(line), running[key.fd])
+                    key.data.write(json.dumps(answer) + "\n")
+                    key.data.flush()
+                else:
+                    sources.unregister(key.fileobj)
+                    _kill(running.pop(key.fd))
+
+
+def _obey(command: dict[str, Any], running: set[int]) -> dict[str, int | None]:
+    if "start" in command:
+        pid = os.fork()
+        if pid == 0:
+            _begin(command)
+            _end(command["start"])
+        running.add(pid)
+        return {"pid": pid}
+    pid, status = os.waitpid(command["poll"], os.WNOHANG)
+    running.discard(pid)
+    return {"code": os.waitstatus_to_exitcode(status) if pid else None}
+
+
+def _kill(running: Iterable[int]) -> None:
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Import everything, and build what each child would build for itself."""
     import anyio
     import typer.main
 
@@ -155,7 +208,7 @@ def nurse(modules: Sequence[str]) -> None:
         importlib.import_module(module)
     for kind in (*wire.REQUEST_TYPES.values(), *wire.TURN_TYPES.values()):
         for model in (kind, kind.result_type):
-            model.model_rebuild()  # else each child builds what it uses
+            model.model_rebuild()
     wire.Reply.model_rebuild()
     wire.StreamLine.model_rebuild()
     anyio.run(anyio.sleep, 0)
@@ -168,23 +221,6 @@ def nurse(modules: Sequence[str]) -> None:
     load_settings(Path(tempfile.gettempdir(), "no-home"))
     sqlite3.connect(":memory:").close()
     gc.freeze()
-    running: set[int] = set()
-    for line in sys.stdin:
-        command = json.loads(line)
-        if "start" in command:
-            pid = os.fork()
-            if pid == 0:
-                _begin(command)
-                _end(command["start"])
-            running.add(pid)
-            answer: dict[str, int | None] = {"pid": pid}
-        else:
-            pid, status = os.waitpid(command["poll"], os.WNOHANG)
-            running.discard(pid)
-            answer = {"code": os.waitstatus_to_exitcode(status) if pid else None}
-        print(json.dumps(answer), flush=True)
-    for pid in running:
-        os.kill(pid, signal.SIGKILL)
 
 
 def _end(arguments: Sequence[str]) -> NoReturn:
@@ -225,6 +261,6 @@ def _begin(command: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--nursery":
-        nurse(sys.argv[2:])
+        nurse(sys.argv[2], sys.argv[3:])
     else:
         sys.exit(main(sys.argv[1:]))
