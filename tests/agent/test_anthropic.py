@@ -11,21 +11,19 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
-pytest.importorskip("anthropic", reason="the extra `anthropic` is not installed")
-
-from anthropic import Anthropic, AsyncAnthropic, DefaultAsyncHttpxClient, DefaultHttpxClient
-from anthropic.lib.tools import ToolError
-from anthropic.tools import BetaLocalFilesystemMemoryTool
-from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
-
 from honeybadger_agent import Client, SyncClient
-from honeybadger_agent.integrations.anthropic_memory import AsyncGroupMemory, GroupMemory
 from tests.hosting import HostProcess, RawSender, frozen_environment
+
+if TYPE_CHECKING:  # two seconds, for which nobody waits who runs other tests
+    from honeybadger_agent.integrations.anthropic_memory import GroupMemory
+
+pytestmark = pytest.mark.skipif(find_spec("anthropic") is None, reason="the extra `anthropic` is not installed")
 
 ROOT = Path(__file__).parents[2]
 MakeClient = Callable[..., SyncClient]
@@ -138,17 +136,25 @@ def check(claude: ScriptedClaude) -> None:
     assert claude.results == TOLD
 
 
+def group_memory(client: SyncClient, **more: Any) -> GroupMemory:
+    from honeybadger_agent.integrations.anthropic_memory import GroupMemory
+
+    return GroupMemory(client, **more)
+
+
 @pytest.mark.parametrize("thread", [None, False], ids=["the API keeps the conversation", "the agent sends it"])
 def test_an_agent_on_the_sdk_remembers_through_its_tool_runner(
     served: HostProcess, asker: RawSender, thread: Literal[False] | None
 ) -> None:
+    from anthropic import Anthropic, DefaultHttpxClient
+
     claude = ScriptedClaude(STORY)
     with messages_api(claude) as address, DefaultHttpxClient(trust_env=False) as http:
         runner = Anthropic(api_key="test", base_url=address, http_client=http, max_retries=0).beta.messages.tool_runner(
             model="claude-test",
             max_tokens=100,
             messages=[{"role": "user", "content": "Remember that I like dark mode"}],
-            tools=[GroupMemory(SyncClient(served.home, asker.group, "claude"))],
+            tools=[group_memory(SyncClient(served.home, asker.group, "claude"))],
             thread=thread,
         )
         last = runner.until_done()
@@ -157,6 +163,10 @@ def test_an_agent_on_the_sdk_remembers_through_its_tool_runner(
 
 
 async def test_so_does_one_on_the_sdk_for_asyncio(served: HostProcess, asker: RawSender) -> None:
+    from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
+
+    from honeybadger_agent.integrations.anthropic_memory import AsyncGroupMemory
+
     claude = ScriptedClaude(STORY)
     with messages_api(claude) as address:
         async with DefaultAsyncHttpxClient(trust_env=False) as http:
@@ -173,7 +183,9 @@ async def test_so_does_one_on_the_sdk_for_asyncio(served: HostProcess, asker: Ra
 
 def test_the_tool_of_the_sdk_on_a_folder_says_the_same(tmp_path: Path, member: MakeClient) -> None:
     """Commands in a row on both; only what a folder weighs, and what ours refuses, is different."""
-    theirs, ours = BetaLocalFilesystemMemoryTool(str(tmp_path)), GroupMemory(member("claude"))
+    from anthropic.tools import BetaLocalFilesystemMemoryTool
+
+    theirs, ours = BetaLocalFilesystemMemoryTool(str(tmp_path)), group_memory(member("claude"))
     commands: list[dict[str, Any]] = [
         {"command": "view", "path": "/memories/a.md"},
         {"command": "create", "path": "/memories/a.md", "file_text": "one\ntwo\n\nthree"},
@@ -215,6 +227,8 @@ def test_the_tool_of_the_sdk_on_a_folder_says_the_same(tmp_path: Path, member: M
 
 def told(tool: Any, command: dict[str, Any]) -> tuple[bool, str]:
     """Return (is an error, text); of folders without their sizes."""
+    from anthropic.lib.tools import ToolError
+
     try:
         text = cast("str", tool.call(command))
     except ToolError as error:
@@ -246,7 +260,10 @@ def test_the_program_of_the_readme_remembers(served: HostProcess, asker: RawSend
 
 
 def test_its_methods_do_what_their_commands_say(member: MakeClient) -> None:
-    tool = GroupMemory(member("claude"), cache_control={"type": "ephemeral"})
+    from anthropic.lib.tools import ToolError
+    from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
+
+    tool = group_memory(member("claude"), cache_control={"type": "ephemeral"})
     view = BetaMemoryTool20250818ViewCommand(command="view", path="/memories")
     assert tool.view(view) == tool.call({"command": "view", "path": "/memories"}) == tool.execute(view)
     assert tool.to_dict() == {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}

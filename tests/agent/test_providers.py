@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import orjson
@@ -30,9 +30,11 @@ from honeybadger_agent.models.model import (
     ToolSpec,
     UserSaid,
 )
-from honeybadger_agent.models.providers import ProviderModel
 from honeybadger_agent.turn.toolbox import specs_of
 from tests.endpoint import Answer, Endpoint, anthropic, in_turn, openai, refusal, served
+
+if TYPE_CHECKING:  # its library takes a second
+    from honeybadger_agent.models.providers import ProviderModel
 
 KEY = "sk-very-secret-0123456789"
 NOTE = ToolCall("call_1", "update_memory", '{"content": "tea"}')
@@ -60,9 +62,7 @@ class Protocol:
         """Open a model on an endpoint; pauses between attempts are counted, not slept."""
         url = endpoint if isinstance(endpoint, str) else endpoint.url
         settings = {"base_url": url + self.path, "api_key": KEY, "timeout_seconds": 10, **settings}
-        opened = open_model(f"{self.provider}:test-model", ModelSettings(**settings))
-        assert isinstance(opened, ProviderModel)
-        yield opened
+        yield cast("ProviderModel", open_model(f"{self.provider}:test-model", ModelSettings(**settings)))
 
 
 PROTOCOLS = [
@@ -75,6 +75,12 @@ PROTOCOLS = [
 @pytest.fixture(params=PROTOCOLS, ids=[protocol.provider for protocol in PROTOCOLS])
 def protocol(request: pytest.FixtureRequest) -> Protocol:
     return request.param  # type: ignore[no-any-return]
+
+
+BOTH_PROTOCOLS = pytest.mark.parametrize(
+    "protocol", [each for each in PROTOCOLS if each.provider != "ollama"], ids=["openai", "anthropic"], indirect=True
+)
+"""Where it is not about what a provider is sent: OpenAI's protocol is the same code whoever speaks it."""
 
 
 @dataclass
@@ -233,6 +239,7 @@ async def test_several_answers_may_be_under_way_at_once(protocol: Protocol) -> N
 # ------------------------------------------------------------------------------------------------------------ failures
 
 
+@BOTH_PROTOCOLS
 @pytest.mark.parametrize(
     ("answer", "says", "is_passing"),
     [
@@ -284,6 +291,7 @@ async def test_an_account_without_credit_is_not_asked_again() -> None:
     assert len(endpoint.asked) == 1
 
 
+@BOTH_PROTOCOLS
 async def test_what_failed_is_asked_again_after_growing_pauses(protocol: Protocol) -> None:
     ears = Ears()
     answers = in_turn(refusal(500, "oops"), refusal(503, "busy"), protocol.write(HELLO))
@@ -295,6 +303,7 @@ async def test_what_failed_is_asked_again_after_growing_pauses(protocol: Protoco
     assert endpoint.asked[0].body == endpoint.asked[2].body
 
 
+@BOTH_PROTOCOLS
 async def test_the_pause_the_endpoint_asks_for_is_kept(protocol: Protocol) -> None:
     ears = Ears()
     answers = in_turn(refusal(429, "slow down", Retry_After="7"), protocol.write(HELLO))
@@ -303,6 +312,7 @@ async def test_the_pause_the_endpoint_asks_for_is_kept(protocol: Protocol) -> No
     assert ears.pauses == [7.0]
 
 
+@BOTH_PROTOCOLS
 async def test_a_pause_that_is_too_long_ends_the_turn_and_is_named(protocol: Protocol) -> None:
     ears = Ears()
     with served(in_turn(refusal(429, "", Retry_After="3600"))) as endpoint, protocol.model(endpoint) as model:
@@ -310,6 +320,7 @@ async def test_a_pause_that_is_too_long_ends_the_turn_and_is_named(protocol: Pro
     assert (ears.pauses, len(endpoint.asked)) == ([], 1)
 
 
+@BOTH_PROTOCOLS
 async def test_a_stream_that_is_cut_after_text_is_not_asked_again(protocol: Protocol) -> None:
     ears = Ears()
     answers = in_turn(protocol.write(HELLO, then="cut"), protocol.write(HELLO))
@@ -321,6 +332,7 @@ async def test_a_stream_that_is_cut_after_text_is_not_asked_again(protocol: Prot
     assert ears.pieces
 
 
+@BOTH_PROTOCOLS
 async def test_a_stream_that_is_cut_before_text_is_asked_again(protocol: Protocol) -> None:
     answers = in_turn(Answer(then="cut"), protocol.write(ModelSaid("", (NOTE,)), then="cut"), protocol.write(HELLO))
     ears = Ears()
@@ -330,6 +342,7 @@ async def test_a_stream_that_is_cut_before_text_is_asked_again(protocol: Protoco
     assert "".join(ears.pieces) == HELLO.text
 
 
+@BOTH_PROTOCOLS
 async def test_a_stream_that_ends_without_its_end_is_not_taken_for_an_answer(protocol: Protocol) -> None:
     with served(in_turn(protocol.write(HELLO, finish=""))) as endpoint, protocol.model(endpoint) as model:
         failed = await failure(model)
@@ -337,19 +350,23 @@ async def test_a_stream_that_ends_without_its_end_is_not_taken_for_an_answer(pro
     assert "broke off" in str(failed)
 
 
+@BOTH_PROTOCOLS
 @pytest.mark.parametrize("has_begun", [True, False])
 async def test_an_endpoint_that_falls_silent_is_not_waited_for_longer_than_was_said(
     protocol: Protocol, has_begun: bool
 ) -> None:
     answer = protocol.write(HELLO, then="hang") if has_begun else Answer(then="hang")
     retries = 0 if has_begun else 1  # a slow machine may notice the silence before the text
+    ears = Ears()
     with served(in_turn(answer)) as endpoint, protocol.model(endpoint, timeout_seconds=0.2, retries=retries) as model:
-        failed = await failure(model)
+        failed = await failure(model, ears)
     assert "was silent for 0.2 s (timeout_seconds)" in str(failed)
     assert failed.is_passing
-    assert len(endpoint.asked) == retries + 1
+    assert len(ears.pauses) == retries  # a busy endpoint may meet fewer attempts
+    assert len(endpoint.asked) <= retries + 1
 
 
+@BOTH_PROTOCOLS
 async def test_an_endpoint_that_trickles_for_ever_is_not_waited_for_for_ever(protocol: Protocol) -> None:
     """Ten times the silence that is allowed, in all: 2 s here, while the endpoint would go on for 30."""
     beat = b'event: ping\ndata: {"type": "ping"}\n\n' if protocol.provider == "anthropic" else b": still here\n\n"
@@ -368,6 +385,7 @@ async def test_an_endpoint_that_trickles_for_ever_is_not_waited_for_for_ever(pro
     assert "was not complete after 2 s" in str(failed) or "was silent for 0.2 s" in str(failed)
 
 
+@BOTH_PROTOCOLS
 async def test_an_endpoint_that_is_not_there_says_so(protocol: Protocol) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -378,6 +396,7 @@ async def test_an_endpoint_that_is_not_there_says_so(protocol: Protocol) -> None
     assert failed.is_passing
 
 
+@BOTH_PROTOCOLS
 async def test_a_redirect_is_not_followed(protocol: Protocol) -> None:
     with served(in_turn(protocol.write(HELLO))) as elsewhere:
         redirect = Answer(307, {"Location": f"{elsewhere.url}/v1/chat/completions"})
@@ -387,6 +406,7 @@ async def test_a_redirect_is_not_followed(protocol: Protocol) -> None:
     assert elsewhere.asked == []
 
 
+@BOTH_PROTOCOLS
 async def test_what_fails_where_the_text_goes_is_not_the_models_failure(protocol: Protocol) -> None:
     async def full(_: str) -> None:
         raise OSError("disk full")
@@ -398,6 +418,7 @@ async def test_what_fails_where_the_text_goes_is_not_the_models_failure(protocol
     assert len(endpoint.asked) == 1
 
 
+@BOTH_PROTOCOLS
 @pytest.mark.parametrize("where", ["before", "between", "while_heard"])
 async def test_a_cancelled_answer_closes_its_connection(protocol: Protocol, where: str) -> None:
     """In a scope of anyio every further wait is cancelled as well, those of closing among them."""
@@ -467,6 +488,7 @@ asyncio.run(main())
     assert (run.stdout, run.stderr) == (expected, "")
 
 
+@BOTH_PROTOCOLS
 async def test_a_server_that_floods_is_given_up(protocol: Protocol) -> None:
     answers = in_turn(protocol.write(ModelSaid("word " * 2000)))
     with served(answers) as endpoint, protocol.model(endpoint, max_output_tokens=100) as model:

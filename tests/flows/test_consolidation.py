@@ -14,6 +14,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_agent.models.model import ModelSaid
+from honeybadger_host.memory.watermarks import kept_turns
 from tests.conftest import HostFactory
 from tests.endpoint import Answer, Asked, anthropic, openai, refusal, served
 from tests.hosting import (
@@ -49,10 +50,11 @@ def scripted(home: Path, answer: object, name: str = "curation.json", **more: An
 class Talk:
     """Turns of a person and an assistant in one session."""
 
-    def __init__(self, home: Path, session: str = "main") -> None:
+    def __init__(self, home: Path, session: str = "main", group: str = "main") -> None:
         self.home = home
         self.session = session
-        self.ann = RawSender(home, sender="ann").make()
+        self.group = group
+        self.ann = RawSender(home, group, "ann").make()
         self.said = 0
 
     def say(self, *texts: str) -> None:
@@ -75,7 +77,7 @@ class Talk:
 
     def file(self, name: str) -> str:
         try:
-            return (self.home / "groups/main" / name).read_text()
+            return (self.home / "groups" / self.group / name).read_text()
         except FileNotFoundError:
             return ""
 
@@ -87,7 +89,7 @@ class Talk:
     @property
     def mark(self) -> Mapping[str, Any]:
         try:
-            data = (self.home / f"data/consolidated/main/{self.session}.json").read_text()
+            data = (self.home / f"data/consolidated/{self.group}/{self.session}.json").read_text()
         except FileNotFoundError:
             return {"turn": 0}
         value: Mapping[str, Any] = json.loads(data)
@@ -98,7 +100,7 @@ class Talk:
         return value
 
     def is_consolidated(self, up_to: int) -> None:
-        wait_for(lambda: self.mark["turn"] == up_to, what=f"consolidated up to {up_to}")
+        wait_for(lambda: self.mark["turn"] == up_to, what=f"{self.group} consolidated up to {up_to}")
         wait_for(lambda: self.file(f"proposals/{self.mark['proposal']}.json"))  # written last
 
 
@@ -107,8 +109,8 @@ def talk(home: Path) -> Talk:
     return Talk(home)
 
 
-def system(home: Path, session: str = "main") -> str:
-    return SyncClient(home, "main", "bee", session=session, timeout_seconds=PATIENCE).get_context().system
+def system(home: Path, session: str = "main", group: str = "main") -> str:
+    return SyncClient(home, group, "bee", session=session, timeout_seconds=PATIENCE).get_context().system
 
 
 def test_what_a_model_makes_of_a_conversation_goes_to_history_summary_and_notes(
@@ -161,13 +163,12 @@ def test_two_consolidations_leave_two_paragraphs_and_one_part(make_host: HostFac
     assert system(home).count(ANSWER["conversation_summary"]) == 1
 
 
-@pytest.mark.parametrize(
-    ("window", "kept"), [(1, 2), (2, 2), (4, 2), (6, 3), (8, 4), (20, 10), (50, 10)], ids=lambda number: str(number)
-)
-def test_the_newest_turns_stay(make_host: HostFactory, talk: Talk, window: int, kept: int) -> None:
-    make_host({**SOON, "consolidation.memory_window": window}).start()
-    talk.fill(max(window, kept) + 1)
-    talk.is_consolidated(max(window, kept) + 1 - kept)
+def test_the_newest_turns_stay(make_host: HostFactory, talk: Talk) -> None:
+    kept = {window: kept_turns(window) for window in (1, 2, 4, 6, 8, 10, 20, 50)}
+    assert kept == {1: 2, 2: 2, 4: 2, 6: 3, 8: 4, 10: 5, 20: 10, 50: 10}
+    make_host({**SOON, "consolidation.memory_window": 1}).start()
+    talk.fill(3)
+    talk.is_consolidated(1)
 
 
 def test_a_window_of_zero_shows_ten_turns_and_touches_no_file(make_host: HostFactory, home: Path, talk: Talk) -> None:
@@ -192,26 +193,38 @@ def test_ten_messages_at_a_window_of_ten_ask_no_model(make_host: HostFactory, ho
     assert [line["session"] for line in host.events("consolidation.finished")] == ["other"]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    ["I cannot do that.", '{"history_entry": "  "}', "[" * 50_000, "x" * 1_000_000],
-    ids=lambda text: text[:30] or "empty",
-)
-def test_a_wrong_answer_changes_nothing_and_is_asked_for_again(
-    make_host: HostFactory, home: Path, talk: Talk, answer: str
-) -> None:
-    host = make_host(scripted(home, answer, piece_characters=100_000)).start()
-    talk.fill(11)
-    wait_for(lambda: len(host.events("curation.failed")) >= 2)
-    assert talk.mark == {"turn": 0}
-    assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
-    assert "I am Ann" in system(home)
-    pauses = [line["again_in_seconds"] for line in host.events("curation.failed")]
-    assert pauses == sorted(pauses)
+def test_a_wrong_answer_changes_nothing_and_is_asked_for_again(make_host: HostFactory, home: Path) -> None:
+    wrong = {
+        "refusal": "I cannot do that.",
+        "blank": '{"history_entry": "  "}',
+        "deep": "[" * 50_000,
+        "x": "x" * 1_000_000,
+    }
+    turns = [{"when": f"about {name}", "answers": [{"text": text}]} for name, text in wrong.items()]
+    settings = scripted(home, ANSWER) | {"curation.tokens_per_day": 10_000_000}
+    (home / "curation.json").write_text(json.dumps({"turns": turns, "piece_characters": 100_000}))
+    host = make_host(settings).start()
+    talks = [Talk(home, group=name) for name in wrong]
+    for talk in talks:
+        talk.fill(3)
+        talk.say(f"We talk about {talk.group}.")
+        talk.fill(11)
+
+    def failed_twice(group: str) -> bool:
+        pauses = [line["again_in_seconds"] for line in host.events("curation.failed") if line["group"] == group]
+        assert pauses == sorted(pauses)
+        return len(pauses) >= 2
+
+    wait_for(lambda: all(failed_twice(talk.group) for talk in talks))
+    for talk in talks:
+        assert talk.mark == {"turn": 0}
+        assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
+        assert "I am Ann" in system(home, group=talk.group)
     host.stop()
     scripted(home, f"<think>Hm, {{}}.</think>\n```json\n{json.dumps(ANSWER)}\n```")
     host.start()
-    talk.is_consolidated(6)
+    for talk in talks:
+        talk.is_consolidated(6)
 
 
 def test_a_person_may_edit_the_summary_and_the_edit_stays(make_host: HostFactory, home: Path, talk: Talk) -> None:
@@ -466,44 +479,47 @@ def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: P
 
 WHOLE = json.dumps({**ANSWER, "memory_update": "## Notes\n- Ann moves to Lisbon on 12 March.\n"})
 BROKEN: dict[str, Callable[[], Answer]] = {
+    "overloaded": lambda: refusal(503, "try later"),
+    "a wrong key": lambda: refusal(401, "who are you?"),
     "cut off": lambda: openai(ModelSaid(WHOLE[: len(WHOLE) // 2]), finish="length"),
     "empty": lambda: openai(ModelSaid("")),
     "of the wrong type": lambda: openai(ModelSaid('{"history_entry": ["Ann"]}')),
     "a refusal": lambda: openai(ModelSaid("I cannot help with that.")),
-    "overloaded": lambda: refusal(503, "try later"),
-    "a wrong key": lambda: refusal(401, "who are you?"),
     "a broken connection": lambda: openai(ModelSaid(WHOLE), then="cut"),
     "10 MB": lambda: openai(ModelSaid("x" * 10_000_000), pieces_of_text=["x" * 100_000] * 100),
 }
 
 
-@pytest.mark.parametrize("broken", BROKEN)
-def test_a_model_over_http_that_fails_costs_nothing_but_its_tokens(
-    make_host: HostFactory, home: Path, talk: Talk, broken: str
-) -> None:
-    answers: list[Answer] = []
+def test_a_model_over_http_that_fails_costs_nothing_but_its_tokens(make_host: HostFactory, home: Path) -> None:
+    broken = ""
 
     def answering(_: Asked) -> Answer:
-        answers.append(BROKEN[broken]() if is_broken else openai(ModelSaid(f"```json\n{WHOLE}\n```")))
-        return answers[-1]
+        return BROKEN[broken]() if broken else openai(ModelSaid(f"```json\n{WHOLE}\n```"))
 
-    is_broken = True
     with served(answering) as endpoint:
         url = f"{endpoint.url}/v1"
         host = make_host({**SOON, "model.name": "openai:test", "model.base_url": url}).start()
-        talk.fill(11)
-        wait_for(lambda: host.events("curation.failed"), what=f"{broken} noticed")
-        assert talk.mark == {"turn": 0}
-        assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
-        if broken in ("overloaded", "a wrong key"):  # nothing was answered: what was booked is free again
-            wait_for(lambda: (now := status_of(home))["failures"] and now["tokens_today"] == 0)
-        is_broken = False
-        talk.is_consolidated(6)
-        assert talk.history == [ANSWER["history_entry"]]
-        assert talk.file("MEMORY.md").count("- Ann moves to Lisbon on 12 March.\n") == 1
-        asked = endpoint.asked[-1]
-        assert "You look after the long-term memory" in asked.system
-        assert "USER: I am Ann, and I move to Lisbon on 12 March." in json.dumps(asked.body)
+
+        def fails_and_is_made_up_for(talk: Talk) -> None:
+            nonlocal broken
+            spent = status_of(home).get("tokens_today", 0)
+            talk.fill(11)
+            wait_for(lambda: [line for line in host.events("curation.failed") if line["group"] == talk.group])
+            assert talk.mark == {"turn": 0}
+            assert talk.file("HISTORY.md") == talk.file("summary.md") == talk.file("MEMORY.md") == ""
+            if broken in ("overloaded", "a wrong key"):  # nothing was answered: what was booked is free again
+                wait_for(lambda: (now := status_of(home))["failures"] and now["tokens_today"] == spent)
+            broken = ""
+            talk.is_consolidated(6)
+            assert talk.history == [ANSWER["history_entry"]]
+            assert talk.file("MEMORY.md").count("- Ann moves to Lisbon on 12 March.\n") == 1
+            asked = endpoint.asked[-1]
+            assert "You look after the long-term memory" in asked.system
+            assert "USER: I am Ann, and I move to Lisbon on 12 March." in json.dumps(asked.body)
+            wait_for(lambda: status_of(home)["tokens_today"] > spent)
+
+        for broken in BROKEN:
+            fails_and_is_made_up_for(Talk(home, group=broken.replace(" ", "-")))
 
 
 def test_a_model_of_anthropics_consolidates_too(make_host: HostFactory, home: Path, talk: Talk) -> None:

@@ -75,7 +75,7 @@ def memory(home: Path) -> Memory:
 
 
 def model(home: Path, *operations: Mapping[str, Any], **more: Any) -> dict[str, object]:
-    """Write a script for the model that curates; return the settings of a host that plays it."""
+    """Write a script for the model that curates, which a host reads when it asks it first; return its settings."""
     return answering(home, json.dumps({"operations": operations}), **more)
 
 
@@ -208,16 +208,13 @@ def test_a_correction_becomes_an_anti_pattern_once(make_host: HostFactory, memor
 def test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    host = make_host(answering(home, "")).start()
+    make_host(answering(home, "")).start()
     entry = memory.save("The rent of the flat is 950 EUR a month.", "home")
     memory.bee.note("n1", "The rent of the flat is always 950 EUR a month.")
     note = memory.ask("search_memory", query="rent always", scope="notes")["hits"][0]["id"]
     result = "The rent of the flat is always 950 EUR a month."
-    host.stop()
     memory_md = (memory.group / "MEMORY.md").read_bytes()
-    make_host(
-        model(home, {"op": "merge", "sources": [entry, note], "result": result, "why": "they say the same"})
-    ).start()
+    model(home, {"op": "merge", "sources": [entry, note], "result": result, "why": "they say the same"})
     (proposal,) = memory.dream()["proposals"]
     assert proposal["applied"] == 1, proposal["operations"]
     (merged,) = memory.entries().values()
@@ -229,39 +226,27 @@ def test_a_model_merges_an_entry_and_a_note_and_both_go_to_the_archive(
     assert (memory.group / "MEMORY.md").read_bytes() == memory_md
 
 
-@pytest.mark.parametrize(
-    ("change", "gate"),
-    [
-        ({"result": "The rent of the flat is 950 EUR."}, "specifics_lost"),
-        ({"result": "The rent of the flat is 950 EUR a month, to Mr Glanz of 7 Elm Road."}, "specifics_invented"),
-        ({"result": "The rent of the flat is not 950 EUR a month, to Mr Glanz."}, "meaning_flipped"),
-        ({"sources": ["k3v9x2m4q7p1", "p8w2c5n1r6t0"]}, "base_moved"),
-        (
-            {"op": "supersede", "evidence": [{"session": "main", "turn": 1, "quote": "never said"}]},
-            "unquoted",
-        ),
-        ({"op": "supersede"}, "not_stale"),
-    ],
-    ids=lambda each: each if isinstance(each, str) else "",
-)
-def test_what_a_gate_refuses_changes_nothing_and_is_named(
-    make_host: HostFactory, home: Path, memory: Memory, change: dict[str, Any], gate: str
-) -> None:
-    host = make_host(answering(home, "")).start()
-    ids = [
-        memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz."),
-        memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always."),
-    ]
-    host.stop()
-    operation = {"op": "merge", "sources": ids, "result": "The rent of the flat is 950 EUR a month, to Mr Glanz."}
-    operation |= change
-    if operation["op"] == "supersede":
-        operation |= {"sources": ids[:1], "result": "The rent of the flat is 950 EUR a month, to Mr Glanz in person."}
-    make_host(model(home, operation)).start()
+def test_what_a_gate_refuses_changes_nothing_and_is_named(make_host: HostFactory, home: Path, memory: Memory) -> None:
+    make_host(answering(home, "")).start()
+    said = "The rent of the flat is 950 EUR a month, to Mr Glanz"
+    ids = [memory.save(f"{said}."), memory.save(f"{said}, always.")]
+    merge = {"op": "merge", "sources": ids, "result": f"{said}."}
+    supersede = {"op": "supersede", "sources": ids[:1], "result": f"{said} in person."}
+    never_said = {"session": "main", "turn": 1, "quote": "never said"}
+    refused: dict[str, dict[str, Any]] = {
+        "specifics_lost": {**merge, "result": "The rent of the flat is 950 EUR."},
+        "specifics_invented": {**merge, "result": f"{said} of 7 Elm Road."},
+        "meaning_flipped": {**merge, "result": "The rent of the flat is not 950 EUR a month, to Mr Glanz."},
+        "base_moved": {**merge, "sources": ["k3v9x2m4q7p1", "p8w2c5n1r6t0"]},
+        "unquoted": {**supersede, "evidence": [never_said]},
+        "not_stale": supersede,
+    }
+    model(home, *refused.values())
     before = memory.entries()
     (proposal,) = memory.dream()["proposals"]
     assert proposal["applied"] == 0
-    assert gate in {failed["gate"] for failed in memory.proposals()[0]["operations"][0]["gates"]["failed"]}
+    failed = [{each["gate"] for each in one["gates"]["failed"]} for one in memory.proposals()[0]["operations"]]
+    assert [gate in found for gate, found in zip(refused, failed, strict=True)] == [True] * len(refused), failed
     assert memory.entries() == before
 
 
@@ -291,13 +276,11 @@ def test_a_wrong_answer_changes_nothing_at_all(make_host: HostFactory, home: Pat
 def test_an_entry_that_an_editor_saves_while_the_model_thinks_stays_as_it_was_saved(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    host = make_host(answering(home, "")).start()
+    make_host(answering(home, "")).start()
     one = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "home")
     two = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.", "home")
-    host.stop()
     result = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
-    settings = model(home, {"op": "merge", "sources": [one, two], "result": result}, delay_seconds=2.0)
-    make_host(settings).start()
+    model(home, {"op": "merge", "sources": [one, two], "result": result}, delay_seconds=2.0)
     path = memory.group / f"memory/home/{one}.json"
     edited = json.dumps({**json.loads(path.read_text()), "content": "The rent is 990 EUR."})
     done: list[dict[str, Any]] = []
@@ -381,12 +364,10 @@ def test_a_disk_that_is_full_while_a_pass_applies_loses_and_doubles_nothing(
 def test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    host = make_host(answering(home, "")).start()
+    make_host(answering(home, "") | {"curation.apply": "gated"}).start()
     ids = [memory.save(f"The cat number {number} likes fish.") for number in range(8)]
-    host.stop()
     told = memory.entries()
-    retired = ({"op": "retire", "sources": [each], "lost": [told[each]["content"]]} for each in ids)
-    make_host(model(home, *retired) | {"curation.apply": "gated"}).start()
+    model(home, *({"op": "retire", "sources": [each], "lost": [told[each]["content"]]} for each in ids))
     memory.bee.note("n1", "The cat number 1 likes fish, too.")
     memory.dream()
     assert len(memory.entries()) == 5  # three are always allowed
@@ -402,13 +383,11 @@ def test_only_the_operator_dreams(make_host: HostFactory, memory: Memory) -> Non
 def test_a_kill_while_the_model_thinks_leaves_memory_as_it_was_and_a_kept_answer_is_used(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
-    settings = answering(home, "")
-    host = make_host(settings).start()
+    host = make_host(answering(home, "")).start()
     one = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz.", "home")
     two = memory.save("The rent of the flat is 950 EUR a month, to Mr Glanz, always.", "home")
-    host.stop()
     result = "The rent of the flat is always 950 EUR a month, to Mr Glanz."
-    host = make_host(model(home, {"op": "merge", "sources": [one, two], "result": result}, delay_seconds=1.0)).start()
+    model(home, {"op": "merge", "sources": [one, two], "result": result}, delay_seconds=1.0)
     before = memory.state()
     stem = "operator-dream"
     operator = RawSender(home, sender="operator").make()
