@@ -33,9 +33,7 @@ def ask(
     Raises HostError: the inbox cannot be used, or nobody answered.
     """
     check_home(home)
-    owner = os.stat(home / "data").st_uid
-    if owner != os.geteuid():
-        raise HomeError(f"{home / 'data'} belongs to uid {owner}: run this as that user")
+    check_owner(home)
     mailbox = Mailbox.of(home, group, OPERATOR)
     request_id = new_id()
     try:
@@ -57,3 +55,10 @@ def ask(
             serve(mailbox.root)
         except HomeLocked:
             continue  # a host was started just now: it answers
+
+
+def check_owner(home: Path) -> None:
+    """Raise HomeError when a home is somebody else's: the operator's requests must belong to the host's user."""
+    owner = os.stat(home / "data").st_uid
+    if owner != os.geteuid():
+        raise HomeError(f"{home / 'data'} belongs to uid {owner}: run this as that user")

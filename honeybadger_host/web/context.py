@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import partial
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from honeybadger_agent.wire import ContextResult, ListSessions, PreviewContext
 from honeybadger_host.storage.journal_reader import glance
 from honeybadger_host.web.asking import Home, RequestFailed, made, session_named
 from honeybadger_host.web.forms import group_of, home_of, member, shown_of
-from honeybadger_host.web.rendering import page
+from honeybadger_host.web.rendering import href, page
 
 _MOST_COMPARED: Final = 4000
 """Lines of a context that are compared with another."""
@@ -56,6 +57,7 @@ def _context(request: Request) -> Response:
         difference=difference_of(then, now) if then is not None else None,
         newest=glance(home.journal).committed_seq if home.journal.exists() else 0,
         command=_command(group, wanted),
+        address_of=partial(_address_of, group),
     )
 
 
@@ -74,6 +76,18 @@ def difference_of(then: ContextResult, now: ContextResult) -> list[str] | None:
 
 def _text_of(context: ContextResult) -> str:
     return "\n".join([context.system, *(f"[{one.sender or one.role}]: {one.content}" for one in context.messages)])
+
+
+def _address_of(group: str, source: str) -> str | None:
+    """Return the page that shows a source of a context; None: there is none."""
+    match source.split("/"):
+        case ["groups", of, "memory", *_] if of == group:
+            return href("g", group, "memory")
+        case ["groups", of, "MEMORY.md" | "CLAUDE.md" | "summary.md"] if of == group:
+            return href("g", group, "notes")
+        case ["data", "sessions", of, name] if of == group:
+            return href("g", group, "talk", session=name.removesuffix(".jsonl"))
+    return None
 
 
 def _command(group: str, wanted: _Wanted) -> str:

@@ -35,10 +35,10 @@ class Streams:
         """Return a stream as an answer; a page that says so when there are too many."""
         if self.open >= MOST_STREAMS:
             return problem(429, "Too many live pages are open", "Close some of them.", retry_after=10)
-        self.open += 1
         return StreamingResponse(self._counted(events), media_type="text/event-stream")
 
     async def _counted(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self.open += 1  # here, since who goes before the beginning never comes to the end
         try:
             async for event in events:
                 yield event

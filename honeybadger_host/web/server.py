@@ -21,6 +21,7 @@ import orjson
 import uvicorn
 
 from honeybadger_host.errors import HomeLocked, HostError
+from honeybadger_host.ops.operator_client import check_owner
 from honeybadger_host.storage.files import replace, try_lock
 from honeybadger_host.storage.home import check_home
 from honeybadger_host.web.app import build
@@ -54,6 +55,7 @@ def serve(home: Path, where: Where, told: Callable[[str], None], *, may_write: b
     Raises HostError.
     """
     check_home(home)
+    check_owner(home)
     lock = try_lock(home / LOCK_FILE)
     if lock is None:
         _tell_of_the_other(home, told, may_write=may_write, opens=opens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
+from honeybadger_host.web.live import MOST_STREAMS
 from tests.flows.test_undone_edits import settle
 from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
 from tests.page import Answer, Browser, Page
@@ -384,6 +386,21 @@ def test_when_the_host_is_down_the_page_says_so_keeps_what_was_typed_and_comes_b
         assert not [*(home / "data" / "ipc" / "main" / "operator" / "requests").iterdir()]
         host.restart()
         assert read(browser, "/g/main/memory").status == 200
+
+
+def test_so_many_streams_are_open_at_a_time_and_one_that_goes_makes_room(browser: Browser) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(MOST_STREAMS):
+            next(stack.enter_context(browser.stream("/events?after=0")))
+        refused = browser.get("/events?after=0")
+        assert (refused.status, "Too many live pages" in refused.words) == (429, True)
+
+    def has_room() -> bool:
+        with contextlib.suppress(AssertionError), browser.stream("/events?after=0") as events:
+            return bool(next(events))
+        return False
+
+    wait_for(has_room)
 
 
 def test_a_live_page_is_told_of_changes_and_of_a_host_that_went(home: Path, host: HostProcess) -> None:
