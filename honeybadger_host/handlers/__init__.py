@@ -107,44 +107,18 @@ def build_table(
         runtime: None: nobody is an agent of this home, and no turns are run.
         desk: None: nothing runs by itself.
     """
-    history_budget = settings.history.budget_tokens
     screen = Screen(settings.security.secrets)
+    context = _context_handler(settings, dependencies, runtime)
+    home, journal = dependencies.entry_files.home, dependencies.journal
 
     def is_agent(sender: str) -> bool:
         return runtime is not None and sender in runtime.agents.current
 
-    context_settings = ContextSettings(
-        budget_tokens=settings.context.budget_tokens,
-        history_budget_tokens=history_budget,
-        recall_budget_tokens=settings.recall.budget_tokens,
-        replayed_turns=settings.history.replayed_turns if settings.conversation.enabled else 0,
-        window_turns=settings.consolidation.kept_turns,
-        memory_window=settings.consolidation.memory_window,
-        shows_document=settings.document.in_context,
-        has_working_memory=settings.working.enabled,
-        max_file_bytes=settings.memory.max_group_file_bytes,
-    )
-    home, journal = dependencies.entry_files.home, dependencies.journal
-    context_memory = ContextMemory(
-        dependencies.files,
-        dependencies.turn_logs,
-        dependencies.sessions,
-        inventory_of(dependencies.working_memory, settings.working),
-        ContextRecall(dependencies.index, dependencies.ledger, settings.recall, history_budget),
-        dependencies.watermarks,
-    )
-    context = ContextHandler(
-        ContextMaker(context_memory, context_settings),
-        (lambda sender: NOBODY) if runtime is None else runtime.agents.identity_of,
-        dependencies.written_seq,
-        journal.has_changed,
-        PastContexts(home, journal.path, dependencies.ledger, context_settings),
-    )
     turn_log: dict[str, Handler] = {
         "append_turn": conversation.append_turn(dependencies.turn_logs, dependencies.sessions, screen),
         "get_history": conversation.get_history(
             dependencies.turn_logs,
-            default_budget_tokens=history_budget,
+            default_budget_tokens=settings.history.budget_tokens,
             memory_window=settings.consolidation.memory_window,
         ),
     }
@@ -167,9 +141,7 @@ def build_table(
     waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
     return {
         "ping": host.ping((lambda sender: None) if runtime is None else runtime.agents.tools_of),
-        "list_groups": groups.list_groups(
-            home, dependencies.files, dependencies.sessions, dependencies.index, dependencies.journal
-        ),
+        "list_groups": groups.list_groups(home, dependencies.files, dependencies.sessions, dependencies.index, journal),
         **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
         "read_group_files": notes.read_group_files(dependencies.files),
         **turn_log,
@@ -182,22 +154,22 @@ def build_table(
         **working_table(
             WorkingMemoryDependencies(dependencies.working_memory, dependencies.whole_files, settings.working), screen
         ),
-        "undo": undo.undo(dependencies.journal.path, dependencies.whole_files),
-        "rewind": rewind.rewind(dependencies.journal.path, dependencies.ledger, dependencies.whole_files),
+        "undo": undo.undo(journal.path, dependencies.whole_files),
+        "rewind": rewind.rewind(journal.path, dependencies.ledger, dependencies.whole_files),
         "import_records": importing.import_records(
-            dependencies.journal.path,
+            journal.path,
             dependencies.turn_logs if settings.conversation.enabled else None,
             dependencies.entry_files,
             dependencies.whole_files,
             screen,
         ),
         "forget": forget.forget(dependencies.forget_now),
-        "list_proposals": proposals.list_proposals(dependencies.entry_files.home, dependencies.entry_files),
+        "list_proposals": proposals.list_proposals(home, dependencies.entry_files),
         "decide_proposal": proposals.decide_proposal(
-            dependencies.journal.path, dependencies.entry_files, dependencies.whole_files, writes
+            journal.path, dependencies.entry_files, dependencies.whole_files, writes
         ),
         "consolidate": proposals.consolidate(dependencies.turn_logs, dependencies.consolidate_now),
-        "dream": proposals.dream(dependencies.entry_files.home, dependencies.entry_files, dependencies.dream_now),
+        "dream": proposals.dream(home, dependencies.entry_files, dependencies.dream_now),
         "load_session": sessions.load_session(dependencies.sessions),
         "update_session": sessions.update_session(dependencies.sessions, screen),
         "compact_session": sessions.compact_session(dependencies.sessions),
@@ -207,14 +179,12 @@ def build_table(
             dependencies.turn_logs if settings.conversation.enabled else None, screen
         ),
         "send_message": messages.send_message(
-            dependencies.entry_files.home,
+            home,
             (lambda: ()) if runtime is None else lambda: runtime.agents.current,
-            dependencies.journal,
+            journal,
             screen,
         ),
-        "get_messages": messages.get_messages(
-            dependencies.entry_files.home, dependencies.journal, dependencies.arrivals
-        ),
+        "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
         "stop_turn": turns.stop_turn(None if runtime is None else runtime.stop),
         **({} if runtime is None else _turn_table(turn_dependencies(settings, dependencies, runtime))),
         **({} if desk is None else tasks.task_table(desk)),
@@ -239,4 +209,34 @@ def turn_dependencies(settings: Settings, dependencies: Dependencies, runtime: A
         Screen(settings.security.secrets),
         TurnLimits(settings.turns.steps, settings.turns.total_tokens, settings.turns.seconds),
         settings.conversation.enabled,
+    )
+
+
+def _context_handler(settings: Settings, dependencies: Dependencies, runtime: AgentRuntime | None) -> ContextHandler:
+    context_settings = ContextSettings(
+        budget_tokens=settings.context.budget_tokens,
+        history_budget_tokens=settings.history.budget_tokens,
+        recall_budget_tokens=settings.recall.budget_tokens,
+        replayed_turns=settings.history.replayed_turns if settings.conversation.enabled else 0,
+        window_turns=settings.consolidation.kept_turns,
+        memory_window=settings.consolidation.memory_window,
+        shows_document=settings.document.in_context,
+        has_working_memory=settings.working.enabled,
+        max_file_bytes=settings.memory.max_group_file_bytes,
+    )
+    memory = ContextMemory(
+        dependencies.files,
+        dependencies.turn_logs,
+        dependencies.sessions,
+        inventory_of(dependencies.working_memory, settings.working),
+        ContextRecall(dependencies.index, dependencies.ledger, settings.recall, settings.history.budget_tokens),
+        dependencies.watermarks,
+    )
+    journal = dependencies.journal
+    return ContextHandler(
+        ContextMaker(memory, context_settings),
+        (lambda sender: NOBODY) if runtime is None else runtime.agents.identity_of,
+        dependencies.written_seq,
+        journal.has_changed,
+        PastContexts(dependencies.entry_files.home, journal.path, dependencies.ledger, context_settings),
     )
