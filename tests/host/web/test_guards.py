@@ -116,7 +116,7 @@ def test_no_answer_may_be_framed_or_run_what_is_not_the_pages_own(page: Page, br
         assert "http" not in policy
         assert answer.headers["X-Frame-Options"] == "DENY"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Referrer-Policy"] == "same-origin"
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["Access-Control-Allow-Origin"] is None
         assert "<script>" not in answer.text
