@@ -11,7 +11,7 @@ import math
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
@@ -31,13 +31,6 @@ _FUTURE_SECONDS: Final = 60.0
 """The clocks of two machines on one file system may differ by less."""
 
 
-class Mended(NamedTuple):
-    """How many empty replies were written again, and how many were removed: their requests are met or asked again."""
-
-    given_again: int
-    removed: int
-
-
 class ReplyRetention:
     """The replies in all inboxes. Any thread.
 
@@ -53,8 +46,11 @@ class ReplyRetention:
         self._most_bytes = shares.kept_reply_bytes or math.inf
         self.trimmed = 0
 
-    def mend(self, journal: Journal) -> Mended:
-        """Look for empty replies in all inboxes, before they are served. What cannot be mended now stays as it is."""
+    def mend(self, journal: Journal) -> None:
+        """Look for empty replies in all inboxes, before they are served. What cannot be mended now stays as it is.
+
+        One with a receipt is written again; another is removed: its request is met, or asked again.
+        """
         self._spool.discover()
         given_again = removed = 0
         for inbox, names in self._empty():
@@ -78,7 +74,6 @@ class ReplyRetention:
                 opened.close()
         if given_again or removed:
             log.warning("replies.mended", given_again=given_again, removed=removed)
-        return Mended(given_again, removed)
 
     def expire(self, was_watched_for: Callable[[float], bool], now: float) -> int:
         """Remove replies nobody took and temporary files nobody finished; return how many.
