@@ -163,6 +163,26 @@ def read_time_of(path: Path, seq: int) -> int:
         return max(map(int, found))
 
 
+def read_activity(path: Path, group: str | None, after: int, since: int, span: int) -> dict[int, int]:
+    """Return how many changes and edits fell into each span of time, counted from a time on. Raises JournalError.
+
+    Args:
+        group: None: of all.
+        after: only those behind this number.
+        since, span: milliseconds.
+    """
+    query = "SELECT (at - ?) / ?, count(*) FROM {} WHERE seq > ? AND at >= ? AND grp = coalesce(?, grp) GROUP BY 1"
+    found: dict[int, int] = defaultdict(int)
+    try:
+        with closing(connect_to_read(path)) as connection:
+            for table in ("changes", "edits"):
+                for number, count in connection.execute(query.format(table), (since, span, after, since, group)):
+                    found[number] += count
+        return found
+    except sqlite3.Error as error:
+        raise JournalError(f"cannot read {path}: {error}") from error
+
+
 def read_last(path: Path, file: str, seq: int) -> bytes | None:
     """Return what a whole file was given last, up to a seq; None: nothing, or it was removed. Raises JournalError."""
     query = "SELECT kind, data FROM changes WHERE file = ? AND seq <= ? ORDER BY seq DESC LIMIT 1"

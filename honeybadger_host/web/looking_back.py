@@ -7,6 +7,7 @@ time, and says how far it came.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from honeybadger_host.memory.file_history import read_past
 from honeybadger_host.ops.gist import gist_of
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.storage.edits import Edit, EditReader, edited_lines
-from honeybadger_host.storage.journal_reader import LogFilter, glance, read_change, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, glance, read_activity, read_change, read_log
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
@@ -26,6 +27,7 @@ from honeybadger_host.web.asking import Home
 _STRETCH: Final = 20_000
 """Changes that are looked at for one page, unless enough are found before: 20 ms."""
 _MOST_LINES: Final = 400
+ACTIVITY_HOURS: Final = 48
 _UNDOABLE: Final = REVISED_KINDS | {
     "note",
     *(f"{kind}{end}" for kind in ("entry", "archived", "text") for end in ("", REMOVED)),
@@ -91,6 +93,16 @@ def look_back(
     if len(rows) > limit:
         return Looked([_line(row) for row in rows[:limit]], rows[limit - 1].seq, rows[limit - 1].seq)
     return Looked([_line(row) for row in rows], after and after + 1, after + 1 if after else None)
+
+
+def activity(journal: Path, group: str | None, now: datetime) -> list[int]:
+    """Return how many changes each of the last 48 hours had, the oldest first, among those of the last stretch."""
+    newest = newest_seq(journal)
+    if not newest:
+        return [0] * ACTIVITY_HOURS
+    since = round((now - timedelta(hours=ACTIVITY_HOURS)).timestamp() * 1000)
+    counts = read_activity(journal, group, max(0, newest - _STRETCH), since, 3_600_000)
+    return [counts.get(hour, 0) for hour in range(ACTIVITY_HOURS)]
 
 
 def note_changes(journal: Path, group: str) -> dict[str, int]:

@@ -284,6 +284,7 @@ def test_the_timeline_goes_back_in_stretches_and_a_group_is_brought_back(
         client.update_memory(f"note {number}")
     newest = read(browser, f"/g/{group}/timeline?by=researcher")
     assert "note 34" in newest.words
+    assert "The last 48 hours: 35 changes, at most 35 in an hour." in newest.words
     further = re.search(r'rel="next" href="([^"]*)"', newest.text)
     assert further is not None
     older = read(browser, further[1].replace("&amp;", "&")).words

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.web.looking_back import look_back, newest_seq, note_changes
+from honeybadger_host.web.looking_back import activity, look_back, newest_seq, note_changes
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,15 @@ def test_a_look_ends_after_a_stretch_and_goes_on_where_it_ended(journal: Path) -
     assert (line.seq, line.by, line.gist, line.can_undo) == (1, "cook", "tea", True)
     assert looks[-1].before is None
     assert note_changes(journal, "rare") == {}
+
+
+def test_activity_is_counted_by_the_hour_among_the_last_changes(journal: Path) -> None:
+    now = datetime.fromtimestamp(3600.0, UTC)  # the last change is of second 46
+    hours = activity(journal, None, now)
+    assert len(hours) == 48
+    assert (hours[-1], sum(hours)) == (20_000, 20_000)
+    assert sum(activity(journal, "rare", now)) == 0
+    assert sum(activity(journal, "busy", datetime.fromtimestamp(50 * 3600.0, UTC))) == 0
 
 
 def test_a_full_page_ends_at_its_last_line(journal: Path) -> None:
