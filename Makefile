@@ -58,10 +58,12 @@ check: $(VENV)/.dev
 	$(MAKE) test
 	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
 
-# The rooms and the main flows, where interpreters differ; faults, crashes and floods are the same: TEST_313=tests runs them, too.
-TEST_313 ?= tests/agent tests/host tests/house $(addprefix tests/flows/test_,request_path.py life.py entries.py turns.py chat.py recall.py)
+# The packages and the main flows, where interpreters differ: in libraries, messages and warnings, not in examples that
+# are drawn. Pages, faults, crashes and floods are the same: TEST_313=tests runs them, too.
+TEST_313 ?= tests/agent tests/host tests/house/test_imports.py \
+	$(addprefix tests/flows/test_,request_path.py life.py entries.py turns.py chat.py recall.py)
 check-313:
-	$(MAKE) test VENV=.venv-313 PYTHON=$(PYTHON313) TEST_ARGS="$(TEST_ARGS) $(TEST_313)"
+	$(MAKE) test VENV=.venv-313 PYTHON=$(PYTHON313) TEST_ARGS="$(TEST_ARGS) --hypothesis-profile=few $(TEST_313)"
 
 # The long form of tests/crash: at least 10,000 kills and 2,000 power cuts, a quarter of an hour.
 crash: $(VENV)/.dev

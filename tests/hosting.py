@@ -424,6 +424,12 @@ def run(
         return subprocess.CompletedProcess([*command], code, printed, complained)
 
 
+def begin(*arguments: object, home: Path) -> Child:
+    """Begin one `honeybadger-host` command, for who ends it before its time; it prints into a file beside the home."""
+    said = home.parent / f"{home.name}.said"
+    return forge().fork([*map(str, arguments), "--home", str(home)], {}, stdout=said, stderr=said)
+
+
 def request(request_id: str, type_name: str = "update_memory", /, **members: Any) -> bytes:
     """Return the bytes of a request; `content="…"` is short for a note's payload, any other member overrides."""
     value: dict[str, Any] = {"v": 1, "id": request_id, "type": type_name}

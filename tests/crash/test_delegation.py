@@ -16,7 +16,7 @@ from tests.crash.test_turns import SETTINGS, is_answered
 from tests.flows.test_agents import agent
 from tests.hosting import RawSender
 
-STRIDE: Final = 1 if IS_LONG else 67
+STRIDE: Final = 1 if IS_LONG else 97
 SPECIALISTS: Final = {"cook": "a menu", "buyer": "a list"}
 
 

@@ -21,7 +21,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, is_up, kill_again
 from tests.hosting import HostProcess, RawSender, wait_for
 
-STRIDE: Final = 1 if IS_LONG else 67
+STRIDE: Final = 1 if IS_LONG else 97
 SETTINGS: Final = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
 HOURS: Final = 3
 """Runs of one task that are due at the start, all to be made up for; of the other it is one."""

@@ -13,7 +13,7 @@ from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, kill_again
 from tests.hosting import RawSender
 
-STRIDE: Final = 1 if IS_LONG else 31
+STRIDE: Final = 1 if IS_LONG else 47
 WHAT: Final = ("tea", "coffee")
 SETTINGS: Final = {"model.name": "scripted:script.json", "spool.turn_queue.ATTEMPTS": 50}
 

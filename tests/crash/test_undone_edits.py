@@ -85,4 +85,4 @@ def test_killed_at_two_calls_while_edits_are_undone_each_is_undone_once_and_no_n
         assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [], where
 
     work = Work(_ONE_BY_ONE, begin, lambda home, run: None, is_done, check)
-    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 17, later=60) > 1
+    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 29, later=60) > 1

@@ -8,9 +8,6 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -23,7 +20,7 @@ from honeybadger_host.storage.home import make_home
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import QUICK, HostProcess, RawSender, request, run_cli
+from tests.hosting import QUICK, HostProcess, RawSender, begin, request, run_cli
 
 
 @pytest.fixture(scope="module")
@@ -216,17 +213,15 @@ def test_while_a_host_serves_the_home_an_export_is_not_loaded(lived: Path, tmp_p
 
 def test_a_kill_at_any_moment_of_a_load_leaves_the_whole_group_or_none_of_it(lived: Path, tmp_path: Path) -> None:
     first = exported(lived, tmp_path / "a.tar.gz")
-    command = [sys.executable, "-m", "honeybadger_host", "import", "main", str(tmp_path / "a.tar.gz"), "--home"]
     began = time.monotonic()
-    subprocess.run([*command, str(new_home(tmp_path / "whole"))], check=True, capture_output=True)
+    assert begin("import", "main", tmp_path / "a.tar.gz", home=new_home(tmp_path / "whole")).wait() == 0
     whole = time.monotonic() - began
     states = set()
     for number in range(12):
         other = new_home(tmp_path / f"other{number}")
-        process = subprocess.Popen([*command, str(other)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(whole * (0.5 + number / 24))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        load = begin("import", "main", tmp_path / "a.tar.gz", home=other)
+        time.sleep(whole * (number + 1) / 13)
+        load.kill()
         printed(other, "context", "main")  # opens the home as a host does
         changes = json.loads(printed(other, "log", "main", "--json", "--limit", 1000)) if has_journal(other) else []
         states.add(bool(changes))

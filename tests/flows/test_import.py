@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import stat
-import subprocess
-import sys
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -17,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import HostFactory
-from tests.hosting import RawSender, request, run_cli, wait_for
+from tests.hosting import RawSender, begin, request, run_cli, wait_for
 
 
 def imported(home: Path, path: Path, *more: object) -> dict[str, Any]:
@@ -350,15 +347,13 @@ def test_an_import_that_is_killed_goes_on_and_nothing_stands_twice(
     host = make_host()
     if is_served:
         host.start()
-    command = [sys.executable, "-m", "honeybadger_host", "import", "main", str(path), "--home", str(home)]
     kills = 0
-    for pause in (0.6, 0.8, 1.0, 1.2):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(pause)
-        kills += process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        if is_served and pause == 0.8:
+    for nth in range(1, 5):
+        command = begin("import", "main", path, home=home)
+        time.sleep(0.15 * nth)
+        kills += command.poll() is None
+        command.kill()
+        if is_served and nth == 2:
             host.kill()
             host.start()
     told = imported(home, path)
@@ -378,15 +373,12 @@ def test_an_import_beside_agents_leaves_their_notes_and_costs_no_consolidation(
     host = make_host({"consolidation.memory_window": 10}).start()
     bee = RawSender(home).make()
     path = long_export(tmp_path / "conversations.json", 5, 60)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "honeybadger_host", "import", "main", str(path), "--home", str(home)],
-        stdout=subprocess.PIPE,
-    )
+    command = begin("import", "main", path, home=home)
     number = 0
-    while process.poll() is None:
+    while command.poll() is None:
         assert bee.ask(f"n{number}", request(f"n{number}", content=f"note {number}"))["ok"]
         number += 1
-    assert process.communicate()[0].decode() == "main: 300 turns, 0 entries; 0 were there\n"
+    assert command.tail() == "main: 300 turns, 0 entries; 0 were there\n"
     assert bee.memory_text().count("- note ") == number > 0
     marks = home / "data/consolidated/main"
     wait_for(lambda: len([*marks.glob("chatgpt-*.json")]) == 5)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from bench.survival.__main__ import survive
 
 
-@pytest.mark.parametrize("seed", [101, 102])
-def test_facts_survive_models_of_every_kind(seed: int) -> None:
-    outcome = survive(seed, passes=250)
+def test_facts_survive_models_of_every_kind() -> None:
+    outcome = survive(101, passes=250)  # `python -m bench.survival` has more of them
     assert outcome.is_good, outcome
     assert outcome.renewed > 0
     assert outcome.applied["honest"] > 20

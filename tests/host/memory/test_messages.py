@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_host.memory import messages
@@ -34,7 +34,6 @@ def test_a_message_is_one_line_and_comes_back_as_it_was(number: int) -> None:
     assert parse_message(line) == message
 
 
-@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 300), st.sampled_from([b"", b"\n", b"no message\n"]))),
     st.integers(0, 120),

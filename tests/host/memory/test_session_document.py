@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from honeybadger_agent.wire import MAX_NUMBER
@@ -178,7 +178,6 @@ DOCUMENTS = st.builds(
 )
 
 
-@settings(max_examples=50)
 @given(DOCUMENTS)
 def test_every_document_is_read_as_it_was_written(document: SessionDocument) -> None:
     assert parse_document(dump_document(document), "s") == document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.recall.loading import load_documents
@@ -62,7 +62,6 @@ def filled(documents: Sequence[Document]) -> Corpus:
     return corpus
 
 
-@settings(max_examples=60, deadline=None)
 @given(documents(), st.lists(documents(), max_size=3), st.lists(st.integers(1, 40), max_size=10))
 def test_a_corpus_that_grew_and_shrank_finds_what_a_new_one_finds(
     first: list[Document], later: list[list[Document]], gone: list[int]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.recall.loading import load_documents
@@ -167,7 +167,6 @@ def groups(draw: st.DrawFn) -> list[Document]:
     return documents
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     groups(),
     st.sampled_from(QUESTIONS),

@@ -367,7 +367,7 @@ def test_a_group_may_be_left_out_for_a_slice(place: Place) -> None:
     assert place.take() == ["busy/a/1.json"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     waiting=st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 40), min_size=1),
     most=st.integers(1, 50),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from io import FileIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -471,7 +471,6 @@ ACTS: dict[str, Callable[[Editors], None]] = {
 
 
 @given(acts=st.lists(st.sampled_from(sorted(ACTS)), max_size=20), seed=st.integers(0, 99))
-@settings(max_examples=150)
 def test_whatever_editors_do_every_note_stands_once_unless_a_person_took_it_out(
     tmp_path_factory: pytest.TempPathFactory, acts: list[str], seed: int
 ) -> None:
