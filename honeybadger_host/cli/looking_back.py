@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from honeybadger_host.cli.memory import AsOf, Explain, asked_of, print_context
+from honeybadger_host.cli.asking import asked_of
+from honeybadger_host.cli.memory import AsOf, Explain, print_context
 from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json
 from honeybadger_host.errors import NotFound
 

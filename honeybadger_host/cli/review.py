@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from honeybadger_agent.cli.terminal import here, print_lines
-from honeybadger_host.cli.memory import asked_of
+from honeybadger_host.cli.asking import asked_of
 from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_json
 
 app = typer.Typer()

@@ -9,7 +9,7 @@ import typer
 
 from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import print_lines
-from honeybadger_host.cli.memory import asked_of
+from honeybadger_host.cli.asking import asked_of
 from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
 
 app = typer.Typer()

@@ -11,6 +11,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
+from honeybadger_host.cli.asking import print_warnings_only
 from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
 
 app = typer.Typer()
@@ -100,14 +101,13 @@ def _import(
     as_json: bool,
 ) -> None:
     from honeybadger_host import daemon
-    from honeybadger_host.observe import warnings_to_stderr
     from honeybadger_host.settings import load_settings
     from honeybadger_host.storage.home import check_home
     from honeybadger_host.transfer.formats import IMPORTERS, format_of
     from honeybadger_host.transfer.importing import Import
     from honeybadger_host.transfer.records import open_source, read_all
 
-    call.with_resource(warnings_to_stderr())
+    print_warnings_only(call)
     check_home(folder)
     settings = load_settings(folder).settings
     doing = deque([f"reading {path}"], maxlen=1)

@@ -15,6 +15,7 @@ from honeybadger_agent.errors import Conflict, Forbidden, Invalid, NoMailbox, No
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME, OPERATOR, SESSION, TURNS, Mailbox, new_id
 from honeybadger_agent.tools import made
 from honeybadger_agent.wire import Chat, Request, Result, dump_request
+from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.storage.home import JOURNAL_FILE, STATUS_FILE, is_served
 
 __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "NotFound", "RequestFailed", "made"]
@@ -96,9 +97,7 @@ class Home:
 
     def any_group(self) -> str:
         """Return a group in which to ask for what belongs to none."""
-        folder = self.path / "groups"
-        names = sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
-        return next((name for name in names if self.has_group(name)), "main")
+        return next((name for name in groups_in(self.path) if name != GLOBAL_GROUP), "main")
 
     def status(self) -> dict[str, Any]:
         """Return what the host last said of itself; empty when it never did, or nobody serves the home."""

@@ -56,6 +56,7 @@ FOR_TURNS = {
     "ops.model_server": {"models", "models.settings"},
     "ops.agent_checks": {"models.model", "models"},
     "cli.memory": {"cli.explaining", "cli.terminal"},
+    "cli.asking": {"cli.terminal"},
     "cli.options": {"errors", "cli.terminal"},
     "cli.copies": {"cli.terminal"},
     "cli.transfer": {"cli.terminal"},
