@@ -256,7 +256,7 @@ async def _sweep(host: Host, watcher: Watcher) -> None:
 def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> None:
     """Read agents that changed; watch every inbox and every group's folder."""
     host.agents.refresh()
-    host.scheduler.glance()
+    host.scheduler.look_at_folders()
     if not (HAS_INOTIFY and host.settings.ipc.watch):
         return
     inboxes = list(host.spool.inboxes.values())

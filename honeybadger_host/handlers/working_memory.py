@@ -186,11 +186,11 @@ def _list(deps: WorkingMemoryDependencies) -> QueryHandler:
     """Return the handler of `list_working_memory`: by key, without data."""
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
-        shelf = deps.working_memory.look(asked.group, asked.session)
+        held = deps.working_memory.look(asked.group, asked.session)
         return {
-            "entries": [_label(label) for label in live(shelf.labels.values(), now)],
+            "entries": [_label(label) for label in live(held.labels.values(), now)],
             "max_entries": MAX_ENTRIES,
-            "skipped": shelf.skipped,
+            "skipped": held.skipped,
         }
 
     return QueryHandler(answer)

@@ -36,7 +36,7 @@ from honeybadger_host.ops.archive import (
 )
 from honeybadger_host.storage.files import NotRegular, kind_of, open_folder, open_new, open_plain, sync_folder
 from honeybadger_host.storage.home import JOURNAL_FILE, read_holder
-from honeybadger_host.storage.journal_reader import copy_journal, glance
+from honeybadger_host.storage.journal_reader import copy_journal, read_position
 from honeybadger_host.storage.journal_schema import Marks
 from honeybadger_host.text.time_stamps import time_stamp
 
@@ -97,7 +97,7 @@ def _pack(home: Path, scratch: Path, now: datetime) -> Packed:
         raise JournalError(
             f"{home / JOURNAL_FILE} is missing, but this home had one: a backup without it would be useless"
         )
-    marks = glance(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
+    marks = read_position(home / JOURNAL_FILE).marks if has_journal else Marks(0, {})  # before the first file is read
     with open(open_new(scratch / _ARCHIVE), "wb") as file:
         with (
             gzip.GzipFile("", "wb", _COMPRESSION, file) as zipped,

@@ -231,7 +231,7 @@ async def _remove_expired(host: Host) -> None:
         now = time.monotonic()
         over = host.ages.pass_time(now - then, host.journal.committed_seq)
         then = now
-        swept = await _sweep_shelves(host, wall)
+        swept = await _sweep_working_memory(host, wall)
         pruned = 0
         try:
             while over and (
@@ -251,7 +251,7 @@ async def _remove_expired(host: Host) -> None:
             log.info("house.kept", replies_expired=expired, receipts_pruned=pruned, working_expired=swept)
 
 
-async def _sweep_shelves(host: Host, wall: WallClock) -> int:
+async def _sweep_working_memory(host: Host, wall: WallClock) -> int:
     """Remove expired entries of working memory; return how many. The pipeline waits for a few at a time only."""
     now = datetime.fromtimestamp(wall.seen, UTC)
     files = await anyio.to_thread.run_sync(host.working_memory.expired, now, wall.was_watched_for)

@@ -129,7 +129,7 @@ class Scheduler:
         self._loop: Callable[[Callable[[], object]], object] | None = None
         self._counted: Mapping[str, object] = {}
         self._has_looked = True
-        self._glanced: Mapping[Path, Signature | None] = {}
+        self._folders_seen: Mapping[Path, Signature | None] = {}
         self._stale: set[Path] = set()
         """Folders to be compared."""
         desk.states.changed = self.touch
@@ -137,7 +137,7 @@ class Scheduler:
     @property
     def folders(self) -> list[Path]:
         """Where tasks lie. Any thread."""
-        return list(self._glanced)
+        return list(self._folders_seen)
 
     @property
     def status(self) -> Mapping[str, object]:
@@ -170,13 +170,11 @@ class Scheduler:
         if "/tasks/" in file and (key := place_of(file)) is not None:
             self.touch(key)
 
-    def glance(self) -> None:
+    def look_at_folders(self) -> None:
         """Notice in which folders files came or went, whatever was heard. One thread at a time."""
         signatures = {folder: signature_of(folder) for folder in _folders(self._desk.home)}
-        changed = {
-            folder for folder in (*signatures, *self._glanced) if signatures.get(folder) != self._glanced.get(folder)
-        }
-        self._glanced = signatures
+        before, self._folders_seen = self._folders_seen, signatures
+        changed = {folder for folder in (*signatures, *before) if signatures.get(folder) != before.get(folder)}
         if changed:
             with self._lock:
                 self._stale |= changed

@@ -271,11 +271,11 @@ def check_journal(path: Path) -> Checked:
     return Checked(str(verdict), int(changes), 0 if last is None else int(last[0]))
 
 
-def glance(path: Path) -> JournalPosition:
+def read_position(path: Path) -> JournalPosition:
     """Return where a journal stands that a host may have open. Raises JournalError."""
     try:
         with closing(connect_to_read(path)) as connection:
-            return _glance(connection)
+            return _position_in(connection)
     except (sqlite3.Error, LookupError) as error:
         raise JournalError(f"cannot read {path}: {error}") from error
 
@@ -302,14 +302,14 @@ def copy_journal(path: Path, to: Path, *, marks: Marks) -> JournalPosition:
             verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
                 raise JournalError(f"{path} is damaged ({verdict}): a backup of it would be useless")
-            return _glance(copy)
+            return _position_in(copy)
     except (sqlite3.Error, LookupError) as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             raise WorldFailed(f"cannot copy {path} to {to}: {error}") from error
         raise JournalError(f"cannot copy {path}: {error}") from error
 
 
-def _glance(connection: sqlite3.Connection) -> JournalPosition:
+def _position_in(connection: sqlite3.Connection) -> JournalPosition:
     connection.execute("BEGIN")  # one moment for all of it
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     last = connection.execute("SELECT coalesce(max(seq), 0) FROM changes").fetchone()[0]

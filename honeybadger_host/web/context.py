@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from honeybadger_agent.wire import ContextResult, ListSessions, PreviewContext
-from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_reader import read_position
 from honeybadger_host.web.asking import Home, RequestFailed, made, session_named
 from honeybadger_host.web.forms import group_of, home_of, member, shown_of
 from honeybadger_host.web.rendering import href, page
@@ -55,7 +55,7 @@ def _context(request: Request) -> Response:
         is_earlier=then is not None,
         why_not=why_not.replace("payload.", ""),
         difference=difference_of(then, now) if then is not None else None,
-        newest=glance(home.journal).committed_seq if home.journal.exists() else 0,
+        newest=read_position(home.journal).committed_seq if home.journal.exists() else 0,
         command=_command(group, wanted),
         address_of=partial(_address_of, group),
     )

@@ -18,7 +18,7 @@ from honeybadger_host.memory.file_history import read_past
 from honeybadger_host.ops.gist import gist_of
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint, read_whole
 from honeybadger_host.storage.edits import Edit, EditReader, edited_lines
-from honeybadger_host.storage.journal_reader import LogFilter, glance, read_activity, read_change, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, read_activity, read_change, read_log, read_position
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
@@ -65,7 +65,7 @@ def newest_seq(journal: Path) -> int:
     if not journal.exists():
         return 0
     edits = EditReader(journal).edits(LogFilter(), 1)
-    return max(glance(journal).committed_seq, edits[0].seq if edits else 0)
+    return max(read_position(journal).committed_seq, edits[0].seq if edits else 0)
 
 
 def look_back(

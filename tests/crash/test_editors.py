@@ -19,7 +19,7 @@ import pytest
 
 from honeybadger_host.errors import JournalError
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_reader import read_position
 from tests.crash.chains import Figures
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, ended, is_up
@@ -96,7 +96,7 @@ class AgentRuntime:
     def _one_that_settled(self, text: bytes) -> Sent | None:
         """Return a note of the text that the journal says has settled."""
         try:
-            first = glance(self._story.home / JOURNAL_FILE).marks.first_unsettled("groups/alpha/MEMORY.md")
+            first = read_position(self._story.home / JOURNAL_FILE).marks.first_unsettled("groups/alpha/MEMORY.md")
         except JournalError:
             return None  # the host makes it just now
         settled = [
@@ -210,7 +210,7 @@ def storms(
 
 
 def _is_settled(home: Path) -> bool:
-    at = glance(home / JOURNAL_FILE)
+    at = read_position(home / JOURNAL_FILE)
     return at.projected_seq == at.committed_seq
 
 

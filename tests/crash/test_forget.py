@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, glance, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Point, Work, ended, kill_again, struck
 from tests.hosting import RawSender, request, wait_for
@@ -48,7 +48,7 @@ def settled(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert ann.ask(f"t{number}", request(f"t{number}", "append_turn", payload=turn))["ok"]
         (folder / "CLAUDE.md").write_text(f"Be kind.\n{SECRET}\nBe brief.\n")
         wait_for(lambda: len(reader.edits(LogFilter("main"), 9)) == 1, what="an edit")
-        wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq >= 12, what="everything settled")
+        wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 12, what="everything settled")
         host.send_signal(signal.SIGTERM)
         wait_for(lambda: host.poll() is not None, what="the end of the host")
     return home

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_reader import read_position
 from tests.crash.chains import kills_in_recovery
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Kill, Nursery, Point, When, attend, cut_power, ended, keep_all, struck
@@ -39,7 +39,7 @@ def settled(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Story
         story.drop(_ANN, "note", f"note {number}")
     with ended(nursery.start(home)) as host:
         wait_for(lambda: not story.is_waiting(), what="four replies")
-        wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq == 4, what="everything settled")
+        wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq == 4, what="everything settled")
         story.look()
         host.send_signal(signal.SIGTERM)
         wait_for(lambda: host.poll() is not None, what="the end of the host")

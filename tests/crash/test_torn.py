@@ -13,7 +13,7 @@ from honeybadger_host.compose import build
 from honeybadger_host.settings import load_settings
 from honeybadger_host.storage.home import JOURNAL_FILE
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_reader import read_position
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.projections import Projections
 from tests.crash.conftest import IS_LONG
@@ -334,7 +334,7 @@ def test_what_a_person_deletes_after_it_settled_does_not_rise_again(
 
 
 def _is_projected(home: Path, seq: int) -> bool:
-    return glance(home / JOURNAL_FILE).projected_seq == seq
+    return read_position(home / JOURNAL_FILE).projected_seq == seq
 
 
 def test_a_file_that_is_appended_to_all_the_time_settles_all_the_same(home: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, glance, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, ended, kill_again, struck
 from tests.hosting import RawSender, request, wait_for
@@ -38,7 +38,7 @@ def edited(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> tuple[
         wait_for(lambda: reader.looked_at() is not None, what="the first look")
         for number in range(2):
             assert ann.ask(f"a{number}", request(f"a{number}", content=f"note {number}"))["ok"]
-        wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
+        wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
         before = memory.read_bytes(), persona.read_bytes()
         memory.write_bytes(b"Above.\n" + before[0].replace(b"note 1", b"nothing"))
         persona.write_bytes(b"Be kind.\n")

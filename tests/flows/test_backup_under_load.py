@@ -15,7 +15,7 @@ import pytest
 
 from honeybadger_agent import SyncClient, new_id
 from honeybadger_host.ops.archive import read_archive
-from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_reader import read_position
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 
@@ -110,10 +110,10 @@ def test_a_backup_under_load_restores_to_everything_acknowledged_exactly_once(
         wait_for(lambda: all(len(writer.acknowledged) > 20 for writer in writers), 60, what="everybody writes")
         before = [text for writer in writers for text in writer.acknowledged]
         dropped_before = dict(dropper.dropped)
-        seq_before = glance(home / "data/journal.db")
+        seq_before = read_position(home / "data/journal.db")
         packed = run_cli("backup", archive, home=home)
         assert packed.returncode == 0, packed.stderr
-        seq_after = glance(home / "data/journal.db")
+        seq_after = read_position(home / "data/journal.db")
     host.stop()
     manifest = read_archive(archive)
     assert manifest.journal is not None
@@ -193,7 +193,7 @@ def test_a_restored_home_refuses_to_start_without_its_journal(
     assert run_cli("backup", tmp_path / "b.tar.gz", home=home).returncode == 0
     copy = tmp_path / "copy"
     assert run_cli("restore", tmp_path / "b.tar.gz", home=copy).returncode == 0
-    assert glance(copy / "data/journal.db").identity == glance(home / "data/journal.db").identity
+    assert read_position(copy / "data/journal.db").identity == read_position(home / "data/journal.db").identity
     (copy / "data/journal.db").unlink()
     refused = run_cli("run", home=copy)
     assert refused.returncode == 6

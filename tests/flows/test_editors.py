@@ -8,7 +8,7 @@ import re
 import pytest
 
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_reader import read_position
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, assert_refused, request, run_cli, wait_for
 
@@ -38,7 +38,7 @@ def test_an_editors_older_save_after_a_restart_drops_no_acknowledged_note(
 
 
 def wait_until_settled(host: HostProcess, seq: int) -> None:
-    wait_for(lambda: glance(host.home / JOURNAL_FILE).projected_seq >= seq, what="everything settled")
+    wait_for(lambda: read_position(host.home / JOURNAL_FILE).projected_seq >= seq, what="everything settled")
 
 
 @pytest.mark.parametrize("is_served", [True, False])

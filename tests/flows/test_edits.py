@@ -14,7 +14,7 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter, glance
+from honeybadger_host.storage.journal_reader import LogFilter, read_position
 from tests.conftest import HostFactory
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
 
@@ -69,7 +69,7 @@ def stood(home: Path, make_host: HostFactory, stranger: RawSender) -> HostProces
 def test_edits_are_in_the_log_by_human_with_their_lines(stood: HostProcess, stranger: RawSender) -> None:
     home, group = stood.home, stood.home / "groups" / "main"
     wait_until_kept(home, lambda reader: bool(reader.seen(["groups/main/MEMORY.md"])))
-    wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq >= 2, what="everything settled")
+    wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 2, what="everything settled")
     (group / "CLAUDE.md").write_text("# Keeper\nBe kind.\nBe brief.\n")
     (first,) = edits(home, 1)
     assert told(first) == ("human", "edit", "groups/main/CLAUDE.md", 1, 0, "+Be kind.\n")
@@ -119,7 +119,7 @@ def test_edits_while_no_host_ran_are_recorded_at_its_start(
     stood: HostProcess, stranger: RawSender, is_killed: bool
 ) -> None:
     home, group = stood.home, stood.home / "groups" / "main"
-    wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
+    wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq == 2, what="everything settled")
     stood.kill() if is_killed else stood.stop()
     (group / "CLAUDE.md").write_text("# Keeper\n")
     (group / "summary.md").write_text("Tea.\n")

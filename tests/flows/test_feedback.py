@@ -9,7 +9,7 @@ from honeybadger_agent import SyncClient
 from honeybadger_agent.tools import tool_names
 from honeybadger_agent.wire import RecordFeedback
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import glance
+from honeybadger_host.storage.journal_reader import read_position
 from tests.conftest import HostFactory
 from tests.hosting import RawSender, request, run_cli, wait_for
 
@@ -46,7 +46,7 @@ def test_feedback_survives_a_kill_is_never_doubled_and_a_person_may_delete_it(
     assert refused.returncode != 0
     assert "(feedback) cannot be undone" in refused.stderr
 
-    wait_for(lambda: glance(home / JOURNAL_FILE).projected_seq >= 4, what="everything settled")
+    wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 4, what="everything settled")
     (home / "data/feedback/main.jsonl").write_text("")
     agent.record_feedback("complaint", "too long")
     assert [one["kind"] for one in lines(home)] == ["complaint"]

@@ -20,7 +20,7 @@ import pytest
 
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
-from honeybadger_host.storage.journal_reader import LogFilter, glance
+from honeybadger_host.storage.journal_reader import LogFilter, read_position
 from honeybadger_host.storage.tombstones import read_tombstones
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
@@ -74,7 +74,7 @@ def settle(home: Path) -> None:
     """Wait until everything stands settled in its file."""
 
     def is_settled() -> bool:
-        position = glance(home / JOURNAL_FILE)
+        position = read_position(home / JOURNAL_FILE)
         return position.projected_seq == position.committed_seq
 
     wait_for(is_settled, what="everything settled")

@@ -10,7 +10,7 @@ import pytest
 
 from honeybadger_host.storage.edits import Edit, EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE
-from honeybadger_host.storage.journal_reader import LogFilter, glance, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.hosting import HostProcess, RawSender, request, run_cli, wait_for
@@ -26,7 +26,7 @@ def settle(home: Path) -> None:
     """Wait until everything stands settled in its file."""
 
     def is_settled() -> bool:
-        position = glance(home / JOURNAL_FILE)
+        position = read_position(home / JOURNAL_FILE)
         return position.projected_seq == position.committed_seq
 
     wait_for(is_settled, what="everything settled")

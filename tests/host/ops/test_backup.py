@@ -25,7 +25,7 @@ from honeybadger_host.ops.backup import back_up
 from honeybadger_host.ops.restore import restore
 from honeybadger_host.storage.home import HomeLock, read_holder
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import copy_journal, glance
+from honeybadger_host.storage.journal_reader import copy_journal, read_position
 from honeybadger_host.storage.journal_schema import Marks, Row
 
 NOW = datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
@@ -112,8 +112,8 @@ def test_what_is_restored_is_what_was_packed_with_modes_and_times(full_home: Pat
     found.pop("data/journal.db")
     found.pop("data/host.lock")
     assert found == expected
-    assert glance(copy / "data/journal.db") == glance(full_home / "data/journal.db")
-    assert read_holder(copy).journal == glance(full_home / "data/journal.db").identity
+    assert read_position(copy / "data/journal.db") == read_position(full_home / "data/journal.db")
+    assert read_holder(copy).journal == read_position(full_home / "data/journal.db").identity
     assert read_holder(copy).pid is None
 
 
@@ -140,11 +140,11 @@ def test_tar_can_unpack_an_archive_too(full_home: Path, tmp_path: Path) -> None:
 def test_a_copied_journal_claims_no_more_of_the_files_than_it_is_told(full_home: Path, tmp_path: Path) -> None:
     """What is projected while files are copied may be missing in their copies: recovery must look for it."""
     journal = full_home / "data/journal.db"
-    assert glance(journal).projected_seq == 2
+    assert read_position(journal).projected_seq == 2
     assert copy_journal(journal, tmp_path / "a.db", marks=Marks(1, {})).projected_seq == 1
     assert copy_journal(journal, tmp_path / "b.db", marks=Marks(9, {})).projected_seq == 2
-    assert glance(tmp_path / "a.db") == glance(journal)._replace(marks=Marks(1, {}))
-    assert glance(journal).projected_seq == 2
+    assert read_position(tmp_path / "a.db") == read_position(journal)._replace(marks=Marks(1, {}))
+    assert read_position(journal).projected_seq == 2
 
 
 def test_what_is_no_plain_file_is_left_out_and_named(full_home: Path, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_folder_that_is_no_home_is_not_packed(tmp_path: Path) -> None:
 
 def test_there_is_no_backup_of_a_damaged_or_a_missing_journal(full_home: Path, tmp_path: Path) -> None:
     journal = full_home / "data/journal.db"
-    identity = glance(journal).identity
+    identity = read_position(journal).identity
     data = bytearray(journal.read_bytes())
     data[4096:8192] = os.urandom(4096)
     journal.write_bytes(data)

@@ -17,7 +17,7 @@ import pytest
 
 from honeybadger_host.errors import JournalError, StorageFailed, WorldFailed
 from honeybadger_host.storage.journal import Journal
-from honeybadger_host.storage.journal_reader import LogFilter, copy_journal, glance, read_log
+from honeybadger_host.storage.journal_reader import LogFilter, copy_journal, read_log, read_position
 from honeybadger_host.storage.journal_schema import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -290,15 +290,15 @@ def test_recovery_begins_behind_the_mark_of_each_file(path: Path) -> None:
 def test_a_copy_says_of_each_file_what_was_true_before_and_is_true_now(journal: Journal, path: Path) -> None:
     journal.commit([row(seq, file=file) for seq, file in enumerate("abcabc", 1)], [receipt(6)])
     journal.mark_projected(4, {"b": 2, "c": 3})
-    before = glance(path).marks
+    before = read_position(path).marks
     journal.mark_projected(6, {"c": 3})
     copied = copy_journal(path, path.with_name("copy.db"), marks=before)
     assert copied.marks == Marks(4, {"b": 2, "c": 3})
-    assert copied == glance(path.with_name("copy.db"))
+    assert copied == read_position(path.with_name("copy.db"))
     assert copy_journal(path, path.with_name("other.db"), marks=Marks(9, {"a": 1, "b": 7})).marks == Marks(
         6, {"a": 1, "c": 3}
     )
-    assert glance(path).marks == Marks(6, {"c": 3})
+    assert read_position(path).marks == Marks(6, {"c": 3})
 
 
 def test_no_number_is_marked_projected_before_it_is_committed(path: Path) -> None:
@@ -475,7 +475,7 @@ def shape(path: Path) -> list[tuple[object]]:
 
 
 def test_a_journal_of_version_1_gets_the_current_schema_and_keeps_everything(old: Path, tmp_path: Path) -> None:
-    assert glance(old).marks == Marks(2, {})
+    assert read_position(old).marks == Marks(2, {})
     for _ in range(2):
         journal = reopened(old, "0123abcd")
         assert (journal.committed_seq, journal.last_at, journal.marks) == (2000, 3000, Marks(2, {}))
