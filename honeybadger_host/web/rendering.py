@@ -20,6 +20,8 @@ from honeybadger_host.text.time_stamps import parse_time, time_stamp
 
 _MOST_SHOWN: Final = 20_000
 """Characters of one text on a page."""
+_MOST_WORDS: Final = 70
+"""Characters of a text that stand for it."""
 _STATIC: Final = ("style.css", "htmx.min.js", "page.js")
 
 
@@ -73,6 +75,12 @@ def _rest(characters: int) -> Markup:
     if characters <= 0:
         return Markup("")
     return Markup(' <span class="muted">… and {} more</span>').format(count_of(characters, "character"))
+
+
+def first_words(text: str) -> str:
+    """Return how a text begins, on one line."""
+    line = " ".join(text[:400].split())
+    return line if len(line) <= _MOST_WORDS else f"{line[:_MOST_WORDS]}…"
 
 
 def when(at: str | int | None) -> Markup:
@@ -134,6 +142,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters |= {"visible": visible, "when": when, "in_words": in_words}
+    environment.filters |= {"visible": visible, "when": when, "in_words": in_words, "first_words": first_words}
     environment.globals |= {"href": href, "bars": bars, "count_of": count_of, "static_version": static_version()}
     return environment
