@@ -27,6 +27,7 @@ from honeybadger_host.errors import HostError, SettingsError, WorldFailed
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.host import Host
 from honeybadger_host.ops.maintenance import keep_house
+from honeybadger_host.ops.page import keep_page
 from honeybadger_host.ops.status import report
 from honeybadger_host.settings import Metrics as MetricsSettings
 from honeybadger_host.settings import Settings, notify_socket, watchdog_seconds
@@ -137,6 +138,8 @@ def _start_up(host: Host, watcher: Watcher, tasks: TaskGroup) -> None:
     tasks.start_soon(host.scheduler.run)
     if host.pusher.targets:
         tasks.start_soon(host.pusher.run)
+    if host.settings.web.enabled:
+        tasks.start_soon(keep_page, host.home, host.settings.web)
     tasks.start_soon(report, host, watcher)
     log.info(
         "host.started",

@@ -405,6 +405,14 @@ class Metrics(_Section):
     textfile: str = Field("", description="File (*.prom) to replace every second, for node_exporter; empty: none.")
 
 
+class Web(_Section):
+    """The operators' page, `honeybadger-host web`. It needs the extra honeybadger-host[web]."""
+
+    enabled: bool = Field(False, description="true: the host starts the page beside itself; it only reads then.")
+    port: int = Field(7337, ge=0, le=65_535, description="Port of the loopback; 0: any that is free.")
+    socket: str = Field("", description="A unix socket instead, such as data/page.sock below the home; empty: none.")
+
+
 class Settings(BaseSettings):
     """All settings. Build it with `load_settings`."""
 
@@ -432,6 +440,7 @@ class Settings(BaseSettings):
     log: Log = Log()
     life: Life = Life()
     metrics: Metrics = Metrics()
+    web: Web = Web()
 
     @classmethod
     def settings_customise_sources(
@@ -643,7 +652,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 def _unknown(name: str, where: str, known: Sequence[str] | None = None, *, environment: bool = False) -> SettingsError:
     if name in REMOVED:
         return SettingsError(f"{where}: {name} is not a setting any more, take it away: {REMOVED[name]}")
-    near = difflib.get_close_matches(name, known or _names(), n=1, cutoff=0.4)
+    names = known or _names()
+    near = [one for one in names if name in one] or difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     shown = near[0] if near else ""
     if environment and shown:
         shown = _PREFIX + shown.upper().replace(".", "__")

@@ -16,7 +16,9 @@ app = typer.Typer()
 @app.command()
 def web(
     home: Home = None,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Of the loopback; 0: any that is free.")] = 7337,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Of the loopback; default: web.port. 0: any that is free.")
+    ] = None,
     socket: Annotated[Path | None, typer.Option(help="A unix socket to listen on instead.", metavar="PATH")] = None,
     write: Annotated[bool, typer.Option("--write", help="Let the page change memory, talk, and undo.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
@@ -35,5 +37,7 @@ def web(
     folder = home_of(home)
     settings = load_settings(folder).settings
     configure_logging(settings.log.format, settings.log.level)
-    where = Where(port, None if socket is None else folder / socket)
+    if socket is None and port is None and settings.web.socket:
+        socket = Path(settings.web.socket)
+    where = Where(settings.web.port if port is None else port, None if socket is None else folder / socket)
     serve(folder, where, lambda line: print(line, flush=True), may_write=write, opens=open_)

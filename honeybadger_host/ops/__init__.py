@@ -2,8 +2,8 @@
 
 May import: spool, curation, search, memory, storage, text, domain, errors, settings. Nothing below knows it.
 
-Reading order: `host` (the parts of a running host), `maintenance`, `scheduler`, `push`, `clock`, `status`, `metrics`;
-`forget_plan`, `forget` and `residue`; `doctor` with `findings`, `home_checks`, `machine_checks` and `agent_checks`,
-`model_server`; `archive`, `backup`, `restore`; `systemd`; `operator_client` (how commands ask the host)
+Reading order: `host` (the parts of a running host), `maintenance`, `scheduler`, `push`, `clock`, `page`, `status`,
+`metrics`; `forget_plan`, `forget` and `residue`; `doctor` with `findings`, `home_checks`, `machine_checks` and
+`agent_checks`, `model_server`; `archive`, `backup`, `restore`; `systemd`; `operator_client` (how commands ask the host)
 and `gist` (what they print of a change).
 """

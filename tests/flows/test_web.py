@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 
 from honeybadger_agent import SyncClient
@@ -415,3 +416,16 @@ def test_a_live_page_is_told_of_changes_and_of_a_host_that_went(home: Path, host
             assert (name, seq >= 1) == ("changed", True)
             host.kill()
             assert next(each for each in events if each[0] == "host") == ("host", False)
+
+
+def test_a_host_starts_the_page_beside_itself_and_ends_it(home: Path) -> None:
+    link = home / "data" / "page.json"
+    with HostProcess(home, {"web.enabled": True, "web.port": 0}) as host:
+        host.start()
+        wait_for(link.exists)
+        other = orjson.loads(link.read_bytes())
+        browser = Page(home).browser(link=other["link"])
+        assert read(browser, "/").status == 200
+        assert browser.post("/undo", {"seq": "1"}).status == 403
+        host.stop()
+        wait_for(lambda: not link.exists())
