@@ -365,6 +365,31 @@ def test_a_task_in_a_group_that_came_just_now_is_seen_within_seconds_without_any
     host.stop()
 
 
+def test_what_is_due_does_not_wait_for_a_look_at_all_files(make_host: HostFactory, home: Path) -> None:
+    slow = """
+import os, time
+scandir = os.scandir
+def slowly(folder="."):
+    if str(folder).endswith("/tasks"):
+        time.sleep(0.05)
+    return scandir(folder)
+os.scandir = slowly
+"""
+    for number in range(100):  # a look at all takes 5 s
+        (home / f"groups/g{number}/tasks").mkdir(parents=True)
+    host = make_host({**script(home, *MODEL), **QUICK}, source=slow).start()
+    begin = datetime.now(UTC) + timedelta(seconds=7)
+    for number in range(4):
+        at = (begin + timedelta(seconds=1.2 * number)).isoformat()
+        put(home, f"t{number}", schedule_type="once", interval_seconds=None, run_at=at)
+    wait_for(lambda: len(host.events("task.fired")) == 4)
+    late = [
+        (datetime.fromisoformat(fired["timestamp"]) - begin).total_seconds() - 1.2 * int(fired["task"][1:])
+        for fired in host.events("task.fired")
+    ]
+    assert max(late) < 3, late
+
+
 def test_a_run_that_fails_is_tried_again_then_told_and_the_task_goes_on(
     make_host: HostFactory, home: Path, stranger: RawSender
 ) -> None:
