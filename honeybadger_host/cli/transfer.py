@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,8 @@ import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.asking import print_warnings_only
+from honeybadger_host.cli.asking import asked_of, print_warnings_only
+from honeybadger_host.cli.forgetting import LONGEST_SECONDS
 from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
 
 app = typer.Typer()
@@ -69,25 +72,39 @@ def import_(
     if format_ == OWN or (format_ is None and is_own(path)):
         if by is not None:
             raise typer.BadParameter("an export says itself who wrote what", param_hint="--by")
-        _load(home_of(home), group, path, dry_run, as_json)
+        _load(call, home_of(home), group, path, dry_run, as_json)
     else:
         _import(call, home_of(home), group, path, format_, by, dry_run, as_json)
 
 
-def _load(folder: Path, group: str, path: Path, dry_run: bool, as_json: bool) -> None:
+def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bool, as_json: bool) -> None:
     from honeybadger_host.transfer.loading import load_export
 
     doing = deque([f"reading {path}"], maxlen=1)
     with patience(lambda: doing[-1]):
         loaded = load_export(folder, group, path.absolute(), is_dry=dry_run, tell=doing.append)
+    plan = loaded.forgetting
+    left: Sequence[Mapping[str, str]] = ()
+    if plan is not None and not dry_run:
+        left = asked_of(
+            call, folder, group, "forget", json.loads(plan.selector), wait_seconds=LONGEST_SECONDS, keeps_house=True
+        )["left"]
+    forgotten = 0 if plan is None else len(plan.asked) + len(plan.wholes)
     if as_json:
         told = {"format": "honeybadger", "group": group, "was": loaded.was_there, "files": loaded.files}
-        print_json(told | {"changes": loaded.changes, "shift": loaded.shift, "dry_run": dry_run})
+        told |= {"changes": loaded.changes, "shift": loaded.shift, "forgotten": forgotten}
+        print_json(told | {"dry_run": dry_run})
         return
     what = f"{count_of(loaded.files, 'file')} and {count_of(loaded.changes, 'change')} of {loaded.was_there}"
     print(f"{group}: would take in {what}" if dry_run else f"{group}: has {what}")
     if loaded.shift:
         print(f"this home has changes of those numbers: add {loaded.shift} to a number of the other home")
+    if forgotten:
+        print(
+            f"{count_of(forgotten, 'text')} of it, forgotten in this home: {'would be' if dry_run else 'are'} left out"
+        )
+    for one in left:
+        print(f"LEFT: {one['file']} ({one['form']})")
 
 
 def _import(

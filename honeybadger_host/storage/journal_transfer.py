@@ -13,6 +13,7 @@ import orjson
 
 from honeybadger_host.domain import TASK_RECORD
 from honeybadger_host.storage.edits import Edit, EditReader, Looked, Seen, write_looked
+from honeybadger_host.storage.forgetting import Forgetting, keep_forgetting
 from honeybadger_host.storage.journal_schema import (
     Marks,
     Receipt,
@@ -38,11 +39,13 @@ class Arriving(NamedTuple):
 
     Args:
         unsettled: file -> the oldest change of it that may not stand in it.
+        forgetting: what of it is to be forgotten as soon as it is there; None: nothing.
     """
 
     receipts: Iterable[Receipt]
     seen: Iterable[Seen]
     unsettled: Mapping[str, int]
+    forgetting: Forgetting | None = None
 
 
 def last_of(path: Path, group: str | None = None) -> tuple[int, int]:
@@ -123,6 +126,8 @@ def write_events(path: Path, group: str, events: Iterable[Row | Edit], arriving:
         unsettled = {**dict(behind), **before.unsettled, **arriving.unsettled}
         write_marks(connection, Marks(max(last, before.settled_seq), unsettled), before)
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (LOADED, group))
+        if arriving.forgetting is not None:
+            keep_forgetting(connection, arriving.forgetting)
 
 
 def read_loaded(path: Path) -> str | None:

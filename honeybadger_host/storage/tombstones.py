@@ -9,7 +9,7 @@ import hashlib
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -39,16 +39,22 @@ class Tombstones:
 
     def knows(self, text: str) -> bool:
         """Return whether a text says, word for word, something that was forgotten."""
-        words = _words(text) if self.digests else []
+        return self.says_only(text) or next(self.found_in(text), None) is not None
+
+    def says_only(self, text: str) -> bool:
+        """Return whether a text is, word for word, what a record said that was forgotten."""
+        known = self.digests.get(_ALL)
+        return known is not None and salted(self.salt, " ".join(_words(text)).encode()) in known
+
+    def found_in(self, text: str) -> Iterator[str]:
+        """Yield the places of a text, `folded`, that say something that was forgotten wherever it is said."""
+        text = folded(text) if self.digests else ""
+        words = [*_WORD.finditer(text)]
         for count, known in self.digests.items():
-            if count == _ALL:
-                if salted(self.salt, " ".join(words).encode()) in known:
-                    return True
-                continue
-            for at in range(len(words) - count + 1):
-                if salted(self.salt, " ".join(words[at : at + count]).encode()) in known:
-                    return True
-        return False
+            for at in range(len(words) - count + 1) if count != _ALL else ():
+                some = words[at : at + count]
+                if salted(self.salt, " ".join(word[0] for word in some).encode()) in known:
+                    yield text[some[0].start() : some[-1].end()]
 
 
 def _words(text: str) -> list[str]:

@@ -24,6 +24,7 @@ from honeybadger_host.ops.archive import size_and_digest
 from honeybadger_host.storage.edits import Edit, Seen, digest_of
 from honeybadger_host.storage.file_cache import NEVER_SEEN
 from honeybadger_host.storage.files import make_folders
+from honeybadger_host.storage.forgetting import Forgetting, read_forgetting
 from honeybadger_host.storage.home import JOURNAL_FILE, HomeLock
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.journal_schema import Receipt, Row
@@ -53,6 +54,7 @@ from honeybadger_host.transfer.exported import (
     receipt_of,
     served_of,
 )
+from honeybadger_host.transfer.forgotten_before import ForgottenBefore
 from honeybadger_host.transfer.places import ExportDamaged, file_of
 from honeybadger_host.transfer.placing import STAGING, files_below, finish_loading, is_template, staged_file
 from honeybadger_host.transfer.unpacking import unpack_export
@@ -66,12 +68,14 @@ class Loaded:
 
     Args:
         shift: what was added to the numbers of its changes, as the journal had such numbers; 0: they are the same.
+        forgetting: what of it was forgotten in this home, and is to be forgotten again before it is served.
     """
 
     files: int
     changes: int
     shift: int
     was_there: str
+    forgetting: Forgetting | None = None
 
 
 def load_export(
@@ -122,6 +126,8 @@ class _Alone:
             self._lock.sign(journal.identity)
             journal.close()
             finish_loading(self._home)
+            if (begun := read_forgetting(self._home / JOURNAL_FILE)) is not None:
+                raise HostError(f"what is being forgotten in {begun.group} is not done: start a host, and it goes on")
         except BaseException:
             self._lock.release()
             raise
@@ -139,6 +145,7 @@ class _Loader:
         first = next((event.seq for event in self._events(0)), 1)
         self._shift = 0 if last < first else last
         self._changes = 0
+        self._forgotten = ForgottenBefore(self._journal, {group, self._manifest.group})
 
     def check_empty(self) -> None:
         """See that the group has nothing. Raises HostError."""
@@ -160,13 +167,15 @@ class _Loader:
         files = sum(1 for _ in self._file_lines(to=None))
         for event in self._events(self._shift):
             self._changes += 1
+            self._forgotten.look_at(event)
             if event.seq > self._manifest.seq + self._shift:
                 raise ExportDamaged("it has changes behind its last one")
         for lines in (self._receipts(), self._served()):
             for _ in lines:
                 pass
         self._recalled()
-        return Loaded(files, self._changes, self._shift, self._manifest.group)
+        plan = self._forgotten.plan(self._group)
+        return Loaded(files, self._changes, self._shift, self._manifest.group, plan)
 
     def load(self) -> Loaded:
         """Check it, stage its files, take all in. Raises HostError."""
@@ -182,7 +191,7 @@ class _Loader:
         unsettled = {
             file_of(place, self._group): first + self._shift for place, first in self._manifest.unsettled.items()
         }
-        arriving = Arriving(self._receipts(), self._seen(), unsettled)
+        arriving = Arriving(self._receipts(), self._seen(), unsettled, found.forgetting)
         write_events(self._journal, self._group, self._events(self._shift), arriving)
         return found
 
@@ -233,7 +242,7 @@ class _Loader:
         with ExitStack() as opened:
             source = opened.enter_context(open(open_file(self._folder / CONTENT / line.file), "rb"))
             out = None if target is None else opened.enter_context(open(target, "xb"))
-            found = size_and_digest(source) if out is None else size_and_digest(source, out.write)
+            found = size_and_digest(source, self._forgotten.look_into if out is None else out.write)
             if found != (line.size, line.sha256):
                 raise ExportDamaged(f"{line.file!a} is not what {FILES} says")
             if out is not None:

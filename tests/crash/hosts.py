@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from tests.crash.story import Editor, Story, read
 from tests.hosting import Child, arguments_of, forge, locked
@@ -95,10 +95,12 @@ class Nursery:
         shadow: Path | None = None,
         env: Mapping[str, str] | None = None,
         base: Mapping[str, object] = QUICK,
+        command: Sequence[object] = ("run",),
     ) -> Child:
-        """Start a host.
+        """Start a host, or another command.
 
         Args:
+            command: without the home; settings are of a host only.
             base: settings below `settings`.
             faults: arguments of `launch.py`.
             shadow: what a power cut cannot take goes here.
@@ -118,7 +120,8 @@ class Nursery:
         if shadow is not None:
             variables["HB_SHADOW"] = str(shadow)
         constants, flags = arguments_of({**base, **(settings or {})})
-        arguments = [*constants, *faults, "run", "--home", str(home), *flags]
+        flags = flags if command[0] == "run" else []
+        arguments = [*constants, *faults, *map(str, command), "--home", str(home), *flags]
         return self._forge.fork(arguments, variables, stdout=stderr, stderr=stderr)
 
 
@@ -223,7 +226,15 @@ def _is_killed(host: Child, home: Path, work: Work) -> bool:
     return code != 0
 
 
-def cut_power(story: Story, shadow: Path, rng: random.Random, *, is_mixed: bool) -> None:
+class Asking(Protocol):
+    """Who asks the hosts of a home: what was asked may come back after a power cut."""
+
+    home: Path
+
+    def bring_back(self, rng: random.Random, share: float) -> object: ...
+
+
+def cut_power(story: Asking, shadow: Path, rng: random.Random, *, is_mixed: bool) -> None:
     """Leave of the home of a killed host what a power cut would leave.
 
     Every file has the bytes of its last sync: none when it never had one. Names are durable at once, but a part of the

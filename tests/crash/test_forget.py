@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -17,7 +18,7 @@ from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
 from tests.crash.conftest import IS_LONG
-from tests.crash.hosts import Nursery, Point, Work, ended, kill_again, struck
+from tests.crash.hosts import Kill, Nursery, Point, Work, cut_power, ended, is_up, keep_all, kill_again, struck
 from tests.hosting import RawSender, request, wait_for
 
 SECRET: Final = "the cellar key hangs behind the third barrel"
@@ -56,6 +57,10 @@ def settled(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(settled: Path, home: Path) -> None:
     shutil.copytree(settled, home)
+    ask(home)
+
+
+def ask(home: Path) -> None:
     operator = RawSender(home, sender="operator").make()
     operator.drop("f1", request("f1", "forget", payload={"text": SECRET.upper()}))
 
@@ -96,6 +101,46 @@ def test_killed_at_a_call_and_again_it_is_forgotten_in_the_end_and_nothing_else_
 ) -> None:
     work = Work(_SETTINGS, lambda home: begin(settled, home), lambda home, run: None, is_done, check)
     assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 11, later=80) > 3
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_when_the_power_is_cut_at_a_call_it_is_forgotten_in_the_end_and_nothing_else_is(
+    nursery: Nursery, settled: Path, tmp_path: Path, rng: random.Random, is_mixed: bool
+) -> None:
+    stride, cuts = 1 if IS_LONG else 71, 0
+    for at in itertools.count(rng.randint(1, stride), stride):
+        home, shadow = tmp_path / f"at-{at}", tmp_path / f"shadow-{at}"
+        begin(settled, home)
+        keep_all(home, shadow)
+        kill = Kill(at, rng.choice(["before", "after"]))
+        with ended(nursery.start(home, _SETTINGS, kill=kill, shadow=shadow)) as host:
+            wait_for(lambda: host.poll() is not None or is_done(home), what="a kill, or the end")  # noqa: B023
+            if host.poll() is None and is_up(host, home):
+                host.send_signal(signal.SIGTERM)
+            code = host.wait()
+        if code == 0:
+            break
+        cuts += 1
+        cut_power(Asked(home), shadow, rng, is_mixed=is_mixed)
+        with ended(nursery.start(home, _SETTINGS)) as host:
+            wait_for(lambda: is_done(home), what="it is forgotten")  # noqa: B023
+            host.send_signal(signal.SIGTERM)
+            assert host.wait() == 0
+        check(home, f"power cut {kill}")
+        shutil.rmtree(home)
+        shutil.rmtree(shadow)
+    assert cuts > 1
+
+
+class Asked:
+    """Whoever asked: without a reply, as after a power cut, they ask again."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def bring_back(self, rng: random.Random, share: float) -> None:
+        if not is_done(self.home):
+            ask(self.home)
 
 
 @pytest.mark.parametrize("point", POINTS)

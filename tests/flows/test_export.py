@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
+from honeybadger_host.storage.forgetting import read_forgetting
 from honeybadger_host.storage.home import make_home
+from honeybadger_host.transfer.loading import load_export
 from tests.conftest import HostFactory
 from tests.flows.test_edits import wait_until_looked_at
 from tests.flows.test_undone_edits import newest_edit, settle
-from tests.hosting import QUICK, HostProcess, RawSender, begin, request, run_cli
+from tests.hosting import QUICK, HostProcess, RawSender, begin, request, run_cli, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +163,46 @@ def test_what_a_person_changed_while_no_host_ran_is_noticed_in_the_new_home(live
         host.start()
         assert newest_edit(other, "MEMORY.md", 2).kind == "edit"
         assert newest_edit(other, "CLAUDE.md", 2).kind == "edit_removed"
+
+
+def test_what_was_forgotten_in_a_home_stays_out_when_an_older_export_is_loaded(
+    lived: Path, archive: Path, tmp_path: Path
+) -> None:
+    for text in ("likes cake", "TURN 3", "has a dog"):
+        printed(lived, "forget", "main", "--text", text)
+    dry = json.loads(printed(lived, "import", "twin", archive, "--dry-run", "--json"))
+    told = printed(lived, "import", "twin", archive)
+    assert dry["forgotten"] == 3
+    assert "3 texts of it, forgotten in this home: are left out" in told
+    assert "LEFT" not in told
+    assert [
+        str(path)
+        for path in lived.rglob("*")
+        if path.is_file() and any(text in path.read_bytes() for text in (b"likes cake", b"turn 3", b"has a dog"))
+    ] == []
+    for words in (("context",), ("search", "likes"), ("search", "turn", "--scope", "turns"), ("log", "--limit", 1000)):
+        text = printed(lived, words[0], "twin", *words[1:])
+        assert not [gone for gone in ("likes cake", "turn 3", "has a dog") if gone in text], text
+    assert "likes tea" in (lived / "groups/twin/MEMORY.md").read_text()
+    assert "Only on Sundays." in (lived / "groups/twin/MEMORY.md").read_text()
+    other = new_home(tmp_path / "other")
+    assert "forgotten" not in printed(other, "import", "main", archive)
+    assert "likes cake" in (other / "groups/main/MEMORY.md").read_text()
+
+
+def test_a_load_that_is_killed_before_it_has_forgotten_is_finished_by_the_next_start(
+    lived: Path, archive: Path, make_host: HostFactory
+) -> None:
+    printed(lived, "forget", "main", "--text", "likes cake")
+    load_export(lived, "twin", archive)  # as the command does, which is killed behind it
+    memory = lived / "groups/twin/MEMORY.md"
+    assert "likes cake" in memory.read_text()
+    with HostProcess(lived, QUICK) as host:
+        host.start()
+        wait_for(lambda: "likes cake" not in memory.read_text(), what="it is forgotten again")
+        wait_for(lambda: read_forgetting(lived / "data/journal.db") is None, what="all of it is done")
+        host.stop()
+    assert "likes cake" not in printed(lived, "show", "twin/MEMORY.md", "--as-of", "2999-01-01")
 
 
 def test_into_a_home_with_such_numbers_all_are_shifted_and_into_a_group_with_anything_nothing_comes(

@@ -1,0 +1,88 @@
+"""What of an export was forgotten in the home it comes into: it is forgotten again as soon as it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from honeybadger_agent.mailbox import new_id
+from honeybadger_host.storage.edits import Edit
+from honeybadger_host.storage.forgetting import Forgetting
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.tombstones import read_tombstones
+from honeybadger_host.text.phrases import said_in
+
+
+class ForgottenBefore:
+    """Looks through what an export says. Raises JournalError.
+
+    Args:
+        groups: of which what was forgotten counts.
+    """
+
+    def __init__(self, journal: Path, groups: Collection[str]) -> None:
+        known = [read_tombstones(journal, group) for group in sorted(groups)]
+        self._known = [each for each in known if each.digests]
+        self._parts: dict[str, None] = {}
+        self._wholes: dict[str, None] = {}
+
+    def look_at(self, event: Row | Edit) -> None:
+        """Look through a change, or an edit."""
+        if isinstance(event, Row):
+            self.look_into(event.data)
+            return
+        for hunk in event.hunks or () if self._known else ():
+            for side in (hunk.removed, hunk.added):
+                self.look_into(b"".join(side))
+
+    def look_into(self, data: bytes) -> None:
+        """Look through a text, JSON, or lines of JSON."""
+        for known in self._known:
+            for text in _texts(data):
+                self._parts.update(dict.fromkeys(known.found_in(text)))
+            self._wholes.update((text, None) for text in said_in(data) if known.says_only(text))
+
+    def plan(self, group: str) -> Forgetting | None:
+        """Return what is to be forgotten in the group that is loaded; None: nothing."""
+        if not self._parts and not self._wholes:
+            return None
+        selector = orjson.dumps({"id": new_id()}).decode()
+        return Forgetting(group, selector, asked=[*self._parts], wholes=[*self._wholes])
+
+
+def _texts(data: bytes) -> Iterator[str]:
+    if values := _values(data):
+        yield from _strings(values)
+    else:
+        yield data.decode("utf-8", "replace")
+
+
+def _values(data: bytes) -> list[Any]:
+    """Return JSON, or what lines of it say, or lines of one that is written over several; empty: it is a text."""
+    if data.lstrip()[:1] not in (b"{", b"[", b'"'):
+        return []
+    with suppress(orjson.JSONDecodeError):
+        return [orjson.loads(data)]
+    found: list[Any] = []
+    for line in (line.strip().rstrip(b",") for line in data.split(b"\n")):
+        for part in (line, b"{%b}" % line):
+            with suppress(orjson.JSONDecodeError):
+                found.append(orjson.loads(part))
+                break
+    return found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from _strings(each)
+        case list():
+            for each in value:
+                yield from _strings(each)

@@ -1,0 +1,211 @@
+"""SIGKILL at the n-th call that changes the disk, and at named points, while a group is loaded or imported."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import shutil
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from honeybadger_host.errors import JournalError
+from honeybadger_host.storage.forgetting import read_forgetting
+from honeybadger_host.storage.home import JOURNAL_FILE, make_home
+from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
+from tests.crash.conftest import IS_LONG
+from tests.crash.hosts import Kill, Nursery, Point, ended, is_up, struck
+from tests.hosting import Child, RawSender, request, run_cli, wait_for
+
+SECRET: Final = "the cellar key hangs behind the third barrel"
+TURNS: Final = 60
+_IN_PIECES: Final = {"spool.pipeline.BATCH_REQUESTS": 1, "transfer.importing._MOST_RECORDS": 10}
+
+
+def ran(*arguments: object, home: Path) -> str:
+    result = run_cli(*arguments, home=home)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def exported(home: Path, group: str, target: Path) -> bytes:
+    ran("export", group, "--to", target, home=home)
+    data = target.read_bytes()
+    target.unlink()
+    return data
+
+
+@pytest.fixture(scope="module")
+def archive(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export of a group with notes, entries and turns; its home is beside it, where one text was forgotten since."""
+    home = tmp_path_factory.mktemp("of") / "home"
+    make_home(home)
+    ann = RawSender(home, sender="ann").make()
+    with ended(nursery.start(home, {"ops.maintenance.CHECKPOINT_SECONDS": 0.05})) as host:
+        for number in range(4):
+            content = f"note {number}" if number % 2 else f"note {number}: {SECRET}"
+            assert ann.ask(f"n{number}", request(f"n{number}", content=content))["ok"]
+            entry = {"content": content, "category": "home"}
+            assert ann.ask(f"e{number}", request(f"e{number}", "save_memory", payload=entry))["ok"]
+            turn = {"role": "user", "content": content}
+            assert ann.ask(f"t{number}", request(f"t{number}", "append_turn", payload=turn))["ok"]
+        wait_for(lambda: read_position(home / JOURNAL_FILE).projected_seq >= 12, what="everything settled")
+        host.send_signal(signal.SIGTERM)
+        wait_for(lambda: host.poll() is not None, what="the end of the host")
+    ran("export", "main", "--to", home.parent / "a.tar.gz", home=home)
+    ran("forget", "main", "--text", SECRET, home=home)
+    return home.parent / "a.tar.gz"
+
+
+def is_killed(nursery: Nursery, home: Path, command: Sequence[object], kill: Kill) -> bool:
+    """Run a command that is to be killed at a call; return whether it came to that."""
+    child: Child
+    with ended(nursery.start(home, command=command, kill=kill, base=_IN_PIECES)) as child:
+        code = child.wait()
+    assert code in (0, -signal.SIGKILL), child.tail()
+    return code != 0
+
+
+def has_changes(home: Path, group: str) -> bool:
+    try:
+        return bool(read_log(home / JOURNAL_FILE, LogFilter(group), 1))
+    except JournalError:  # killed while it was made
+        return False
+
+
+def test_killed_at_a_call_of_a_load_the_whole_group_is_there_or_nothing_of_it(
+    nursery: Nursery, archive: Path, tmp_path: Path, rng: random.Random
+) -> None:
+    stride = 1 if IS_LONG else 41
+    whole, states = b"", set[bool]()
+    for at in itertools.count(rng.randint(1, stride), stride):
+        home = tmp_path / f"at-{at}"
+        make_home(home)
+        kill = Kill(at, rng.choice(["before", "after"]))
+        if not is_killed(nursery, home, ("import", "main", archive), kill):
+            break
+        is_there = has_changes(home, "main")
+        states.add(is_there)
+        if is_there:
+            ran("context", "main", home=home)  # opens the home as a host does
+        else:
+            ran("import", "main", archive, home=home)
+        whole = whole or archive_of_all(archive, tmp_path)
+        assert exported(home, "main", tmp_path / "b.tar.gz") == whole, f"killed {kill}: {struck(home)}"
+        assert not [*home.glob("*/.loading")], f"killed {kill}: {struck(home)}"
+        shutil.rmtree(home)
+    assert states, "no call was left to be killed at"
+
+
+def archive_of_all(archive: Path, folder: Path) -> bytes:
+    """Return what an export of a whole load has."""
+    home = folder / "whole"
+    make_home(home)
+    ran("import", "main", archive, home=home)
+    return exported(home, "main", folder / "whole.tar.gz")
+
+
+def test_killed_at_a_call_of_the_load_of_an_older_export_what_was_forgotten_stays_out(
+    nursery: Nursery, archive: Path, tmp_path: Path, rng: random.Random
+) -> None:
+    stride = 3 if IS_LONG else 83
+    kills = 0
+    for at in itertools.count(rng.randint(1, stride), stride):
+        home = tmp_path / f"at-{at}"
+        shutil.copytree(archive.parent / "home", home)
+        kill = Kill(at, rng.choice(["before", "after"]))
+        if not is_killed(nursery, home, ("import", "twin", archive), kill):
+            break
+        kills += 1
+        with ended(nursery.start(home)) as host:
+            wait_for(lambda: is_up(host, home), what="a host that serves")  # noqa: B023
+            wait_for(lambda: read_forgetting(home / JOURNAL_FILE) is None, what="it is forgotten")  # noqa: B023
+            host.send_signal(signal.SIGTERM)
+            assert host.wait() == 0
+        if not has_changes(home, "twin"):
+            ran("import", "twin", archive, home=home)
+        left = [str(path) for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+        assert left == [], f"killed {kill}: {struck(home)}"
+        memory = (home / "groups/twin/MEMORY.md").read_text()
+        assert [memory.count(f"note {number}") for number in range(4)] == [0, 1, 0, 1], f"killed {kill}: {memory}"
+        shutil.rmtree(home)
+    assert kills, "no call was left to be killed at"
+
+
+# -------------------------------------------------------------------------------------------- from another program
+
+
+def conversations(folder: Path) -> Path:
+    """Write two conversations as Claude exports them."""
+    told = [
+        {
+            "uuid": f"c{number}",
+            "name": f"About {number}",
+            "created_at": "2026-01-15T10:00:00Z",
+            "updated_at": "2026-01-15T10:00:00Z",
+            "chat_messages": [
+                {
+                    "uuid": f"m{turn}",
+                    "sender": "human" if turn % 2 == 0 else "assistant",
+                    "text": f"{number}/{turn} said",
+                    "content": [{"type": "text", "text": f"{number}/{turn} said"}],
+                    "created_at": "2026-01-15T10:00:00Z",
+                }
+                for turn in range(TURNS // 2)
+            ],
+        }
+        for number in range(2)
+    ]
+    path = folder / "conversations.json"
+    path.write_text(json.dumps(told))
+    return path
+
+
+def check_imported(home: Path, where: str) -> None:
+    """See that each turn is there once and in order."""
+    logs = sorted((home / "data/sessions/main").glob("*.jsonl"))
+    assert len(logs) == 2, where
+    for number, log in enumerate(logs):
+        turns = [json.loads(line) for line in log.read_text().splitlines()]
+        assert [turn["content"] for turn in turns] == [f"{number}/{turn} said" for turn in range(TURNS // 2)], where
+        assert [turn["turn"] for turn in turns] == [*range(1, TURNS // 2 + 1)], where
+
+
+def test_an_import_whose_command_is_killed_at_a_call_goes_on_and_nothing_stands_twice(
+    nursery: Nursery, tmp_path: Path, rng: random.Random
+) -> None:
+    path, kills = conversations(tmp_path), 0
+    stride = 1 if IS_LONG else 61
+    for at in itertools.count(rng.randint(1, stride), stride):
+        home = tmp_path / f"at-{at}"
+        make_home(home)
+        kill = Kill(at, rng.choice(["before", "after"]))
+        if not is_killed(nursery, home, ("import", "main", path, "--from", "claude"), kill):
+            break
+        kills += 1
+        ran("import", "main", path, "--from", "claude", home=home)
+        check_imported(home, f"killed {kill}: {struck(home)}")
+        shutil.rmtree(home)
+    assert kills, "no call was left to be killed at"
+
+
+@pytest.mark.parametrize("point", ["placed", "committed", "projected", "replied", "unlinked"])
+def test_an_import_whose_host_is_killed_at_a_named_point_goes_on_by_itself(
+    nursery: Nursery, tmp_path: Path, rng: random.Random, point: str
+) -> None:
+    for passage in range(1, 7) if IS_LONG else (rng.randint(1, 5),):
+        home = tmp_path / f"{point}-{passage}"
+        make_home(home)
+        path = conversations(home.parent)
+        command = ("import", "main", path, "--from", "claude")
+        with ended(nursery.start(home, _IN_PIECES, kill=Point(point, passage))) as host:
+            wait_for(lambda: is_up(host, home), what="a host that serves")  # noqa: B023
+            importing: Child = nursery.start(home, command=command, base=_IN_PIECES)
+            assert host.wait() == -signal.SIGKILL
+        with ended(importing):
+            assert importing.wait() == 0, importing.tail()  # where no host is, it serves itself
+        check_imported(home, f"killed at {point}, passage {passage}")
