@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 import structlog
 
 from honeybadger_host.settings import Web
+from honeybadger_host.storage.files import try_lock
 
 log = structlog.get_logger()
 
+PAGE_LOCK: Final = "data/page.lock"
+"""Held by the page of a home, whoever started it."""
 _AGAIN_SECONDS: Final = 60.0
 _ENDING_SECONDS: Final = 5.0
 
@@ -21,23 +27,39 @@ _ENDING_SECONDS: Final = 5.0
 async def keep_page(home: Path, settings: Web) -> None:
     """Keep the page running until cancelled. It says its link on standard output.
 
-    A host that is killed leaves its page, which says that the host is down; the next host finds it and goes on with it.
+    A host that is killed leaves its page, which says that the host is down; the next host leaves it as it is.
     """
     where = ["--socket", settings.socket] if settings.socket else ["--port", str(settings.port)]
     command = [sys.executable, "-m", "honeybadger_host", "web", "--home", str(home), *where]
     while True:
-        process = await anyio.open_process(
-            command, stdin=subprocess.DEVNULL, stdout=None, stderr=None, start_new_session=True
-        )
         try:
-            code = await process.wait()
-        finally:
-            if process.returncode is None:
-                process.terminate()
-                with anyio.move_on_after(_ENDING_SECONDS, shield=True) as ending:
-                    await process.wait()
-                if ending.cancelled_caught:
-                    process.kill()
-        if code != 0:
-            log.warning("page.ended", code=code, now_what="it is started again in a minute; its own lines say why")
+            if not await anyio.to_thread.run_sync(_is_served, home) and (code := await _ended(command)) != 0:
+                log.warning("page.ended", code=code, now_what="it is started again in a minute; its own lines say why")
+        except OSError as error:  # the host goes on without it
+            log.warning("page.ended", error=str(error), now_what="it is started again in a minute")
         await anyio.sleep(_AGAIN_SECONDS)
+
+
+async def _ended(command: Sequence[str]) -> int:
+    """Run a command to its end and return its exit code; end it when cancelled. Raises OSError."""
+    process = await anyio.open_process(
+        command, stdin=subprocess.DEVNULL, stdout=None, stderr=None, start_new_session=True
+    )
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            with anyio.move_on_after(_ENDING_SECONDS, shield=True) as ending:
+                await process.wait()
+            if ending.cancelled_caught:
+                process.kill()
+
+
+def _is_served(home: Path) -> bool:
+    """Return whether a page of the home runs already."""
+    lock = try_lock(home / PAGE_LOCK)
+    if lock is None:
+        return True
+    os.close(lock)
+    return False

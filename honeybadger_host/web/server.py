@@ -22,12 +22,12 @@ import uvicorn
 
 from honeybadger_host.errors import HomeLocked, HostError
 from honeybadger_host.ops.operator_client import check_owner
+from honeybadger_host.ops.page import PAGE_LOCK
 from honeybadger_host.storage.files import replace, try_lock
 from honeybadger_host.storage.home import check_home
 from honeybadger_host.web.app import build
 from honeybadger_host.web.asking import Home
 
-LOCK_FILE: Final = "data/page.lock"
 LINK_FILE: Final = "data/page.json"
 """Where the page keeps the token of its next link, for its own user."""
 _GRACE_SECONDS: Final = 2
@@ -56,7 +56,7 @@ def serve(home: Path, where: Where, told: Callable[[str], None], *, may_write: b
     """
     check_home(home)
     check_owner(home)
-    lock = try_lock(home / LOCK_FILE)
+    lock = try_lock(home / PAGE_LOCK)
     if lock is None:
         _tell_of_the_other(home, told, may_write=may_write, opens=opens)
         return

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -427,5 +429,14 @@ def test_a_host_starts_the_page_beside_itself_and_ends_it(home: Path) -> None:
         browser = Page(home).browser(link=other["link"])
         assert read(browser, "/").status == 200
         assert browser.post("/undo", {"seq": "1"}).status == 403
+        host.kill()
+        assert browser.get("/").status == 503
+        host.start()
+        wait_for(lambda: browser.get("/").status == 200)
+        assert orjson.loads(link.read_bytes())["pid"] == other["pid"]
+        os.kill(other["pid"], signal.SIGTERM)
+        wait_for(lambda: not link.exists())
+        host.restart()
+        wait_for(link.exists)
         host.stop()
         wait_for(lambda: not link.exists())
