@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import partial
 from typing import Final, NamedTuple
@@ -15,10 +14,7 @@ from honeybadger_agent.wire import ContextResult, ListSessions, PreviewContext
 from honeybadger_host.storage.journal_reader import read_position
 from honeybadger_host.web.asking import Home, RequestFailed, made, session_named
 from honeybadger_host.web.forms import group_of, home_of, member, shown_of
-from honeybadger_host.web.rendering import href, page
-
-_MOST_COMPARED: Final = 4000
-"""Lines of a context that are compared with another."""
+from honeybadger_host.web.rendering import compared, href, page
 
 
 class _Wanted(NamedTuple):
@@ -54,7 +50,7 @@ def _context(request: Request) -> Response:
         context=shown,
         is_earlier=then is not None,
         why_not=why_not.replace("payload.", ""),
-        difference=difference_of(then, now) if then is not None else None,
+        difference=None if then is None else compared(*(_text_of(one).splitlines() for one in (then, now))),
         newest=read_position(home.journal).committed_seq if home.journal.exists() else 0,
         command=_command(group, wanted),
         address_of=partial(_address_of, group),
@@ -64,14 +60,6 @@ def _context(request: Request) -> Response:
 def _made(home: Home, group: str, wanted: _Wanted) -> ContextResult:
     asked = made(PreviewContext, message=wanted.message, as_of=wanted.as_of, agent=wanted.agent)
     return home.read(group, asked, session=wanted.session)
-
-
-def difference_of(then: ContextResult, now: ContextResult) -> list[str] | None:
-    """Return what two contexts differ in, as lines of a unified diff; None: they are too long to compare here."""
-    before, after = (_text_of(one).splitlines() for one in (then, now))
-    if len(before) + len(after) > _MOST_COMPARED:
-        return None
-    return list(difflib.unified_diff(before, after, "then", "now", lineterm="", n=2))
 
 
 def _text_of(context: ContextResult) -> str:

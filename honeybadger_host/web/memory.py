@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -15,7 +14,7 @@ from honeybadger_host.text.time_stamps import time_stamp
 from honeybadger_host.web.asking import Conflict, Invalid, made
 from honeybadger_host.web.forms import PER_PAGE, go, group_of, home_of, member, number, posted, shown_of
 from honeybadger_host.web.looking_back import blame_of, look_back
-from honeybadger_host.web.rendering import href, page
+from honeybadger_host.web.rendering import compared, href, page
 
 _FORGET_SECONDS: Final = 600.0
 _RETIRED_IN: Final = timedelta(seconds=10)
@@ -94,7 +93,6 @@ def _edited(request: Request, form: dict[str, str]) -> Response:
 
 def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str) -> Response:
     """Return what the entry is by now beside what was typed; saving again is based on what it is."""
-    theirs, yours = now.content.splitlines(), form.get("content", "").splitlines()
     return page(
         "conflict.html",
         shown_of(request),
@@ -102,7 +100,7 @@ def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str
         entry=now,
         form=form,
         why=why,
-        lines=list(difflib.ndiff(theirs, yours)) if len(theirs) + len(yours) < 2000 else [],
+        lines=compared(now.content.splitlines(), form.get("content", "").splitlines()) or [],
     )
 
 

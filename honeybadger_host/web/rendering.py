@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,8 @@ _MOST_SHOWN: Final = 20_000
 """Characters of one text on a page."""
 _MOST_WORDS: Final = 70
 """Characters of a text that stand for it."""
+_MOST_COMPARED: Final = 4000
+"""Lines of two texts."""
 _STATIC: Final = ("style.css", "htmx.min.js", "page.js")
 
 
@@ -103,6 +106,13 @@ def href(*parts: str, **query: object) -> str:
     path = "/" + "/".join(quote(part, safe="") for part in parts)
     given = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "", False)}
     return path + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+
+def compared(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]] | None:
+    """Return what two texts differ in, as pairs of a sign and a line; None: they are too long to compare here."""
+    if len(before) + len(after) > _MOST_COMPARED:
+        return None
+    return [(line[:1], line[1:]) for line in [*difflib.unified_diff(before, after, lineterm="", n=2)][2:]]
 
 
 class Bar(NamedTuple):

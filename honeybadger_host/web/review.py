@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +22,7 @@ from honeybadger_host.web.forms import (
     posted,
     shown_of,
 )
-from honeybadger_host.web.rendering import href, page
+from honeybadger_host.web.rendering import compared, href, page
 
 _UNDECIDED: Final = ("waiting", "refused")
 _MOST_LISTED: Final = 1000
@@ -79,8 +78,8 @@ def _read(request: Request, group: str, name: str) -> ProposalRow:
 def _shown(operation: Mapping[str, Any], before: Mapping[str, str]) -> _Shown:
     old = [line for source in operation.get("sources", ()) for line in before.get(source, f"({source})").splitlines()]
     new = (operation.get("result") or "").splitlines()
-    lines = [(line[0], line[2:]) for line in difflib.ndiff(old, new) if line[0] != "?"] if len(old) < 1000 else []
-    if not lines:
+    lines = compared(old, new)
+    if lines is None:
         lines = [*(("-", line) for line in old), *(("+", line) for line in new)]
     return _Shown(operation, lines, operation["state"] in _UNDECIDED, _is_lossless(operation))
 
