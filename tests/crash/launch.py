@@ -162,7 +162,7 @@ def nurse(address: str, modules: Sequence[str]) -> None:
             for key, _ in sources.select():
                 if key.fileobj is sys.stdin:
                     _kill({pid for pids in running.values() for pid in pids})
-                    return
+                    os._exit(0)
                 if key.fileobj is server:
                     asker = server.accept()[0]
                     running[asker.fileno()] = set()

@@ -74,6 +74,7 @@ def test_a_sender_over_its_rate_is_told_when_to_come_again_and_then_served_under
     assert (alarm["group"], alarm["sender"], alarm["limit"]) == ("main", "researcher", "rate")
 
 
+@pytest.mark.timeout(240)
 def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger: RawSender) -> None:
     host = make_host(
         {
@@ -88,7 +89,7 @@ def test_saves_that_were_refused_hold_no_memory(make_host: HostFactory, stranger
         for number in range(first, first + count):
             payload = {"content": f"{number} {text}"}
             stranger.drop(f"s{number}", request(f"s{number}", "save_memory", payload=payload))
-        wait_for(lambda: not any(stranger.requests.iterdir()), 60, what="all of them answered")
+        wait_for(lambda: not any(stranger.requests.iterdir()), 100, what="all of them answered")
         return resident_bytes(host)
 
     before = send(0, 100)
