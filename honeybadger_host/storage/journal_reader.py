@@ -173,14 +173,10 @@ def read_activity(path: Path, group: str | None, after: int, since: int, span: i
     """
     query = "SELECT (at - ?) / ?, count(*) FROM {} WHERE seq > ? AND at >= ? AND grp = coalesce(?, grp) GROUP BY 1"
     found: dict[int, int] = defaultdict(int)
-    try:
-        with closing(connect_to_read(path)) as connection:
-            for table in ("changes", "edits"):
-                for number, count in connection.execute(query.format(table), (since, span, after, since, group)):
-                    found[number] += count
-        return found
-    except sqlite3.Error as error:
-        raise JournalError(f"cannot read {path}: {error}") from error
+    for table in ("changes", "edits"):
+        for number, count in read_rows(path, query.format(table), (since, span, after, since, group)):
+            found[number] += count
+    return found
 
 
 def read_last(path: Path, file: str, seq: int) -> bytes | None:
