@@ -80,7 +80,7 @@ def find_dead(home: Path, name: str) -> DeadLetter:
 
 
 def retry_dead(home: Path, letter: DeadLetter) -> None:
-    """Put a dead letter back into its inbox, then forget it. Raises HostError."""
+    """Put a dead letter back into its inbox and forget it. Raises HostError."""
     group, sender, _ = letter.name.split("/", 2)
     stem = str(letter.reason.get("name")).removesuffix(".json")
     if letter.data is None or not REQUEST_ID.fullmatch(stem):
@@ -94,10 +94,32 @@ def retry_dead(home: Path, letter: DeadLetter) -> None:
         raise HostError(f"{letter.name} cannot be tried again: only the beginning of it was kept")
     try:
         inbox = TURNS if letter.reason.get("box") == TURNS else REQUESTS
-        _put_back(Mailbox.of(home, group, sender), inbox, f"{stem}.json", letter.data)
+        with _set_aside(letter):
+            _put_back(Mailbox.of(home, group, sender), inbox, f"{stem}.json", letter.data)
     except (BadName, OSError) as error:
         raise HostError(f"cannot put {letter.name} back: {error}") from None
+
+
+@contextlib.contextmanager
+def _set_aside(letter: DeadLetter) -> Iterator[None]:
+    """Keep a dead letter under another name while it is put back, then forget it.
+
+    A request that fails again is buried at once: it is not to be taken for this one, and go with it.
+    """
+    data = letter.path.with_name(letter.path.name.removesuffix(_REASON) + ".json")
+    other = f"{letter.path.name.removesuffix(_REASON)}.{new_id()}"
+    moved = {data: data.with_name(f"{other}.json"), letter.path: data.with_name(f"{other}{_REASON}")}
+    for path, aside in moved.items():
+        os.link(path, aside)  # until both names are there, the old ones are
     drop_dead(letter)
+    try:
+        yield
+    except BaseException:
+        for path, aside in moved.items():
+            os.rename(aside, path)
+        raise
+    for aside in moved.values():
+        os.unlink(aside)
 
 
 def _put_back(mailbox: Mailbox, inbox: str, name: str, data: bytes) -> None:

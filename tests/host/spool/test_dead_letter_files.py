@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from honeybadger_host.errors import HostError, NotFound
 from honeybadger_host.spool.dead_letter_files import drop_dead, find_dead, list_dead, retry_dead
 from honeybadger_host.spool.dead_letters import DeadLetters
 from honeybadger_host.spool.inbox import Inbox
+from tests.hosting import wait_for
 
 is_root = os.geteuid() == 0
 
@@ -55,6 +58,31 @@ def test_a_retried_letter_is_back_in_its_box_under_its_own_name(home: Path, requ
         assert (requests / "a.json").read_bytes() == letter.data
     assert list(list_dead(home)) == []
     assert os.listdir(requests) == ["a.json"]
+
+
+def test_a_letter_that_fails_again_at_once_is_kept(home: Path, requests: Path) -> None:
+    dead_letters, inbox = DeadLetters(home / "data" / "dead"), Inbox("main", "alice", str(requests.parent))
+    is_over = threading.Event()
+
+    def serve() -> None:
+        while not is_over.is_set():
+            with contextlib.suppress(FileNotFoundError):
+                data = (requests / "a.json").read_bytes()
+                dead_letters.bury(inbox, "a.json", data, "because", "2026-01-01T00:00:00Z")
+                (requests / "a.json").unlink()
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    try:
+        _bury(home, "a.json", b"first")
+        for _ in range(300):
+            retry_dead(home, find_dead(home, "main/alice/a"))
+            wait_for(lambda: not os.listdir(requests), what="it was served")
+            assert [letter.data for letter in list_dead(home)] == [b"first"]
+    finally:
+        is_over.set()
+        serving.join()
+    assert sorted(os.listdir(home / "data" / "dead" / "main" / "alice")) == ["a.json", "a.reason.json"]
 
 
 @pytest.mark.parametrize(
