@@ -12,9 +12,10 @@ TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5
 # Else every worker compiles every test anew: 8 s each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test demo check check-313 crash fuzz mcp-js bench schemas clean help
+.PHONY: run test test-page browser demo check check-313 crash fuzz mcp-js bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
+	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
 	@echo "make demo   the whole story in a minute            make check  format, lint, types, tests: what CI runs"
 	@echo "make bench  speed and memory, one table            make crash  the long crash suite"
 	@echo "make fuzz   any bytes as a request, for a minute   FUZZ_SECONDS=600 for longer"
@@ -48,6 +49,26 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest $(TEST_ARGS)
 
+# The operators' page in a real browser; apart, for `make test` passes without one. One host, one browser, one process.
+test-page: $(VENV)/.browser browser
+	HB_BROWSER=1 $(VENV)/bin/python -m pytest tests/browser
+
+$(VENV)/.browser: $(VENV)/.dev
+	$(call install,$(VENV),-e '.[browser]')
+	@touch $@
+
+# Chromium of the system: installed as root, or with a sudo that asks for nothing.
+browser:
+	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null || { \
+	  echo "installing Chromium: two minutes, once"; \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo="sudo -n"; \
+	  $$sudo apt-get update -qq && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core \
+	    >/dev/null; \
+	} || { \
+	  echo "no Chromium here, and it cannot be installed without root: the page was NOT tested in a browser."; \
+	  echo "install it (Debian: apt-get install chromium) and run make test-page again"; exit 1; }
+
 demo: $(VENV)/.run
 	$(VENV)/bin/python docs/demo/demo.py
 
@@ -56,6 +77,7 @@ check: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(MAKE) test
+	$(MAKE) test-page
 	$(if $(PYTHON313),$(MAKE) check-313,@echo "no Python 3.13 here: tested on $$($(VENV)/bin/python --version) only")
 
 # The packages and the main flows, where interpreters differ: in libraries, messages and warnings, not in examples that

@@ -1,0 +1,116 @@
+"""A home with something in it: a family that moves, its agent, a proposal, a task, a request that nobody understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+import orjson
+
+from honeybadger_agent import SyncClient
+from honeybadger_host.storage.home import make_home
+from tests.hosting import PATIENCE, HostProcess, RawSender, run_cli, wait_for
+
+GROUP: Final = "family"
+REVIEWED: Final = "careful"
+SETTINGS: Final[dict[str, object]] = {
+    "ops.maintenance.COMPARE_SECONDS": 1,
+    "memory.writes": f"{REVIEWED}=review",
+    "curation.apply": "review",
+    "model.name": "scripted:talk.json",
+}
+QUESTION: Final = "Which movers do we have?"
+ANSWER: Final = (
+    "The movers are Silva & Filhos. They want 1,850 EUR and come on 12 March at 8:00. The piano goes last, because the "
+    "stairs are narrow."
+)
+_FACTS: Final = (
+    ("The movers are Silva & Filhos, they want 1,850 EUR.", "moving", "The movers", ["moving", "money"]),
+    ("We move to Lisbon on 12 March.", "moving", "The day of the move", ["moving"]),
+    ("Our new address is Rua das Flores 7.", "moving/address", None, ["lisbon"]),
+    ("Ann is allergic to cats.", "people/ann", "Allergies", ["health"]),
+    ("Ben has football on Tuesdays at 17:00.", "people/ben", None, ["school"]),
+    ("Prefers tea without sugar in the afternoon.", "people/ann", None, ["tea"]),
+    ("Do not call the landlord before 10:00 - write instead.", "anti-patterns", None, None),
+)
+_NOTES: Final = (
+    ("ann", "The piano goes last, the stairs are narrow.", "Moving"),
+    ("ann", "Ben wants the room with the balcony.", None),
+    ("planner", "The landlord wants the keys on 11 March.", "Moving"),
+    ("planner", "The school in Lisbon starts on 18 March.", "School"),
+)
+_TURNS: Final[tuple[tuple[Literal["user", "assistant"], str, str], ...]] = (
+    ("user", "Who brings the piano down?", "ann"),
+    ("assistant", "Silva & Filhos do. The piano goes last, because the stairs are narrow.", "planner"),
+    ("user", "And when do we hand over the keys?", "ben"),
+    ("assistant", "On 11 March, a day before you move.", "planner"),
+)
+
+
+@dataclass
+class Scene:
+    """What was made, by the names that addresses have."""
+
+    home: Path
+    names: dict[str, str] = field(default_factory=dict)
+
+    def client(self, sender: str, group: str = GROUP, session: str = "main") -> SyncClient:
+        return SyncClient(self.home, group, sender, session=session, timeout_seconds=PATIENCE)
+
+    def make(self) -> Scene:
+        """Make the home; a host may start on it with `SETTINGS`."""
+        make_home(self.home)
+        for group in (GROUP, REVIEWED):
+            (self.home / "groups" / group).mkdir()
+        (self.home / "groups" / GROUP / "CLAUDE.md").write_text(
+            "# Planner\n\nYou help a family that moves to Lisbon.\n"
+        )
+        call = {"name": "search_memory", "arguments": {"query": "movers"}}
+        turns = [
+            {"when": "movers", "answers": [{"text": "I look it up.", "calls": [call]}, {"text": ANSWER}]},
+            {"answers": [{"text": "I have noted that.", "input_tokens": 700, "output_tokens": 80}]},
+        ]
+        (self.home / "talk.json").write_bytes(orjson.dumps({"turns": turns, "delay_seconds": 0.08}))
+        return self
+
+    def fill(self) -> Scene:
+        """Let people and agents say and save things, on a host that serves the home."""
+        planner = self.client("planner")
+        for content, category, title, tags in _FACTS:
+            saved = planner.save_memory(content, category, tags, title=title, origin="human" if title else "agent")
+            self.names.setdefault("entry", saved.id)
+        for sender, content, section in _NOTES:
+            self.client(sender).update_memory(content, section)
+        for role, content, sender in _TURNS:
+            planner.append_turn(role, content, sender=sender)
+        planner.edit_memory(self.names["entry"], content="The movers are Silva & Filhos, they want 1,850 EUR in cash.")
+        planner.send_message("The movers have confirmed 12 March, 8:00.")
+        task = planner.schedule_task(
+            *("What is still to be done", "Say what is still to be done before the move.", "cron"),
+            cron_expression="0 9 * * 1-5",
+            time_zone="Europe/Vienna",
+        )
+        careful = self.client("planner", REVIEWED)
+        for content in ("Ann likes the colour blue.", "Ben has a dog called Rex.", "The car is parked at the harbour."):
+            proposal = careful.save_memory(content, "people").proposal
+            assert proposal is not None
+            self.names.setdefault("write", proposal)
+        for place in ("people/ann", "drinks"):
+            planner.save_memory("Ann drinks green tea at 16:00, without sugar.", place)
+        dreamed = run_cli("dream", GROUP, "--json", home=self.home)
+        assert dreamed.returncode == 0, dreamed.stderr
+        broken = RawSender(self.home, GROUP, "scanner").make()
+        broken.drop("receipt-17", b'{"v": 1, "type": "update_memory", "payload": {"content": "total 12')
+        broken.reply("receipt-17")
+        self.names |= {
+            "proposal": orjson.loads(dreamed.stdout)["proposals"][0]["id"],
+            "task": task.id,
+            "seq": str(wait_for(lambda: planner.get_context().seq)),
+            "dead": f"{GROUP}/scanner/receipt-17",
+        }
+        return self
+
+
+def scene_host(scene: Scene) -> HostProcess:
+    return HostProcess(scene.home, SETTINGS)

@@ -1,0 +1,310 @@
+"""What a person does on the page: every action of every page, with the mouse, or with the keyboard alone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.browser.chromium import Tab
+from tests.browser.conftest import MakeTab, Site
+from tests.browser.scene import ANSWER, QUESTION, REVIEWED
+from tests.flows.test_undone_edits import settle
+from tests.hosting import RawSender, run_cli, wait_for
+
+
+def test_an_entry_is_edited_pinned_retired_and_each_is_undone(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    entry = client.save_memory("Ann works in Berlin", tags=["work"])
+    tab.go(f"/g/{group}/memory")
+    tab.page.get_by_role("link", name="Ann works in Berlin").click()
+    tab.page.get_by_label("Text").fill("Ann works in Bonn")
+    tab.page.get_by_label("Tags").fill("work, bonn")
+    tab.press("Save")
+    assert "Saved." in tab.words()
+    assert (client.get_memory(entry.id).content, client.get_memory(entry.id).tags) == (
+        "Ann works in Bonn",
+        ["work", "bonn"],
+    )
+    for button, says in (
+        ("Pin", "Pinned."),
+        ("Unpin", "No longer pinned."),
+        ("Retire", "Retired"),
+        ("Recall it again", "It is recalled again."),
+    ):
+        tab.press(button)
+        assert says in tab.words(), button
+    tab.press("Pin")
+    tab.page.get_by_role("status").get_by_role("link").click()
+    tab.press("Undo this change")
+    assert client.get_memory(entry.id).pinned is not True
+    tab.press("Undo this change")  # an undoing can be undone
+    assert client.get_memory(entry.id).pinned is True
+
+
+def test_an_entry_is_forgotten_only_after_its_id_was_typed(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    entry = client.save_memory("a secret wish for Xylophones")
+    tab.go(f"/g/{group}/entry?id={entry.id}")
+    tab.press("Forget …")
+    assert "What would be forgotten" in tab.words()
+    assert tab.faults() == []
+    tab.page.get_by_label("Type its id").fill("yes")
+    tab.press("Forget it for ever")
+    assert "Nothing was changed." in tab.words()
+    assert client.get_memory(entry.id).content
+    tab.page.get_by_label("Type its id").fill(entry.id)
+    tab.press("Forget it for ever")
+    assert "nothing of it is left" in tab.words()
+    assert b"Xylophones" not in (site.home / "data" / "journal.db").read_bytes()
+
+
+def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(
+    open_tab: MakeTab, site: Site, group: str
+) -> None:
+    client = site.client(group)
+    entry = client.save_memory("Ann likes tea")
+    first, second = open_tab(), open_tab()
+    for tab, text in ((first, "Ann likes green tea"), (second, "Ann likes black tea")):
+        tab.go(f"/g/{group}/entry?id={entry.id}")
+        tab.page.get_by_label("Text").fill(text)
+    first.press("Save")
+    second.press("Save")
+    assert client.get_memory(entry.id).content == "Ann likes green tea"
+    told = second.words()
+    assert "It has changed meanwhile" in told
+    assert second.page.locator(".diff .removed").inner_text() == "- Ann likes green tea"
+    assert second.page.locator(".diff .added").inner_text() == "+ Ann likes black tea"
+    assert second.page.get_by_label("Text").input_value() == "Ann likes black tea"
+    assert second.faults() == []
+    second.press("Save mine over it")
+    assert client.get_memory(entry.id).content == "Ann likes black tea"
+    assert "Ann likes green tea" in _changes(second, group)
+
+
+def _changes(tab: Tab, group: str) -> str:
+    tab.go(f"/g/{group}/timeline?kind=entry")
+    told = ""
+    for address in tab.page.locator(".change > a").evaluate_all("all => all.map(each => each.getAttribute('href'))"):
+        tab.go(address)
+        told += tab.words()
+    return told
+
+
+def test_a_write_that_waits_is_struck_edited_accepted_and_reverted(tab: Tab, site: Site) -> None:
+    client = site.client(REVIEWED, "cook")
+    asked = {text: client.save_memory(text) for text in ("One likes plums", "Two likes pears", "Three likes figs")}
+
+    def open_proposal(text: str) -> None:
+        tab.go(f"/g/{REVIEWED}/review")
+        tab.page.locator(f"main a[href$='{asked[text].proposal}']").click()
+        assert f"+ {text}" in tab.words()
+
+    open_proposal("One likes plums")
+    tab.press("Strike")
+    assert "Struck." in tab.words()
+    open_proposal("Two likes pears")
+    tab.page.get_by_text("Edit its text").click()
+    tab.page.get_by_label("Text").fill("Two likes quinces")
+    tab.press("Accept with this text")
+    assert "Accepted with your text." in tab.words()
+    open_proposal("Three likes figs")
+    tab.press("Accept")
+    assert "Accepted." in tab.words()
+    tab.go(f"/g/{REVIEWED}/memory")
+    entries = tab.words()
+    assert ("plums" in entries, "quinces" in entries, "pears" in entries, "figs" in entries) == (
+        *(False, True),
+        *(False, True),
+    )
+    tab.go(f"/g/{REVIEWED}/review/{asked['Three likes figs'].proposal}")
+    tab.press("Take back all that was applied")
+    assert "Taken back." in tab.words()
+    tab.go(f"/g/{REVIEWED}/memory")
+    assert "figs" not in tab.words()
+
+
+def test_all_operations_that_lose_nothing_are_accepted_at_once(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    for place in ("a", "b"):
+        client.save_memory("Carl drinks green tea at 16:00, without sugar.", place)
+        client.save_memory("The garage of the harbour opens at 7:00.", place)
+    run_cli("dream", group, home=site.home)
+    tab.go(f"/g/{group}/review")
+    tab.page.locator("main .rows a").first.click()
+    tab.press("Accept the 2 that lose nothing")
+    assert "Accepted all that lose nothing." in tab.words()
+    assert len(client.list_memory_entries().entries) == 2
+
+
+def test_a_group_is_brought_back_after_it_was_shown_what_that_does(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    client.update_memory("Ann likes tea")
+    seq = client.get_context().seq
+    client.update_memory("Ann hates tea")
+    settle(site.home)
+    tab.go(f"/g/{group}/timeline")
+    tab.page.get_by_label("Number of a change").fill(str(seq))
+    tab.press("Show what that would do")
+    assert "What would be brought back" in tab.words()
+    assert tab.faults() == []
+    assert "Ann hates tea" in (client.read_group_files().memory or "")
+    tab.press("Bring back all", exact=False)
+    assert "Brought back" in tab.words()
+    assert "Ann hates tea" not in (client.read_group_files().memory or "")
+
+
+def test_the_timeline_shows_a_change_as_it_happens_and_filters(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    client.update_memory("the first")
+    tab.go(f"/g/{group}/timeline")
+    tab.page.get_by_text("the first").wait_for()
+    client.update_memory("the second")
+    tab.page.get_by_text("the second").wait_for()  # without loading the page again
+    assert tab.path == f"/g/{group}/timeline"
+    tab.page.get_by_label("By").fill("nobody")
+    tab.press("Filter")
+    assert "the second" not in tab.words()
+
+
+def test_the_slider_shows_the_context_of_then_with_the_difference(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    client.update_memory("Ann likes tea")
+    seq = client.get_context().seq
+    client.update_memory("Ann likes cake, too")
+    tab.go(f"/g/{group}/context")
+    slider = tab.page.get_by_label("Back in time")
+    with tab.page.expect_navigation():
+        slider.evaluate(
+            "(it, to) => { it.value = to; for (const n of ['input', 'change']) it.dispatchEvent(new Event(n)); }",
+            str(seq),
+        )
+    assert f"As of change {seq}" in tab.words()
+    assert "Ann likes cake, too" in tab.page.locator(".diff .added").all_inner_texts()[-1]
+
+
+def test_search_answers_as_somebody_types_and_its_hits_open(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    client.save_memory("Mimi is the name of the cat")
+    tab.go(f"/g/{group}/search")
+    tab.page.get_by_label("Words or a question").press_sequentially("cat name")
+    tab.page.get_by_text("Mimi is the name of the cat").wait_for()
+    assert re.search(r"\d\.\d\d points: ", tab.words())
+    tab.page.locator("#results a").first.click()
+    assert "Mimi is the name of the cat" in tab.words()
+
+
+def test_a_task_is_run_paused_resumed_and_cancelled(tab: Tab, site: Site, group: str) -> None:
+    client = site.client(group)
+    task = client.schedule_task("Morning", "say good morning", "interval", interval_seconds=86_400)
+    tab.go(f"/g/{group}/tasks")
+    for button, says in ((f"Pause {task.id}", "Paused."), (f"Resume {task.id}", "Resumed.")):
+        tab.press(button)
+        assert says in tab.words()
+    tab.press(f"Run {task.id} now")
+    wait_for(lambda: client.list_tasks(task.id).tasks[0].runs == 1)
+    tab.press(f"Cancel {task.id}")
+    assert "There are no tasks." in tab.words()
+
+
+def test_an_answer_streams_with_its_tools_and_gets_feedback(tab: Tab, site: Site, group: str) -> None:
+    site.client(group).save_memory("The movers are Silva & Filhos.")
+    tab.go(f"/g/{group}/talk?session=s1")
+    tab.page.get_by_label("Say something").fill(QUESTION)
+    tab.page.get_by_label("As", exact=True).fill("ann")
+    tab.press("Send")
+    answer = tab.page.locator("#answer [data-text]")
+    seen = [wait_for(lambda: str(answer.inner_text()))]
+    tab.page.locator("#answer [data-tools] li").first.wait_for()
+    while tab.page.locator("#answer").count() and len(seen) < 500:
+        seen.append(str(tab.page.evaluate("document.querySelector('#answer [data-text]')?.textContent ?? ''")))
+    assert len({*seen}) > 3, "the answer came in one piece"
+    tab.page.get_by_text("stairs are narrow").wait_for()
+    assert ANSWER in tab.words()
+    tab.page.get_by_text("That was wrong").last.click()
+    tab.page.get_by_label("What would be right").last.fill("Don't say EUR, say euros")
+    with tab.page.expect_navigation():
+        tab.page.get_by_role("button", name="Correct it").last.click()
+    assert "memory learns from it" in tab.words()
+
+
+def test_an_answer_is_stopped(tab: Tab, group: str) -> None:
+    tab.go(f"/g/{group}/talk")
+    tab.page.get_by_label("Say something").fill(QUESTION)
+    tab.press("Send")
+    tab.page.locator("#answer [data-text]").filter(has_text=re.compile("The movers")).wait_for()
+    tab.press("Stop")
+    wait_for(lambda: not tab.page.locator("[data-answer]").count())
+    assert "because the stairs are narrow" not in tab.words()
+
+
+@pytest.mark.parametrize(
+    ("button", "says"), [("Put back", "It is back in its inbox."), ("Drop for good", "It is gone.")]
+)
+def test_a_dead_letter_is_put_back_or_dropped(tab: Tab, site: Site, group: str, button: str, says: str) -> None:
+    sender = RawSender(site.home, group, "broken").make()
+    sender.drop("bad", b'{"v": 1')
+    sender.reply("bad")
+    row = tab.page.locator("li").filter(has_text=f"{group}/broken/bad").filter(has=tab.page.get_by_role("button"))
+    tab.go("/health")
+    with tab.page.expect_navigation():
+        row.get_by_role("button", name=button).click()
+    assert says in tab.words()
+    if button == "Put back":
+        wait_for(lambda: sender.dead.joinpath("bad.json").exists())  # it is as broken as before
+    else:
+        assert row.count() == 0
+
+
+def test_a_context_can_be_copied_as_a_command(open_tab: MakeTab, group: str) -> None:
+    tab = open_tab(permissions=["clipboard-read", "clipboard-write"])
+    tab.go(f"/g/{group}/context?message=hello")
+    tab.page.get_by_role("button", name="Copy").click()
+    tab.page.get_by_role("button", name="Copied").wait_for()
+    assert tab.page.evaluate("navigator.clipboard.readText()") == f"honeybadger-host context {group} --message hello"
+
+
+def test_everything_a_new_operator_does_is_done_with_the_keyboard_alone(tab: Tab, site: Site) -> None:
+    """Why an entry is in a prompt; one operation accepted and undone, without the documentation."""
+    client = site.client(REVIEWED, "cook")
+    proposal = client.save_memory("The spare key hangs in the cellar").proposal
+    tab.go("/")
+    tab.page.keyboard.press("Tab")
+    assert tab.page.evaluate("document.activeElement.className") == "skip"
+    tab.page.keyboard.press("Enter")
+    assert tab.page.evaluate("document.activeElement.id || location.hash") in ("main", "#main")
+    _follow(tab, REVIEWED)
+    _follow(tab, "Review")
+    _follow(tab, proposal or "")
+    _follow(tab, "Accept")
+    assert "Accepted." in tab.words()
+    _follow(tab, "What an agent sees")
+    _to(tab, "What the user says now")
+    tab.page.keyboard.type("Where is the spare key?")
+    with tab.page.expect_navigation():
+        tab.page.keyboard.press("Enter")
+    assert re.search("Recalled .*words: ", tab.words())
+    entry = client.search_memory("spare key").hits[0].id
+    _follow(tab, entry)
+    change = str(tab.page.locator(".changes a").first.inner_text())
+    _follow(tab, change)
+    _follow(tab, "Undo this change")
+    assert client.search_memory("spare key", scope="entries").hits == []
+
+
+def _to(tab: Tab, name: str) -> None:
+    """Press Tab until something of that name has the focus."""
+    for _ in range(120):
+        tab.page.keyboard.press("Tab")
+        told = tab.page.evaluate(
+            "(at => at.ariaLabel ?? at.labels?.[0]?.textContent ?? at.textContent)(document.activeElement)"
+        )
+        if str(told).strip() == name:
+            return
+    raise AssertionError(f"the keyboard does not reach {name!r} on {tab.path}")
+
+
+def _follow(tab: Tab, name: str) -> None:
+    _to(tab, name)
+    with tab.page.expect_navigation():
+        tab.page.keyboard.press("Enter")

@@ -1,0 +1,136 @@
+"""Every page as it is read: by everybody's eyes, on a telephone, with the keyboard alone, and without JavaScript."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.browser.chromium import TELEPHONE, WIDE, Tab
+from tests.browser.conftest import MakeTab, Site
+from tests.browser.scene import GROUP, REVIEWED, Scene
+
+PAGES: Final = {
+    "groups": ("/", "family"),
+    "context": (f"/g/{GROUP}/context?message=Which+movers+do+we+have", "Remembered Facts"),
+    "context of then": (f"/g/{GROUP}/context?as_of=5", "Difference to now"),
+    "entries": (f"/g/{GROUP}/memory", "The movers"),
+    "entries of a category": (f"/g/{GROUP}/memory?category=people", "ann"),
+    "entry": (f"/g/{GROUP}/entry?id={{entry}}", "in cash"),
+    "who wrote an entry": (f"/g/{GROUP}/entry/blame?id={{entry}}", "planner"),
+    "notes": (f"/g/{GROUP}/notes", "The piano goes last"),
+    "who wrote the notes": (f"/g/{GROUP}/notes/blame", "The piano goes last"),
+    "search": (f"/g/{GROUP}/search?query=movers", "points"),
+    "review": (f"/g/{REVIEWED}/review", "write asked for"),
+    "write that waits": (f"/g/{REVIEWED}/review/{{write}}", "Ann likes the colour blue"),
+    "proposal": (f"/g/{GROUP}/review/{{proposal}}", "merge"),
+    "timeline": ("/timeline", "planner"),
+    "timeline of a group": (f"/g/{GROUP}/timeline?kind=entry", "planner"),
+    "change": ("/change/{seq}", "When"),
+    "tasks": (f"/g/{GROUP}/tasks", "0 9 * * 1-5"),
+    "task": (f"/g/{GROUP}/tasks/{{task}}", "Say what is still to be done"),
+    "health": ("/health", "scanner/receipt-17"),
+    "doctor": ("/health/doctor", "served by process"),
+    "talk": (f"/g/{GROUP}/talk", "because the stairs are narrow"),
+    "no such page": ("/nowhere", "There is no such page"),
+}
+"""Name -> address, and what a person reads there."""
+_WCAG_22: Final = {"target-size": {"enabled": True}}
+"""What axe does not look at unless it is told to."""
+_OF_COLOUR: Final = ["color-contrast", "link-in-text-block"]
+_FOCUSABLE: Final = """() => [...document.querySelectorAll(
+  "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+  .filter((each) => each.checkVisibility()).length"""
+_FOCUSED: Final = """() => {
+  const at = document.activeElement;
+  if (at === document.body) return null;
+  window.walked ??= new Set();
+  const isNew = !window.walked.has(at);
+  window.walked.add(at);
+  return [isNew, getComputedStyle(at).outlineStyle, at.outerHTML.slice(0, 120)];
+}"""
+
+
+@pytest.fixture(params=PAGES)
+def shown(request: pytest.FixtureRequest, scene: Scene) -> tuple[str, str]:
+    address, says = PAGES[request.param]
+    return address.format(**scene.names), says
+
+
+@pytest.fixture(scope="module")
+def reader(furnished: tuple[Site, Scene]) -> Iterator[Tab]:
+    """One tab for all that is only read."""
+    tab = furnished[0].tab()
+    yield tab
+    tab.check()
+    tab.context.close()
+
+
+@pytest.fixture(scope="module")
+def plain(furnished: tuple[Site, Scene]) -> Iterator[Tab]:
+    """One tab without JavaScript."""
+    tab = furnished[0].tab(java_script_enabled=False)
+    yield tab
+    tab.check()
+    tab.context.close()
+
+
+def test_a_page_has_no_serious_fault_in_light_and_dark_and_fits_a_telephone(
+    reader: Tab, shown: tuple[str, str]
+) -> None:
+    address, says = shown
+    reader.page.emulate_media(color_scheme="light")
+    reader.resize(WIDE)
+    reader.go(address)
+    assert says in reader.words()
+    assert reader.page.locator("h1").count() == 1
+    reader.open_all()
+    assert reader.sideways() == 0
+    reader.resize(TELEPHONE)
+    assert reader.sideways() == 0
+    assert reader.faults(rules=_WCAG_22) == []
+    ground = reader.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    reader.page.emulate_media(color_scheme="dark")
+    assert reader.page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+    assert reader.faults(runOnly=_OF_COLOUR) == []
+
+
+def test_the_keyboard_reaches_everything_on_a_page_and_shows_where_it_is(reader: Tab, shown: tuple[str, str]) -> None:
+    reader.go(shown[0])
+    count = int(reader.page.evaluate(_FOCUSABLE))
+    walked = 0
+    for _ in range(count + 20):
+        reader.page.keyboard.press("Tab")
+        at = reader.page.evaluate(_FOCUSED)
+        if at is None:
+            break
+        is_new, outline, what = at
+        assert outline != "none", f"focus is not seen on {what}"
+        walked += is_new
+    assert walked == count
+
+
+def test_a_page_is_read_without_javascript(plain: Tab, shown: tuple[str, str]) -> None:
+    address, says = shown
+    plain.go(address)
+    assert says in str(plain.page.locator("main").text_content())
+    assert plain.page.locator("h1").is_visible()
+    assert plain.page.locator("header").is_visible()
+
+
+def test_times_are_in_the_zone_of_the_reader_and_in_utc_without_javascript(open_tab: MakeTab) -> None:
+    shown = {}
+    for zone, is_on in (("Asia/Tokyo", True), ("America/Lima", True), ("Asia/Tokyo", False)):
+        tab = open_tab(timezone_id=zone, java_script_enabled=is_on)
+        tab.go("/timeline")
+        shown[zone, is_on] = str(tab.page.locator("time").last.text_content())
+    assert len({*shown.values()}) == 3
+    assert shown["Asia/Tokyo", False].endswith(" UTC")
+
+
+def test_the_check_for_faults_finds_one(tab: Tab) -> None:
+    tab.go("/")
+    tab.page.evaluate("document.querySelector('main').innerHTML = '<h1>x</h1><input><p>pale'")
+    tab.page.evaluate("document.querySelector('main p').style.color = '#eee'")
+    assert [fault.split(" ")[0] for fault in tab.faults()] == ["color-contrast", "label"]
