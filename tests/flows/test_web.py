@@ -315,7 +315,7 @@ def test_health_says_what_waits_and_a_dead_letter_is_harmless_put_back_and_dropp
     assert "main/broken/bad" in shown.words
     assert "\\u202e" in shown.text
     assert "<script>alert" not in shown.text
-    assert "inbox.found info" in shown.words.partition(" Log ")[2]
+    wait_for(lambda: "inbox.found info" in read(browser, "/health").words.partition(" Log ")[2])
     assert browser.post("/health/dead", {"name": "main/broken/bad", "action": "retry"}).status == 303
     sender.reply("bad")
     wait_for(lambda: "main/broken/bad" in read(browser, "/health").words)
