@@ -7,7 +7,7 @@ says what the file held before and after it, so what cannot be known is noticed,
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -66,6 +66,8 @@ class Version:
     """Fingerprint of what the last change of the host that wrote it as a whole took away."""
     appended: list[Row] = field(default_factory=list)
     """What the host added last, a few rows."""
+    signed: defaultdict[bytes, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    """Heading of a note -> the rows that added such a note."""
 
     @property
     def text(self) -> bytes:
@@ -133,7 +135,7 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
     if isinstance(event, Edit):
         if now.replaced == fingerprint_of(event.after):
             return  # the host replaced it before it was looked at
-        later = _came_meanwhile(now, event) if now.is_known else None
+        later = _came_meanwhile(now, event)
         is_as_it_was = later is not None
         if event.before is None and not (now.is_known and now.lines):
             now.lines, now.origins, is_as_it_was = [], [], True
@@ -143,7 +145,9 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
             for row in later or ():
                 _append(now, row, gone)
     elif event.kind in WHOLE_KINDS:
-        _set_lines(now, [] if event.kind in _GONE else lines_of(event.data), event, gone)
+        held = fingerprint(now.text) if now.is_known else None
+        origin = event if event.offset in (ABSENT, FORGOTTEN_BASE, held) else NOT_KEPT  # somebody saved it just before
+        _set_lines(now, [] if event.kind in _GONE else lines_of(event.data), origin, gone)
         now.is_known, now.replaced = True, event.offset
     elif event.kind in REVISED_KINDS:
         if now.is_known:
@@ -162,11 +166,11 @@ def _take(now: Version, event: Event, gone: defaultdict[bytes, list[Origin]]) ->
 def _came_meanwhile(now: Version, edit: Edit) -> list[Row] | None:
     """Return the rows that came while an edit was looked at: it has a later number, and does not know of them.
 
-    They are taken out of the version. None: it is not what was edited.
+    They are taken out of the version. None: it is not what was edited, as far as is known.
     """
     text = now.text
     if edit.before == FORGOTTEN_DIGEST:
-        return []
+        return [] if now.is_known else None
     for count in range(len(now.appended) + 1):
         if digest_of(text) == edit.before:
             kept = len(lines_of(text))
@@ -187,6 +191,8 @@ def _append(now: Version, row: Row, gone: defaultdict[bytes, list[Origin]]) -> N
             now.origins[-1] = row
         now.lines[-1] += rest + end
     added = lines_of(data)
+    if len(added) > 1 and added[0] == b"\n":
+        now.signed[added[1]].append(row)
     now.lines += added
     now.origins += _whose(added, row, gone)
 
@@ -208,12 +214,26 @@ def _replace(now: Version, origin: Origin, hunks: Sequence[Hunk], gone: defaultd
             gone[line].append(whose)
     for hunk in reversed(hunks):
         added = _whose(hunk.added, origin, gone)
+        if isinstance(origin, Edit):
+            _give_back(now.signed, hunk.added, added)
         for number, line in reversed([*enumerate(hunk.added)]):
             if line.strip() and moved[line.rstrip(b"\r\n")]:
                 added[number] = moved[line.rstrip(b"\r\n")].pop()
         end = hunk.at + len(hunk.removed)
         now.lines[hunk.at : end] = hunk.added
         now.origins[hunk.at : end] = added
+
+
+def _give_back(signed: Mapping[bytes, Sequence[Row]], lines: Sequence[bytes], whose: list[Origin]) -> None:
+    """Leave notes that came with an edit to who signed them: the host put them back, or a person copied them."""
+    for number, line in enumerate(lines):
+        if (rows := signed.get(line)) is None:
+            continue
+        whose[number] = rows[-1]
+        for row in rows:
+            note = lines_of(row.data)[1:]
+            if list(lines[number : number + len(note)]) == note:
+                whose[number : number + len(note)] = [row] * len(note)
 
 
 def _whose(lines: Sequence[bytes], origin: Origin, gone: defaultdict[bytes, list[Origin]]) -> list[Origin]:

@@ -298,7 +298,8 @@ class Life:
         if not (self.world.home / MEMORY).exists():
             return
         held = self.world.read()
-        if spans := note_spans(held):
+        spans = [span for span in note_spans(held) if held[slice(*span)].lstrip().startswith(b"## ")]
+        if spans:  # what stands below them is a person's, and no pass touches it
             retired = [Retired(self.rng.choice(spans), "why")]
             with (
                 contextlib.suppress(WorldFailed),

@@ -12,9 +12,12 @@ from honeybadger_agent.wire import Refusal
 from honeybadger_host.handlers.undo_edits import put_back, undone_edit
 from honeybadger_host.memory import edit_recorder
 from honeybadger_host.memory.blame import NOT_YET, blame_lines, blame_members
-from honeybadger_host.memory.file_history import BEFORE, Origin, read_past, version_at
+from honeybadger_host.memory.file_history import BEFORE, NOT_KEPT, Origin, Past, read_past, version_at
 from honeybadger_host.storage import file_cache
-from honeybadger_host.storage.line_hunks import lines_of
+from honeybadger_host.storage.atomic_files import ABSENT, fingerprint
+from honeybadger_host.storage.edits import Edit, digest_of
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.line_hunks import hunks_between, lines_of
 from tests.host.memory.test_edit_recorder import ENTRY, Recorded
 from tests.host.storage.projected import MEMORY, World
 
@@ -208,3 +211,53 @@ def test_a_note_that_came_while_an_edit_was_looked_at_is_its_authors_and_the_edi
     with world.decided(change):
         pass
     assert world.read() == before + note
+
+
+FILE = "groups/main/MEMORY.md"
+TEA, CAKE = (f"\n## Notes (ann, 2026-11-22 06:00)\n- {what}\n".encode() for what in ("tea", "cake"))
+
+
+def row(seq: int, data: bytes, offset: int, kind: str = "note", sender: str = "ann") -> Row:
+    return Row(seq, seq, "main", sender, f"r{seq}", kind, FILE, offset, data)
+
+
+def edit(seq: int, before: bytes, after: bytes) -> Edit:
+    hunks = hunks_between(lines_of(before), lines_of(after))
+    return Edit(seq, seq, "main", "human", seq, FILE, digest_of(before), digest_of(after), hunks)
+
+
+def told(held: bytes, *events: Row | Edit) -> list[tuple[bytes, object]]:
+    found = blame_lines(Past(FILE, events, None), held)
+    return [
+        (line.text, line.origin if isinstance(line.origin, str) else line.origin.seq)
+        for line in found
+        if line.text.strip()
+    ]
+
+
+def test_what_was_typed_before_the_first_note_and_noticed_after_it_is_the_persons() -> None:
+    after = b"Mine.\n" + TEA
+    assert told(after, row(1, TEA, 6), edit(2, TEA, after)) == [
+        (b"Mine.\n", 2),
+        (b"## Notes (ann, 2026-11-22 06:00)\n", 1),
+        (b"- tea\n", 1),
+    ]
+
+
+def test_a_note_that_the_host_put_back_before_an_edit_was_noticed_is_its_signers() -> None:
+    without = TEA.replace(b"- tea\n", b"Mine.\n")
+    for after in (without + TEA, CAKE + without + TEA, without + TEA + CAKE):
+        events: list[Row | Edit] = [row(1, TEA, 0), row(2, CAKE, len(TEA)), edit(3, TEA + CAKE, after)]
+        assert {origin for text, origin in told(after, *events) if text != b"Mine.\n"} <= {1, 2}, after
+        assert (b"Mine.\n", 3) in told(after, *events)
+
+
+def test_what_stands_in_a_file_that_was_saved_just_before_the_host_wrote_it_is_nobodys() -> None:
+    first, second = b"One.\n", b"One.\nMine.\nTwo.\n"
+    events = [
+        row(1, first, ABSENT, "summary", "consolidator"),
+        row(2, second, fingerprint(b"One.\nMine.\n"), "summary", "consolidator"),
+    ]
+    assert told(second, *events) == [(b"One.\n", 1), (b"Mine.\n", NOT_KEPT), (b"Two.\n", NOT_KEPT)]
+    events[1] = events[1]._replace(offset=fingerprint(first))
+    assert told(second, *events) == [(b"One.\n", 1), (b"Mine.\n", 2), (b"Two.\n", 2)]
