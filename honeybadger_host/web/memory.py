@@ -81,7 +81,7 @@ def _edited(request: Request, form: dict[str, str]) -> Response:
         content=content,
         title=title or None,
         category=category or None,
-        tags=tags,
+        tags=None if form.get("tags") == form.get("tags_were") else tags,
         expected_version=version,
     )
     try:

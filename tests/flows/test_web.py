@@ -131,7 +131,7 @@ def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
     browser: Browser, agent: Callable[..., SyncClient]
 ) -> None:
     client = agent()
-    entry = client.save_memory("works in Berlin", tags=["work"])
+    entry = client.save_memory("works in Berlin", tags=["work", "office, home"])
     group = group_of(client)
     address = f"/g/{group}/entry?id={entry.id}"
     for action, says in (
@@ -147,6 +147,7 @@ def test_an_entry_is_edited_pinned_and_retired_by_changes_that_are_undone(
     form = {"id": entry.id, "version": hidden(read(browser, address), "version"), "content": "works in Bonn"}
     seq = change_of(browser.post(f"/g/{group}/entry/edit", form))
     assert client.get_memory(entry.id).content == "works in Bonn"
+    assert client.get_memory(entry.id).tags == ["work", "office, home"]
     difference = read(browser, f"/change/{seq}").words
     assert '- "content": "works in Berlin"' in difference
     assert '+ "content": "works in Bonn"' in difference
