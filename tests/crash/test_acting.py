@@ -13,6 +13,7 @@ import os
 import random
 import re
 import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -264,7 +265,13 @@ def _wrong_delegations(home: Path, group: str, turns: int) -> Iterator[str]:
     noted = Counter(re.findall(r"^- (\w+) makes", notes, re.MULTILINE))
     wanted = Counter(dict.fromkeys(SPECIALISTS, turns))
     if answered != wanted or noted != wanted:
-        yield f"{group}: {turns} turns, {answered} answers of specialists, {noted} notes"
+        with contextlib.closing(sqlite3.connect(home / "data/journal.db")) as journal:
+            kept = journal.execute(
+                "SELECT sender, count(*) FROM changes WHERE kind = 'note' AND grp = ? GROUP BY 1", [group]
+            )
+            in_journal = dict(kept.fetchall())
+        left = [str(path) for path in (home / "data/ipc" / group).rglob("requests/*.json")]
+        yield f"{group}: {turns} turns, {answered} answers, {noted} notes, in the journal {in_journal}; left is {left}"
 
 
 def _wrong_replies(life: Life) -> Iterator[str]:
