@@ -61,7 +61,7 @@ class Curated:
 
     home: Path
     seed: int
-    world: World = field(default_factory=lambda: begun(corpus()[::3]))
+    world: World = field(default_factory=lambda: begun(corpus()[:: 1 if IS_LONG else 3]))
     stays: dict[Path, bytes] = field(default_factory=dict)
     paid: list[int] = field(default_factory=list)
     harmful: dict[tuple[str, tuple[str, ...], str | None], str] = field(default_factory=dict)
