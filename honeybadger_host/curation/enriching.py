@@ -79,6 +79,11 @@ class Saved(NamedTuple):
     id: str
 
 
+def enrichment_of(entry_id: str) -> str:
+    """Return the name of the question, and of the proposal, about an entry."""
+    return f"{_NAMED}{entry_id}"
+
+
 def saved_in(written: Iterable[Change]) -> Iterator[Saved]:
     """Yield the new entries of a batch that are long enough to hold several facts."""
     for change in written:
@@ -105,7 +110,7 @@ class Enrichment:
         for group, entry_id in saved:
             try:
                 if await anyio.to_thread.run_sync(self._source, group, entry_id) is not None:
-                    await self.keeper.note(self._question(group, f"{_NAMED}{entry_id}", ""))
+                    await self.keeper.note(self._question(group, enrichment_of(entry_id), ""))
                     groups.add(group)
             except WorldFailed as error:
                 log.warning("enrichment.refused", group=group, entry=entry_id, why=str(error))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from honeybadger_agent.wire import Forget
+from honeybadger_host.curation.enriching import enrichment_of
+from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import SUMMARY
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.session_document_store import session_file
@@ -43,6 +46,8 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
         said += (line.decode("utf-8", "replace") for line in added)
     if wanted.session is not None:
         said += _learnt_in(home, group, wanted.session)
+    if wanted.id is not None:
+        said += _taken_from(home, group, wanted.id)
     said = [text for text in dict.fromkeys(said) if text.strip()]
     parts = [text for text in said if len(folded(text)) >= LEAST_CHARACTERS]
     parts += (line for text in said for line in text.split("\n") if len(folded(line)) >= _LEAST_OF_A_LINE)
@@ -100,5 +105,19 @@ def _learnt_in(home: Path, group: str, session: str) -> Iterator[str]:
     for path in sorted((home / f"groups/{group}/proposals").glob("*.json")):
         data = read_whole(path) or b""
         if _member(data, "session") == session:
-            for operation in orjson.loads(data).get("operations", ()):
+            for operation in _operations(data):
                 yield from str(operation.get("result") or "").split("\n")
+
+
+def _taken_from(home: Path, group: str, entry: str) -> Iterator[str]:
+    """Yield the facts of an entry that enrichment made entries of."""
+    data = read_whole(home / proposal_file(group, enrichment_of(entry)))
+    for operation in _operations(data or b""):
+        if operation.get("state") == "applied":
+            yield from str(operation.get("result") or "").split("\n")
+
+
+def _operations(data: bytes) -> Sequence[Mapping[str, Any]]:
+    """Return the operations in a proposal's file; none of one that a person broke."""
+    found = _member(data, "operations")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

@@ -73,6 +73,23 @@ def test_the_facts_of_a_saved_text_become_entries_beside_it_and_can_be_taken_bac
     assert memory.entries() == {whole: saved}
 
 
+@pytest.mark.parametrize("model", ["rules", "a model"])
+def test_a_text_that_is_forgotten_takes_with_it_what_was_taken_from_it(
+    make_host: HostFactory, home: Path, memory: Memory, model: str
+) -> None:
+    host = make_host(SOON if model == "rules" else proposing(home, *FACTS)).start()
+    other = memory.save("Mr Glanz has a dog.")
+    whole = memory.save(TEXT, "home")
+    wait_for(lambda: host.events("enrichment.finished"))
+    assert len(memory.entries()) > 3
+    (home / "curation.json").unlink(missing_ok=True)  # what the model was told to say
+    done = run_cli("forget", "main", "--id", whole, home=home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert memory.entries().keys() == {other}
+    told = [path for path, data in memory.state().items() if b"Elm Road" in data or b"firm Silva" in data]
+    assert told == []
+
+
 def test_a_fact_that_the_text_does_not_say_is_refused_and_one_that_stands_is_not_written_twice(
     make_host: HostFactory, home: Path, memory: Memory
 ) -> None:
