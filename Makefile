@@ -87,7 +87,7 @@ TEST_313 ?= tests/agent tests/host tests/house/test_imports.py \
 check-313:
 	$(MAKE) test VENV=.venv-313 PYTHON=$(PYTHON313) TEST_ARGS="$(TEST_ARGS) --hypothesis-profile=few $(TEST_313)"
 
-# The long form of tests/crash: at least 10,000 kills and 2,000 power cuts, a quarter of an hour.
+# The long form of tests/crash: at least 15,000 kills and 2,000 power cuts, some hours.
 crash: $(VENV)/.dev
 	HB_CRASH_LONG=1 $(VENV)/bin/python -m pytest tests/crash
 
