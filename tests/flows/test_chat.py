@@ -287,6 +287,7 @@ def test_ctrl_c_and_stop_end_an_answer_and_keep_what_was_said(
     terminal.wait_for("(Ctrl-D leaves.)")
     terminal.enter("hello")
     terminal.wait_for("Hello to you.")
+    terminal.wait_for_prompt()  # what is typed before the answer is over is the next message
     terminal.enter("/stop")
     terminal.wait_for("no turn runs here")
     terminal.enter("/answer")
