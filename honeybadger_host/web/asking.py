@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from dataclasses import dataclass
+from heapq import nlargest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +24,7 @@ __all__ = ["Conflict", "Forbidden", "Home", "HostDown", "Invalid", "NoAnswer", "
 
 ResultT = TypeVar("ResultT", bound=Result)
 _STALE_SECONDS = 5.0
+_MOST_SESSIONS = 30
 
 
 class HostDown(Exception):
@@ -94,6 +97,17 @@ class Home:
         if not NAME.fullmatch(group) or group == GLOBAL_GROUP:
             return False
         return any((self.path / folder / group).is_dir() for folder in ("groups", "data/ipc", "data/sessions"))
+
+    def sessions(self, group: str) -> list[str]:
+        """Return the sessions of a group in which something was said last, the newest first; reads no conversation."""
+        folder = self.path / "data" / "sessions" / group
+        try:
+            with os.scandir(folder) as files:
+                found = [(each.stat().st_mtime, each.name) for each in files if each.name.endswith(".jsonl")]
+        except OSError:
+            return []
+        names = (name.removesuffix(".jsonl") for _, name in nlargest(_MOST_SESSIONS, found))
+        return [name for name in names if SESSION.fullmatch(name)]
 
     def any_group(self) -> str:
         """Return a group in which to ask for what belongs to none."""

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from honeybadger_agent.wire import ContextResult, ListSessions, PreviewContext
+from honeybadger_agent.wire import ContextResult, PreviewContext
 from honeybadger_host.storage.journal_reader import read_position
 from honeybadger_host.web.asking import Home, RequestFailed, made, session_named
 from honeybadger_host.web.forms import group_of, home_of, member, shown_of
@@ -39,14 +39,13 @@ def _context(request: Request) -> Response:
             then = _made(home, group, wanted)
         except RequestFailed as error:
             why_not = str(error)
-    sessions = home.read(group, made(ListSessions, limit=30)).sessions
     shown = then or now
     return page(
         "context.html",
         shown_of(request),
         wanted=wanted,
         agents=agents,
-        sessions=[row.session for row in sessions],
+        sessions=home.sessions(group),
         context=shown,
         is_earlier=then is not None,
         why_not=why_not.replace("payload.", ""),

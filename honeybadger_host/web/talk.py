@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from honeybadger_agent.mailbox import OPERATOR, TURNS, Mailbox, checked_id
 from honeybadger_agent.stream import StreamTail
-from honeybadger_agent.wire import Chat, GetHistory, GetMessages, ListSessions, RecordFeedback, Reply, StopTurn
+from honeybadger_agent.wire import Chat, GetHistory, GetMessages, RecordFeedback, Reply, StopTurn
 from honeybadger_host.web.asking import Home, Invalid, made, session_named
 from honeybadger_host.web.forms import checked_number, go, group_of, home_of, member, posted, shown_of
 from honeybadger_host.web.live import Streams, event
@@ -36,7 +36,7 @@ def _talk(request: Request) -> Response:
         session=session,
         agent=member(request, "agent", 64),
         agents=home.agents(),
-        sessions=[row.session for row in home.read(group, made(ListSessions, limit=30)).sessions],
+        sessions=home.sessions(group),
         turns=history.messages,
         messages=home.read(group, made(GetMessages, limit=_MOST_MESSAGES)).messages,
         turn=turn,
