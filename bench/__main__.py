@@ -16,6 +16,7 @@ from bench.contexts import bench_contexts
 from bench.curation import bench_curation
 from bench.index import bench_index
 from bench.large import bench_large
+from bench.page import bench_page
 from bench.pipeline import (
     Figure,
     bench_backlog,
@@ -49,6 +50,7 @@ BENCHES: dict[str, Callable[[Path], list[Figure]]] = {
 }
 ON_DEMAND: dict[str, Callable[[Path], list[Figure]]] = {
     "large": bench_large,
+    "page": bench_page,
     "tasks": bench_tasks,
     "transfer": bench_transfer,
 }
