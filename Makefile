@@ -12,10 +12,11 @@ TEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 5
 # Else every worker compiles every test anew: 8 s each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-page browser demo check check-313 crash fuzz mcp-js bench schemas clean help
+.PHONY: run test test-page screenshots browser demo check check-313 crash fuzz mcp-js bench schemas clean help
 help:
 	@echo "make run    serve this folder (Ctrl-C stops)       make test   the test suite"
 	@echo "make test-page  the operators' page in Chromium, which is installed when it is missing (as root)"
+	@echo "make screenshots  the pictures of docs/page.md"
 	@echo "make demo   the whole story in a minute            make check  format, lint, types, tests: what CI runs"
 	@echo "make bench  speed and memory, one table            make crash  the long crash suite"
 	@echo "make fuzz   any bytes as a request, for a minute   FUZZ_SECONDS=600 for longer"
@@ -56,6 +57,10 @@ test-page: $(VENV)/.browser browser
 $(VENV)/.browser: $(VENV)/.dev
 	$(call install,$(VENV),-e '.[browser]')
 	@touch $@
+
+# The pictures of docs/page.md.
+screenshots: $(VENV)/.browser browser
+	$(VENV)/bin/python -m tests.browser.screenshots docs/page
 
 # Chromium of the system: installed as root, or with a sudo that asks for nothing.
 browser:

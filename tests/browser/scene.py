@@ -17,6 +17,7 @@ REVIEWED: Final = "careful"
 SETTINGS: Final[dict[str, object]] = {
     "ops.maintenance.COMPARE_SECONDS": 1,
     "memory.writes": f"{REVIEWED}=review",
+    "context.budget_tokens": 1000,
     "curation.apply": "review",
     "model.name": "scripted:talk.json",
 }

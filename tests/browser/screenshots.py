@@ -1,0 +1,63 @@
+"""`make screenshots`: pictures of the operators' page, of the scene that the tests look at, for the documentation."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.browser.chromium import new_tab, opened_browser
+from tests.browser.scene import GROUP, QUESTION, Scene, scene_host
+from tests.page import Page
+
+_WIDTH: Final = 1000
+_MOST_HEIGHT: Final = 1100
+_SHOTS: Final = {
+    "groups": "/",
+    "context": f"/g/{GROUP}/context?message=Which+movers+do+we+have",
+    "entry": f"/g/{GROUP}/entry?id={{entry}}",
+    "entries": f"/g/{GROUP}/memory",
+    "review": f"/g/{GROUP}/review/{{proposal}}",
+    "timeline": f"/g/{GROUP}/timeline",
+    "search": f"/g/{GROUP}/search?query=movers+Lisbon",
+    "talk": f"/g/{GROUP}/talk",
+    "tasks": f"/g/{GROUP}/tasks",
+    "health": "/health",
+}
+_DARK: Final = ("context",)
+
+
+def shoot(folder: Path) -> list[Path]:
+    """Write a picture of each page into a folder; return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="hb-shots-") as place:
+        scene = Scene(Path(place) / "home").make()
+        with scene_host(scene) as host, Page(scene.home) as served, opened_browser() as browser:
+            host.start()
+            scene.fill()
+            scene.client("ann").chat(QUESTION)
+            tab = new_tab(browser, served.link.partition("/enter")[0])
+            tab.page.goto(served.link)
+            made: list[Path] = []
+            for name, address in _SHOTS.items():
+                for scheme in ("light", "dark") if name in _DARK else ("light",):
+                    tab.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+                    tab.resize(_WIDTH)
+                    tab.go(address.format(**scene.names))
+                    height = min(_MOST_HEIGHT, int(tab.page.evaluate("document.documentElement.scrollHeight")))
+                    path = folder / f"{name}{'-dark' if scheme == 'dark' else ''}.png"
+                    tab.page.screenshot(
+                        path=str(path), full_page=True, clip={"x": 0, "y": 0, "width": _WIDTH, "height": height}
+                    )
+                    made.append(path)
+            tab.check()
+            tab.context.close()
+            served.stop()
+            host.stop()
+    return made
+
+
+if __name__ == "__main__":
+    for picture in shoot(Path(sys.argv[1])):
+        print(f"{picture}: {picture.stat().st_size // 1024} KiB")
