@@ -112,9 +112,9 @@ def test_two_at_once_and_a_kill_leave_all_or_nothing(host: HostProcess, stranger
         command.start()
     wait_for(lambda: held(home) != last, what="the first of it")
     host.kill()
-    host.start()
-    for command in commands:
+    for command in commands:  # who waits for a reply serves the home alone now
         command.join()
+    host.start()
     wait_for(lambda: held(home) == then, what="all of it")
     log = json.loads(run_cli("log", "main", "--by", "operator", "--json", home=home).stdout)
     assert len({row["request"] for row in log}) == 1
