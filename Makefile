@@ -26,7 +26,7 @@ help:
 $(VENV)/.run: pyproject.toml $(PINS)
 	@echo "making $(VENV) with $$($(PYTHON) --version) and the host: a minute, once"
 	@$(if $(UV),$(UV) venv -q --allow-existing --python $(PYTHON) $(VENV),$(PYTHON) -m venv $(VENV))
-	$(call install,$(VENV),-e .)
+	$(call install,$(VENV),-e '.[web]')
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
