@@ -50,12 +50,16 @@ def finish_loading(home: Path) -> None:
 
 
 def _make_way(target: Path) -> None:
-    """Remove folders in which nothing is but what `init` made. Raises OSError: there is more."""
+    """Empty a folder in which nothing is but what `init` made. Raises OSError: there is more.
+
+    The folder itself stays, for another to be renamed over it: at no moment is the group not there.
+    """
     for file in files_below(target):
         if is_template(file):
             file.unlink()
-    for root, _, _ in os.walk(target, topdown=False):
-        os.rmdir(root)
+    for root, folders, _ in os.walk(target, topdown=False):
+        for name in folders:
+            os.rmdir(os.path.join(root, name))
 
 
 def staged_file(home: Path, file: str) -> Path:

@@ -88,6 +88,7 @@ def test_killed_at_a_call_of_a_load_the_whole_group_is_there_or_nothing_of_it(
         kill = Kill(at, rng.choice(["before", "after"]))
         if not is_killed(nursery, home, ("import", "main", archive), kill):
             break
+        assert (home / "groups/main").is_dir(), f"killed {kill}: {struck(home)}"
         is_there = has_changes(home, "main")
         states.add(is_there)
         if is_there:
