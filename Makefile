@@ -50,9 +50,9 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest $(TEST_ARGS)
 
-# The operators' page in a real browser; apart, for `make test` passes without one. One host, one browser, one process.
+# The operators' page in a real browser; apart, for `make test` passes without one. A host and a browser for each file.
 test-page: $(VENV)/.browser browser
-	HB_BROWSER=1 $(VENV)/bin/python -m pytest tests/browser
+	HB_BROWSER=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile tests/browser
 
 $(VENV)/.browser: $(VENV)/.dev
 	$(call install,$(VENV),-e '.[browser]')
