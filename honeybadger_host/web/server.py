@@ -119,6 +119,8 @@ def _listening(where: Where) -> Iterator[socket.socket]:
                 f"cannot listen on port {where.port}: {error.strerror}; choose another with --port"
             ) from None
         with listening:
+            # what is accepted inherits it; else a page that is sent in two pieces waits 40 ms between them
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield listening
         return
     path = where.path
