@@ -123,7 +123,7 @@ def test_when_the_power_is_cut_at_a_call_it_is_forgotten_in_the_end_and_nothing_
         cuts += 1
         cut_power(Asked(home), shadow, rng, is_mixed=is_mixed)
         with ended(nursery.start(home, _SETTINGS)) as host:
-            wait_for(lambda: is_done(home), what="it is forgotten")  # noqa: B023
+            wait_for(lambda: is_up(host, home) and is_done(home), what="it is forgotten")  # noqa: B023
             host.send_signal(signal.SIGTERM)
             assert host.wait() == 0
         check(home, f"power cut {kill}")
