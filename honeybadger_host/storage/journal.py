@@ -39,6 +39,7 @@ from honeybadger_host.storage.journal_schema import (
     connect,
     connect_to_read,
     execute_all,
+    make_file,
     read_marks,
     translated,
     translating,
@@ -104,6 +105,7 @@ class Journal:
                 size = -1
             if size <= 0 and expected_identity is not None:
                 raise _gone(path, "is missing" if size < 0 else "is empty", expected_identity)
+            make_file(path)
             writer = connect(path)
             try:
                 return cls._from(path, writer, expected_identity=expected_identity)

@@ -248,9 +248,17 @@ class Transaction:
             raise translated(error, self._path) from error
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Open one connection; the file is made 0600. Statements run outside a transaction unless BEGIN was said."""
+def make_file(path: Path) -> None:
+    """Make the file 0600 when it is not there. Raises OSError: it is not a plain file, or cannot be made.
+
+    Only before the first connection: a process that closes the file gives up all its locks on it, and without them the
+    next program that opens the journal takes the WAL away (SQLite, "How to corrupt", 2.2).
+    """
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open one connection to a file that is there. Statements run outside a transaction unless BEGIN was said."""
     connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=64)
     try:
         connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")

@@ -10,6 +10,7 @@ import errno
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 
 from honeybadger_host.errors import HostError, SettingsError, may_clear
+from honeybadger_host.storage.home import JOURNAL_FILE
+from honeybadger_host.storage.journal_reader import LogFilter, read_log
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
 from tests.flows.world import ask, is_idle, status_of, troubles
@@ -314,3 +317,24 @@ def test_what_may_clear_by_itself_is_known_by_its_cause_whatever_was_made_of_it(
     assert may_clear(wrapped())
     assert not may_clear(PermissionError(errno.EACCES, ""))
     assert not may_clear(SettingsError("a wrong name"))
+
+
+def test_a_program_that_opens_and_closes_the_journal_takes_nothing_from_it(
+    home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    """The last connection of a database takes its WAL away: the host must hold a lock that says it is not the last."""
+    host = make_host().start()
+    ask(stranger, "before")
+    for number in range(3):
+        program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM changes').fetchall()"
+        subprocess.run([sys.executable, "-c", program, home / JOURNAL_FILE], check=True)
+        ask(stranger, f"after{number}")
+    host.kill()
+    names = ["before", "after0", "after1", "after2"]
+    rows = read_log(home / JOURNAL_FILE, LogFilter("main"), 9)
+    assert [row.request for row in reversed(rows)] == names
+    host.start()
+    for name in names:
+        (stranger.replies / f"{name}.json").unlink()
+        ask(stranger, name)
+        assert stranger.memory_text().count(f"- {name}.\n") == 1
