@@ -66,7 +66,9 @@ def ask(home: Path) -> None:
 
 
 def is_done(home: Path) -> bool:
-    return (home / "data" / "ipc" / "main" / "operator" / "replies" / "f1.json").exists()
+    """Return whether it was answered; a host that died before it took the request away leaves it to be asked again."""
+    folder = home / "data" / "ipc" / "main" / "operator"
+    return (folder / "replies" / "f1.json").exists() and not (folder / "requests" / "f1.json").exists()
 
 
 def check(home: Path, where: str) -> None:
