@@ -81,6 +81,8 @@ class Journal:
     _writer: sqlite3.Connection
     _reader: sqlite3.Connection
     _folder: sqlite3.Connection
+    _files: Mapping[Path, tuple[int, int] | None]
+    """What is open: the database and its WAL, as device and inode."""
     _newest_of: dict[str, int] = field(default_factory=dict)
     """Group -> its newest change since the start."""
     _newest: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -164,7 +166,8 @@ class Journal:
         with ExitStack() as opened:
             reader, folder = (opened.enter_context(closing(connect(path))) for _ in range(2))
             opened.pop_all()
-        return cls(path, str(meta["identity"]), next_seq, last_seq, last_at, marks, writer, reader, folder)
+        files = {file: _place_of(file) for file in (path, path.with_name(f"{path.name}-wal"))}
+        return cls(path, str(meta["identity"]), next_seq, last_seq, last_at, marks, writer, reader, folder, files)
 
     @property
     def projected_seq(self) -> int:
@@ -189,7 +192,7 @@ class Journal:
             ended: turns that are answered by this.
         Raises:
             WorldFailed: no space; nothing was written, the same call may succeed later.
-            StorageFailed: the disk failed; nothing more may be acknowledged.
+            StorageFailed: the disk failed, or somebody removed the journal; nothing more may be acknowledged.
         """
         with self._transaction() as connection:
             connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", changes)
@@ -201,6 +204,9 @@ class Journal:
                 connection.executemany("INSERT OR REPLACE INTO tasks VALUES (?,?,?)", newest)
             if ended:
                 connection.executemany("DELETE FROM turns WHERE grp=? AND sender=? AND request=?", ended)
+        for file, place in self._files.items():
+            if _place_of(file) != place:
+                raise StorageFailed(f"{file} was removed or replaced while the host had it open: nothing more is saved")
         self._newest_of.update({row.group: row.seq for row in changes})
         self.committed_seq = changes[-1].seq
         for receipt in receipts:
@@ -447,6 +453,14 @@ class Journal:
 
     def _transaction(self) -> Transaction:
         return Transaction(self._writer, self.path)
+
+
+def _place_of(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _gone(path: Path, state: str, identity: str) -> JournalError:

@@ -338,3 +338,25 @@ def test_a_program_that_opens_and_closes_the_journal_takes_nothing_from_it(
         (stranger.replies / f"{name}.json").unlink()
         ask(stranger, name)
         assert stranger.memory_text().count(f"- {name}.\n") == 1
+
+
+@pytest.mark.parametrize("name", ["journal.db", "journal.db-wal"])
+def test_a_host_whose_journal_somebody_removed_acknowledges_nothing_more(
+    name: str, home: Path, make_host: HostFactory, stranger: RawSender
+) -> None:
+    host = make_host().start()
+    ask(stranger, "before")
+    removed = home / "data" / name
+    kept = removed.rename(home / "data" / f"{name}.away")
+    stranger.note("after", "after.")
+    assert host.wait() == 8
+    last = host.log_text().splitlines()[-1]
+    assert f"{removed} was removed or replaced" in last
+    assert "Traceback" not in host.log_text()
+    assert stranger.peek("after") is None
+    if name == "journal.db":
+        kept.rename(removed)
+    host.start()
+    assert stranger.reply("after")["ok"] is True
+    assert [_count(stranger, each) for each in ("before", "after")] == [1, 1]
+    host.stop()
