@@ -31,7 +31,7 @@ from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.messages import Arrivals
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.superseding import EditedEntries, Superseding
-from honeybadger_host.handlers.tasks import TaskDesk
+from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.memory import group_files
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.edit_recorder import EditRecorder
@@ -221,7 +221,7 @@ def _put_together(
         look_into=lambda folder: pipeline.look_into(folder),
         stop=lambda stop: pipeline.turn_queue.stop_turn(stop),
     )
-    desk = TaskDesk(
+    task_dependencies = TaskDependencies(
         home,
         whole_files,
         task_states,
@@ -238,7 +238,7 @@ def _put_together(
         spool,
         dead_letters.DeadLetters(home / "data" / "dead", dead_letters.MAX_BYTES, keeps_secrets=keeps_secrets),
         Stores(journal, projections, unit, sessions.write_out),
-        build_table(settings, dependencies, runtime, desk),
+        build_table(settings, dependencies, runtime, task_dependencies),
         Limiter(shares),
         counters,
         forbids=agents.forbids,
@@ -279,7 +279,7 @@ def _put_together(
         pipeline=pipeline,
         curator=curator,
         forgetter=forgetter,
-        scheduler=Scheduler(desk, deps, pipeline, journal, lambda: wall_clock()),
+        scheduler=Scheduler(task_dependencies, deps, pipeline, journal, lambda: wall_clock()),
         pusher=Pusher(home, settings.messages.push, journal, pipeline.writer_slot, arrivals),
         counters=counters,
         senders=senders,

@@ -99,13 +99,13 @@ def build_table(
     settings: Settings,
     dependencies: Dependencies,
     runtime: AgentRuntime | None = None,
-    desk: tasks.TaskDesk | None = None,
+    task_dependencies: tasks.TaskDependencies | None = None,
 ) -> Mapping[str, Handler]:
     """Return the handler of every request type the host serves.
 
     Args:
         runtime: None: nobody is an agent of this home, and no turns are run.
-        desk: None: nothing runs by itself.
+        task_dependencies: None: nothing runs by itself.
     """
     screen = Screen(settings.security.secrets)
     context = _context_handler(settings, dependencies, runtime)
@@ -187,7 +187,7 @@ def build_table(
         "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
         "stop_turn": turns.stop_turn(None if runtime is None else runtime.stop),
         **({} if runtime is None else _turn_table(turn_dependencies(settings, dependencies, runtime))),
-        **({} if desk is None else tasks.task_table(desk)),
+        **({} if task_dependencies is None else tasks.task_table(task_dependencies)),
     }
 
 

@@ -55,7 +55,7 @@ _SHOWN_AS: Final[Mapping[Event, ShownState]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDesk:
+class TaskDependencies:
     """What the handlers of tasks work with.
 
     Args:
@@ -97,55 +97,55 @@ def run_in(request: str) -> tuple[str, datetime] | None:
         return None
 
 
-def task_table(desk: TaskDesk) -> Mapping[str, Handler]:
+def task_table(deps: TaskDependencies) -> Mapping[str, Handler]:
     """Return the handlers of all types of this module."""
     return {
-        "schedule_task": _schedule_task(desk),
-        "pause_task": _changed(desk, _paused),
-        "resume_task": _changed(desk, _resumed),
-        "cancel_task": _changed(desk, _cancelled),
-        "run_task": _changed(desk, _asked_for),
-        "list_tasks": QueryHandler(lambda asked, now: _listed(desk, asked, now)),
+        "schedule_task": _schedule_task(deps),
+        "pause_task": _changed(deps, _paused),
+        "resume_task": _changed(deps, _resumed),
+        "cancel_task": _changed(deps, _cancelled),
+        "run_task": _changed(deps, _asked_for),
+        "list_tasks": QueryHandler(lambda asked, now: _listed(deps, asked, now)),
     }
 
 
-def _schedule_task(desk: TaskDesk) -> ChangeHandler[list[str]]:
+def _schedule_task(deps: TaskDependencies) -> ChangeHandler[list[str]]:
     def prepare(asked: Asked) -> list[str]:
-        known = list(tasks_of(desk.home, asked.group))
+        known = list(tasks_of(deps.home, asked.group))
         for id_ in _new_ids(asked):
-            desk.files.load(task_file(asked.group, id_))
+            deps.files.load(task_file(asked.group, id_))
         return known
 
     def decide(asked: Asked, known: list[str], now: datetime) -> Outcome:
         payload: ScheduleTask = asked.payload
-        settings = desk.settings
-        there = {*(task_file(asked.group, each) for each in known), *desk.files.below(tasks_folder(asked.group))}
+        settings = deps.settings
+        there = {*(task_file(asked.group, each) for each in known), *deps.files.below(tasks_folder(asked.group))}
         if len(there) >= settings.per_group:
             why = f"this group has {len(there)} tasks, the limit is {settings.per_group} (tasks.per_group): cancel some"
             raise Refusal("too_large", f"{why}; nothing was scheduled")
-        free = [each for each in _new_ids(asked) if desk.files.view(task_file(asked.group, each)) is None]
+        free = [each for each in _new_ids(asked) if deps.files.view(task_file(asked.group, each)) is None]
         if not free:
             raise Refusal("conflict", "there is a task of this name: choose another", field="payload.name")
         id_ = free[0]
-        name, changed = desk.screen.text(asked, "payload.name", payload.name)
-        description, more = desk.screen.text(asked, "payload.description", payload.description)
+        name, changed = deps.screen.text(asked, "payload.name", payload.name)
+        description, more = deps.screen.text(asked, "payload.description", payload.description)
         said = {
             **payload.model_dump(),
             "name": name,
             "description": description,
-            "agent": _agent(desk, asked, payload),
-            "time_zone": payload.time_zone or desk.host_zone,
+            "agent": _agent(deps, asked, payload),
+            "time_zone": payload.time_zone or deps.host_zone,
         }
         task = TaskFile(**said, created=now.replace(microsecond=0), by=asked.sender)
         try:
-            first = next_run(desk.schedule(task, now), now)
+            first = next_run(deps.schedule(task, now), now)
         except WrongSchedule as error:
             raise Refusal("invalid", f"{_member(error)} {error}", field=_member(error)) from None
         if first is None:
             why = f"payload.run_at is past: here it is {time_stamp(now)}; nothing was scheduled"
             raise Refusal("invalid", why, field="payload.run_at")
         state = TaskState(id_, now, until=now)
-        row = task_row(desk, asked.group, id_, task, state, now)
+        row = task_row(deps, asked.group, id_, task, state, now)
         row["neutralised"] = dict(Counter(changed) + Counter(more))
         written = FileWritten(asked.group, "task", task_file(asked.group, id_), dump_task(task), None)
         return Outcome(row, (written, recorded(asked.group, state)))
@@ -159,12 +159,12 @@ def _new_ids(asked: Asked) -> tuple[str, str]:
     return name, f"{name}-{hashlib.sha256(f'{asked.sender}/{asked.request_id}'.encode()).hexdigest()[:6]}"
 
 
-def _agent(desk: TaskDesk, asked: Asked, payload: ScheduleTask) -> str:
+def _agent(deps: TaskDependencies, asked: Asked, payload: ScheduleTask) -> str:
     """Return who does it. Raises Refusal: there is no such agent, or an agent may not schedule it."""
-    if desk.agents is None:
+    if deps.agents is None:
         raise Refusal("unavailable", "nobody is an agent of this home: nothing runs by itself here")
-    known = desk.agents.current
-    agent = payload.agent or (asked.sender if asked.sender in known else desk.agents.default)
+    known = deps.agents.current
+    agent = payload.agent or (asked.sender if asked.sender in known else deps.agents.default)
     if agent not in known:
         shown = ", ".join(sorted(known)[:20])
         raise Refusal("not_found", f"there is no agent {agent!r}; there are: {shown}", field="payload.agent")
@@ -216,16 +216,16 @@ _Done = tuple[TaskFile | None, TaskState, tuple[FileWritten | FileRemoved, ...]]
 """What a task is afterwards, its state, and what becomes of the file."""
 
 
-def _changed(desk: TaskDesk, change: Callable[[_Found], _Done]) -> ChangeHandler[None]:
+def _changed(deps: TaskDependencies, change: Callable[[_Found], _Done]) -> ChangeHandler[None]:
     """Return a handler that does something with one task of the group."""
 
     def prepare(asked: Asked) -> None:
-        desk.files.load(task_file(asked.group, asked.payload.task))
+        deps.files.load(task_file(asked.group, asked.payload.task))
 
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
-        found = _found(desk, asked, now)
+        found = _found(deps, asked, now)
         task, state, files = change(found)
-        row = task_row(desk, asked.group, found.id, task or found.problem, state, now)
+        row = task_row(deps, asked.group, found.id, task or found.problem, state, now)
         if state is found.state and not files:
             return Outcome(row)
         return Outcome(row, (*files, recorded(asked.group, state)))
@@ -233,22 +233,22 @@ def _changed(desk: TaskDesk, change: Callable[[_Found], _Done]) -> ChangeHandler
     return ChangeHandler(decide, prepare)
 
 
-def _found(desk: TaskDesk, asked: Asked, now: datetime) -> _Found:
+def _found(deps: TaskDependencies, asked: Asked, now: datetime) -> _Found:
     """Return the task that is asked for. Raises Refusal: the group has none of that id."""
     id_: str = asked.payload.task
     file = task_file(asked.group, id_)
-    data = desk.files.view(file)
+    data = deps.files.view(file)
     if data is None:
-        raise _not_found(desk, asked.group, id_)
-    state = desk.states.view(asked.group, id_) or TaskState(id_, now, until=now)
+        raise _not_found(deps, asked.group, id_)
+    state = deps.states.view(asked.group, id_) or TaskState(id_, now, until=now)
     try:
         return _Found(asked, id_, file, data, parse_task(data), "", state, now)
     except ValueError as error:
         return _Found(asked, id_, file, data, None, str(error), state, now)
 
 
-def _not_found(desk: TaskDesk, group: str, id_: str) -> Refusal:
-    known = ", ".join(itertools.islice(tasks_of(desk.home, group), 20))
+def _not_found(deps: TaskDependencies, group: str, id_: str) -> Refusal:
+    known = ", ".join(itertools.islice(tasks_of(deps.home, group), 20))
     there = f"there are: {known}" if known else "it has none"
     return Refusal("not_found", f"this group has no task {id_}; {there}", field="payload.task")
 
@@ -284,30 +284,30 @@ def _asked_for(found: _Found) -> _Done:
     return task, found.recorded("asked", asked=found.now, why=f"asked for by {found.asked.sender}"), ()
 
 
-def _listed(desk: TaskDesk, asked: Asked, now: datetime) -> Mapping[str, Any]:
+def _listed(deps: TaskDependencies, asked: Asked, now: datetime) -> Mapping[str, Any]:
     payload: ListTasks = asked.payload
     rows = []
-    for id_ in tasks_of(desk.home, asked.group) if payload.task is None else [payload.task]:
+    for id_ in tasks_of(deps.home, asked.group) if payload.task is None else [payload.task]:
         try:
-            if (data := read_whole(desk.home / task_file(asked.group, id_))) is None:
+            if (data := read_whole(deps.home / task_file(asked.group, id_))) is None:
                 continue
             task: TaskFile | str = parse_task(data)
         except ValueError as error:
             task = str(error)
         except WorldFailed:
             task = "it cannot be read, or is not a plain file: put one in its place"
-        state = desk.states.current(asked.group, id_) or TaskState(id_, now, until=now)
-        row = task_row(desk, asked.group, id_, task, state, now)
+        state = deps.states.current(asked.group, id_) or TaskState(id_, now, until=now)
+        row = task_row(deps, asked.group, id_, task, state, now)
         if payload.task is not None and isinstance(task, TaskFile):
             row["task"] = orjson.loads(dump_task(task))
         rows.append(row)
     if payload.task is not None and not rows:
-        raise _not_found(desk, asked.group, payload.task)
+        raise _not_found(deps, asked.group, payload.task)
     return TaskList.model_validate({"tasks": rows}).model_dump(exclude_none=True)
 
 
 def task_row(
-    desk: TaskDesk, group: str, id_: str, task: TaskFile | str, state: TaskState, now: datetime
+    deps: TaskDependencies, group: str, id_: str, task: TaskFile | str, state: TaskState, now: datetime
 ) -> dict[str, Any]:
     """Return a task as it is answered.
 
@@ -319,7 +319,7 @@ def task_row(
         problem, task = task, TaskFile.model_construct(name=id_, description="", schedule_type="cron")
     else:
         try:
-            schedule = desk.schedule(task, now)
+            schedule = deps.schedule(task, now)
         except WrongSchedule as error:
             problem = f"{error.member} {error}"
     coming = [] if schedule is None else list(itertools.islice(runs(schedule, max(state.until, now)), _SHOWN_RUNS))
@@ -328,14 +328,14 @@ def task_row(
     if coming and state.until > now + timedelta(minutes=1) and not isinstance(schedule, Once):
         why = f"the clock was set back: it ran for {time_stamp(state.until)} already, and goes on after that"
     shown = _shown(state, is_paused=bool(problem or task.paused), is_due=is_due, has_more=bool(coming))
-    if desk.running(group).startswith(f"{id_}."):
+    if deps.running(group).startswith(f"{id_}."):
         shown = "fired"
     row = TaskRow(
         id=id_,
         name=task.name,
         state=shown,
         why=why or None,
-        schedule="unknown" if problem and schedule is None else shown_schedule(task, desk.host_zone),
+        schedule="unknown" if problem and schedule is None else shown_schedule(task, deps.host_zone),
         next=[] if task.paused or shown == "over" else [time_stamp(at) for at in coming],
         last=None if state.run is None else time_stamp(state.run),
         agent=task.agent,

@@ -31,7 +31,7 @@ from honeybadger_host.domain import Asked, ChangeHandler
 from honeybadger_host.errors import StorageFailed, WorldFailed
 from honeybadger_host.handlers.chat_turn import TurnDependencies
 from honeybadger_host.handlers.task_runs import Run, TaskChanged, not_run, noted, run_of, why_skipped
-from honeybadger_host.handlers.tasks import TaskDesk, run_in, stamp_of
+from honeybadger_host.handlers.tasks import TaskDependencies, run_in, stamp_of
 from honeybadger_host.memory.task_files import (
     TaskFile,
     WrongSchedule,
@@ -106,13 +106,13 @@ class Scheduler:
 
     def __init__(
         self,
-        desk: TaskDesk,
-        deps: TurnDependencies,
+        tasks: TaskDependencies,
+        turns: TurnDependencies,
         pipeline: Pipeline,
         journal: Journal,
         clock: Callable[[], datetime],
     ) -> None:
-        self._desk, self._deps, self._pipeline, self._journal, self._clock = desk, deps, pipeline, journal, clock
+        self._tasks, self._turns, self._pipeline, self._journal, self._clock = tasks, turns, pipeline, journal, clock
         self._known: dict[TaskKey, _Known] = {}
         self._queue: list[tuple[datetime, TaskKey]] = []
         """What is to be looked at, and when; what is not `_Known.next` any more is passed over."""
@@ -135,7 +135,7 @@ class Scheduler:
         self._folders_seen: Mapping[Path, Signature | None] = {}
         self._stale: dict[Path, None] = {}
         """Folders to be compared, in this order."""
-        desk.states.changed = self.touch
+        tasks.states.changed = self.touch
 
     @property
     def folders(self) -> list[Path]:
@@ -175,7 +175,7 @@ class Scheduler:
 
     def look_at_folders(self) -> None:
         """Notice in which folders files came or went, whatever was heard. One thread at a time."""
-        signatures = {folder: signature_of(folder) for folder in _folders(self._desk.home)}
+        signatures = {folder: signature_of(folder) for folder in _folders(self._tasks.home)}
         before, self._folders_seen = self._folders_seen, signatures
         changed = {folder for folder in (*signatures, *before) if signatures.get(folder) != before.get(folder)}
         if changed:
@@ -219,8 +219,8 @@ class Scheduler:
             self._read(key, now)
         if self._compare_at is None or not timedelta() <= self._compare_at - now <= timedelta(seconds=COMPARE_SECONDS):
             self._compare_at = now + timedelta(seconds=COMPARE_SECONDS)
-            self._compare(_folders(self._desk.home))
-            self._compare(self._desk.home / tasks_folder(group) for group in {group for group, _ in self._known})
+            self._compare(_folders(self._tasks.home))
+            self._compare(self._tasks.home / tasks_folder(group) for group in {group for group, _ in self._known})
         stale = self._next_stale()
         touched |= self._left | set(self._changed_files(stale, now))
         while self._queue and self._queue[0][0] <= now:
@@ -290,10 +290,10 @@ class Scheduler:
         """Read a task's file; what is wrong with it is said once."""
         file = task_file(*key)
         before = self._known.get(key)
-        signature = signature_of(self._desk.home / file)
+        signature = signature_of(self._tasks.home / file)
         problem, task, schedule, data = "", None, None, b""
         try:
-            data = read_whole(self._desk.home / file) or b""
+            data = read_whole(self._tasks.home / file) or b""
             if signature is None or not data:
                 self._known.pop(key, None)
                 return
@@ -301,7 +301,7 @@ class Scheduler:
                 before.signature = signature
                 return
             task = parse_task(data)
-            schedule = self._desk.schedule(task, now)
+            schedule = self._tasks.schedule(task, now)
         except WrongSchedule as error:
             problem, task = f"{error.member} {error}", None
         except (ValueError, WorldFailed) as error:
@@ -313,9 +313,9 @@ class Scheduler:
     def _action(self, key: TaskKey, known: _Known, now: datetime) -> Run | _Note | None:
         """Return what is to be done about a task; None: nothing until its next moment, which is put into the queue."""
         task, schedule = known.task, known.schedule
-        if task is None or schedule is None or self._desk.states.is_being_written(*key):
+        if task is None or schedule is None or self._tasks.states.is_being_written(*key):
             return None  # a task is looked at again when its record is written
-        state = self._desk.states.current(*key)
+        state = self._tasks.states.current(*key)
         if state is None:
             if next_run(schedule, now) is None:
                 return self._note(key, "missed", until=now, why="run_at was past when the file was first seen")
@@ -325,7 +325,7 @@ class Scheduler:
             return None
         if state.asked is not None:
             asked = Run(key[0], key[1], task, known.data, state.asked, is_asked=True)
-            return why_skipped(asked, state, self._desk.home, self._deps.turn_logs)[0]
+            return why_skipped(asked, state, self._tasks.home, self._turns.turn_logs)[0]
         if task.paused:
             why = task.paused if isinstance(task.paused, str) else "its file says so"
             return None if state.event == "paused" else self._note(key, "paused", why=why)
@@ -342,12 +342,12 @@ class Scheduler:
         run = Run(key[0], key[1], task, known.data, found.run or found.until, missed=found.missed, heard=state.heard)
         if found.run is None:
             why = f"the host did not run, or was busy, until {task.grace_seconds or 60} s after that (grace_seconds)"
-            return _Note(key, "missed", not_run(run, self._desk.states, "missed", why))
-        run, why = why_skipped(run, state, self._desk.home, self._deps.turn_logs)
-        return _Note(key, "skipped", not_run(run, self._desk.states, "skipped", why)) if why else run
+            return _Note(key, "missed", not_run(run, self._tasks.states, "missed", why))
+        run, why = why_skipped(run, state, self._tasks.home, self._turns.turn_logs)
+        return _Note(key, "skipped", not_run(run, self._tasks.states, "skipped", why)) if why else run
 
     def _note(self, key: TaskKey, event: Event, **members: Any) -> _Note:
-        return _Note(key, event, noted(*key, self._desk.states, event, **members))
+        return _Note(key, event, noted(*key, self._tasks.states, event, **members))
 
     def _later(self, key: TaskKey, known: _Known, at: datetime | None) -> None:
         if at != known.next:
@@ -376,7 +376,7 @@ class Scheduler:
         self._begun[key] = run.at
         log.info("task.fired", group=run.group, task=run.id, id=asked.request_id)
         try:
-            handler = run_of(run, self._deps, self._desk.files, self._desk.states, self._journal)
+            handler = run_of(run, self._turns, self._tasks.files, self._tasks.states, self._journal)
             reply = await self._pipeline.turn(asked, "run_task", handler, digest)
             if reply is not None:
                 self._answered(key, run, reply)
@@ -401,7 +401,7 @@ class Scheduler:
             log.error("task.failed", group=run.group, task=run.id, id=asked.request_id, exc_info=error)
         log.warning("task.failed", group=run.group, task=run.id, id=asked.request_id, why=why)
         self._tries.pop(key, None)
-        await self._record(key, "failed", not_run(run, self._desk.states, "failed", why), asked)
+        await self._record(key, "failed", not_run(run, self._tasks.states, "failed", why), asked)
 
     def _answered(self, key: TaskKey, run: Run, reply: bytes) -> None:
         value = orjson.loads(reply)

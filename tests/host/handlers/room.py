@@ -26,7 +26,7 @@ from honeybadger_host.domain import (
 )
 from honeybadger_host.handlers import Dependencies, build_table
 from honeybadger_host.handlers.redaction import Screen
-from honeybadger_host.handlers.tasks import TaskDesk
+from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.memory.compaction import CompactionLimits
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.memory.group_files import GroupFiles
@@ -96,7 +96,7 @@ class Room:
             journal=self.journal,
             written_seq=lambda: self.journal.committed_seq,
         )
-        desk = TaskDesk(
+        task_dependencies = TaskDependencies(
             home,
             self.whole_files,
             self.task_states,
@@ -106,7 +106,7 @@ class Room:
             "Europe/Berlin",
             running=lambda group: self.running,
         )
-        self.table = build_table(self.settings, dependencies, desk=desk)
+        self.table = build_table(self.settings, dependencies, task_dependencies=task_dependencies)
 
     def asking(
         self,
