@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR
+from honeybadger_agent.mailbox import GLOBAL_GROUP
 from honeybadger_agent.wire import GetContext, PreviewContext, Refusal
 from honeybadger_host.domain import NOBODY, Answer, Asked, Identity, Served
 from honeybadger_host.errors import FileProblem
@@ -90,9 +90,6 @@ class ContextHandler:
         """Return whose context it is. Raises Refusal."""
         if not isinstance(payload, PreviewContext):
             return self.identity_of(asked.sender)
-        if asked.sender != OPERATOR:
-            why = "preview_context is the operator's: honeybadger-host context <group>"
-            raise Refusal("forbidden", why, field="type")
         if payload.agent is None:
             return NOBODY
         if (identity := self.identity_of(payload.agent)) == NOBODY:

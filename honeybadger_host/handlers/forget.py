@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.wire import Forget, Refusal
 from honeybadger_host.domain import Asked, WaitingHandler
 from honeybadger_host.errors import JournalError, WorldFailed
@@ -23,8 +22,6 @@ def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]] | None) -> Waiti
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
         payload: Forget = asked.payload
-        if asked.sender != OPERATOR:
-            raise Refusal("forbidden", "forget is the operator's: honeybadger-host forget", field="type")
         if now is None:
             raise Refusal("invalid", "nothing is forgotten here")
         given = [name for name in ("id", "text", "sender", "session") if getattr(payload, name) is not None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from honeybadger_agent.mailbox import HUMAN, OPERATOR, is_system_sender
+from honeybadger_agent.mailbox import HUMAN, is_system_sender
 from honeybadger_agent.turn.thinking import Visible
 from honeybadger_agent.wire import ImportedEntry, ImportedTurn, ImportRecords, Refusal, SaveMemory
 from honeybadger_agent.wire.labels import MAX_SPEAKER_CHARACTERS
@@ -82,8 +82,6 @@ class _Importer:
 
     def prepare(self, asked: Asked) -> _Prepared:
         payload: ImportRecords = asked.payload
-        if asked.sender != OPERATOR:
-            raise Refusal("forbidden", "import is the operator's: honeybadger-host import", field="type")
         if payload.by is not None and is_system_sender(payload.by) and payload.by != HUMAN:
             raise Refusal(
                 "invalid", f"payload.by must be a person's name: {payload.by} is the host", field="payload.by"

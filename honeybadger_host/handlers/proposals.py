@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio.to_thread
 
-from honeybadger_agent.mailbox import OPERATOR
 from honeybadger_agent.models.model import ModelFailed
 from honeybadger_agent.wire import DecideProposal, Dream, ListProposals, Refusal
 from honeybadger_host.curation.answers import WrongAnswer
@@ -46,7 +45,6 @@ def list_proposals(home: Path, entries: EntryFiles) -> QueryHandler:
 
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: ListProposals = asked.payload
-        _is_operator(asked)
         if payload.proposal is not None:
             data = read_whole(home / proposal_file(asked.group, payload.proposal))
             proposal = _parsed(data, asked.group, payload.proposal)
@@ -73,7 +71,6 @@ def decide_proposal(
 
     def prepare(asked: Asked) -> _Decision:
         payload: DecideProposal = asked.payload
-        _is_operator(asked)
         file = proposal_file(asked.group, payload.proposal)
         data = files.load(file)
         proposal = _parsed(data, asked.group, payload.proposal)
@@ -108,7 +105,6 @@ def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> WaitingHandler
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
-        _is_operator(asked)
         if now is None:
             raise Refusal("invalid", "nothing is consolidated here: consolidation.memory_window is 0")
         try:
@@ -134,7 +130,6 @@ def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> WaitingHandler
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
         payload: Dream = asked.payload
-        _is_operator(asked)
         if now is None:
             raise Refusal("invalid", "nothing curates memory here")
         try:
@@ -154,11 +149,6 @@ def _shown(home: Path, entries: EntryFiles, proposal: Proposal) -> dict[str, Any
     """Return a proposal with its operations, and what their sources say now."""
     operations = [each.model_dump(exclude_none=True, mode="json") for each in proposal.operations]
     return {**_row(proposal), "operations": operations, "before": _texts(home, entries, proposal)}
-
-
-def _is_operator(asked: Asked) -> None:
-    if asked.sender != OPERATOR:
-        raise Refusal("forbidden", "proposals are the operator's: honeybadger-host review", field="type")
 
 
 def _parsed(data: bytes | None, group: str, name: str) -> Proposal:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import structlog
 
 from honeybadger_agent import wire
-from honeybadger_agent.mailbox import GLOBAL_GROUP, REQUEST_ID, TURNS, is_system_sender
+from honeybadger_agent.mailbox import GLOBAL_GROUP, OPERATOR, REQUEST_ID, TURNS, is_system_sender
 from honeybadger_agent.wire import TURN_TYPES, NotARequest, Refusal
 from honeybadger_agent.wire.numbers import check_numbers
 from honeybadger_host.domain import Asked, Change, Handler
@@ -298,6 +298,11 @@ class RequestReader:
         if envelope.type in others:
             where, place = ("requests", TURNS) if request.is_turn else (TURNS, "requests")
             raise Refusal("invalid", f"type {envelope.type} belongs into {where}/, this is {place}/", field="type")
+        kind = types.get(envelope.type)
+        if kind is not None and kind.audience == "operator" and inbox.sender != OPERATOR:
+            raise Refusal(
+                "forbidden", f"only the operator may ask for {envelope.type}: see honeybadger-host --help", field="type"
+            )
         if (why := self._forbids(inbox.sender, envelope.type)) is not None:
             raise Refusal("forbidden", why, field="type")
         payload = wire.parse_payload(envelope, types)

@@ -21,7 +21,6 @@ from tests.hosting import (
     PATIENCE,
     HostProcess,
     RawSender,
-    assert_refused,
     request,
     run_cli,
     wait_for,
@@ -471,10 +470,6 @@ def test_an_operator_consolidates_when_they_like(make_host: HostFactory, home: P
     host.stop()
     alone = run_cli("consolidate", "main", "--home", str(home))  # without a host the command is one
     assert (alone.returncode, alone.stdout.startswith("session main is consolidated up to turn ")) == (0, True), alone
-    refused = RawSender(home, sender="bee").make()
-    make_host(SOON).start()
-    for name in ("consolidate", "list_proposals"):
-        assert_refused(refused.ask(name, request(name, name)), "forbidden", says="operator")
 
 
 WHOLE = json.dumps({**ANSWER, "memory_update": "## Notes\n- Ann moves to Lisbon on 12 March.\n"})

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import HostFactory
 from tests.flows.conftest import FaultFactory
-from tests.hosting import PATIENCE, RawSender, assert_refused, request, run_cli, wait_for
+from tests.hosting import PATIENCE, RawSender, request, run_cli, wait_for
 
 NOTHING = "there is nothing to do\nno preferences are inferred: that takes a model"
 """What a pass without a model says."""
@@ -373,11 +373,6 @@ def test_a_pass_changes_no_more_than_a_tenth_and_the_rest_waits_for_later(
     assert len(memory.entries()) == 5  # three are always allowed
     memory.dream()
     assert len(memory.entries()) == 5  # and so many in 30 days
-
-
-def test_only_the_operator_dreams(make_host: HostFactory, memory: Memory) -> None:
-    make_host().start()
-    assert_refused(memory.bee.ask("d1", request("d1", "dream")), "forbidden", says="operator")
 
 
 def test_a_kill_while_the_model_thinks_leaves_memory_as_it_was_and_a_kept_answer_is_used(

@@ -136,6 +136,12 @@ def test_group_global_is_reserved(served: HostProcess) -> None:
     assert not (served.home / "groups" / "global").exists()
 
 
+@pytest.mark.parametrize("name", [name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"])
+def test_what_is_the_operators_is_refused_to_everybody_else(served: HostProcess, asker: RawSender, name: str) -> None:
+    reply = asker.ask("x", request("x", name, payload={}))
+    assert_refused(reply, "forbidden", says=f"only the operator may ask for {name}", field="type")
+
+
 @pytest.mark.parametrize("name", ["human", "consolidator", "curator", "scheduler", "Human"])
 def test_nobody_sends_under_a_name_that_the_host_signs_with(served: HostProcess, name: str) -> None:
     sender = RawSender(served.home, "signing", name).make()

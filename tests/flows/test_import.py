@@ -471,14 +471,7 @@ def test_a_secret_is_screened_and_what_hides_or_forges_is_made_harmless(home: Pa
     assert told["skipped"][0].startswith("a.md: content holds what looks like a credential")
 
 
-def test_only_the_operator_imports_and_what_is_not_known_is_said(
-    home: Path, tmp_path: Path, make_host: HostFactory
-) -> None:
-    with make_host() as host:
-        host.start()
-        bee = RawSender(home).make()
-        reply = bee.ask("i1", request("i1", "import_records", payload={"entries": []}))
-        assert reply["error"]["code"] == "forbidden"
+def test_what_is_not_known_to_the_importer_is_said(home: Path, tmp_path: Path) -> None:
     write(tmp_path / "odd", {"a.xyz": "?"})
     result = run_cli("import", "main", tmp_path / "odd", home=home)
     assert result.returncode == 1

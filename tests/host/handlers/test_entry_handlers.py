@@ -409,9 +409,8 @@ def test_undo_says_when_the_journal_never_had_what_was_replaced(room: Room) -> N
     assert "held what a person had written" in refusal.message
 
 
-def test_only_the_operator_undoes_and_only_changes_of_the_group(room: Room) -> None:
+def test_only_changes_of_the_group_are_undone(room: Room) -> None:
     room.change("save_memory", content="x")
-    assert room.refused("undo", "researcher", seq=1).code == "forbidden"
     assert room.refused("undo", "operator", seq=2).code == "not_found"
     note = Row(2, 1, "main", "bee", "n", "note", "groups/main/MEMORY.md", 0, b"\n## Notes\n- x\n")
     other = Row(3, 1, "kitchen", "bee", "o", "entry", "groups/kitchen/memory/general/x.json", -1, b"{}")
@@ -423,13 +422,12 @@ def test_only_the_operator_undoes_and_only_changes_of_the_group(room: Room) -> N
     assert room.refused("undo", "operator", seq=3).code == "not_found"
 
 
-def test_entries_are_rewound_in_one_request_and_only_by_the_operator(room: Room) -> None:
+def test_entries_are_rewound_in_one_request(room: Room) -> None:
     kept = room.change("save_memory", content="has a cat")["id"]
     gone = room.change("save_memory", content="has a dog")["id"]
     room.change("edit_memory", id=kept, content="has two cats")
     room.change("delete_memory", id=gone)
     room.change("save_memory", content="has a house")
-    assert room.refused("rewind", to="2").code == "forbidden"
     for to, code in (("soon", "invalid"), ("f" * 32, "not_found")):
         refusal = room.refused("rewind", "operator", to=to)
         assert (refusal.code, refusal.field) == (code, "payload.to")

@@ -45,17 +45,16 @@ def note(n: int, text: str, **members: Any) -> Operation:
     return Operation(n=n, op="add", result=text, evidence=(said,), **members)
 
 
-def test_only_the_operator_sees_and_decides(room: Room) -> None:
-    for name, members in (
-        ("list_proposals", {}),
-        ("decide_proposal", {"proposal": "x", "decision": "accept"}),
-        ("consolidate", {}),
-        ("dream", {}),
-        ("list_groups", {}),
-    ):
-        with pytest.raises(Refusal, match="operator") as refused:
-            (room.decide if name == "decide_proposal" else room.ask)(name, **members)
-        assert refused.value.code == "forbidden"
+def test_where_nothing_curates_the_operator_is_told_so(room: Room) -> None:
+    for name in ("consolidate", "dream"):
+        with pytest.raises(Refusal, match="here"):
+            room.ask(name)
+
+
+def test_groups_are_listed_in_numbers(room: Room) -> None:
+    room.change("update_memory", content="likes tea")
+    (row,) = room.ask("list_groups")["groups"]
+    assert (row["group"], row["notes"], row["waiting"]) == ("main", 1, 0)
 
 
 def test_what_is_accepted_is_applied_and_what_is_struck_is_not(room: Room) -> None:
