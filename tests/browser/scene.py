@@ -26,6 +26,9 @@ ANSWER: Final = (
     "The movers are Silva & Filhos. They want 1,850 EUR and come on 12 March at 8:00. The piano goes last, because the "
     "stairs are narrow."
 )
+LONG_QUESTION: Final = "Which movers were there, one by one?"
+LONG_ANSWER: Final = " ".join(f"{number}. The movers of the year {1900 + number}." for number in range(1, 25))
+"""Takes five seconds: a busy browser sees it being written."""
 _FACTS: Final = (
     ("The movers are Silva & Filhos, they want 1,850 EUR.", "moving", "The movers", ["moving", "money"]),
     ("We move to Lisbon on 12 March.", "moving", "The day of the move", ["moving"]),
@@ -69,6 +72,7 @@ class Scene:
         )
         call = {"name": "search_memory", "arguments": {"query": "movers"}}
         turns = [
+            {"when": LONG_QUESTION, "answers": [{"text": "I look it up.", "calls": [call]}, {"text": LONG_ANSWER}]},
             {"when": "movers", "answers": [{"text": "I look it up.", "calls": [call]}, {"text": ANSWER}]},
             {"answers": [{"text": "I have noted that.", "input_tokens": 700, "output_tokens": 80}]},
         ]

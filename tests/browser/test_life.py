@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.browser.chromium import new_tab
 from tests.browser.conftest import MakeTab, Site
-from tests.browser.scene import GROUP, QUESTION
+from tests.browser.scene import GROUP, LONG_QUESTION
 from tests.hosting import wait_for
 
 MakeSite = Callable[..., Site]
@@ -45,13 +45,13 @@ def test_an_answer_that_is_written_outlives_a_killed_host(open_tab: MakeTab, mak
     site.client(GROUP).save_memory("The movers are Silva & Filhos.")
     tab = open_tab(site=site)
     tab.go(f"/g/{GROUP}/talk")
-    tab.page.get_by_label("Say something").fill(QUESTION)
+    tab.page.get_by_label("Say something").fill(LONG_QUESTION)
     tab.press("Send")
     tab.page.locator("#answer").wait_for()
     site.host.kill()
     site.host.restart()
     tab.page.locator("[data-answer]").wait_for(state="detached")
-    assert QUESTION in tab.words()
+    assert LONG_QUESTION in tab.words()
 
 
 def test_without_write_there_is_nothing_to_press_and_nothing_changes(open_tab: MakeTab, make_site: MakeSite) -> None:
