@@ -23,7 +23,7 @@ from honeybadger_host.ops.findings import Finding, Level
 from honeybadger_host.settings import load_settings
 from honeybadger_host.spool.senders import load_senders
 from honeybadger_host.storage.atomic_files import read_whole
-from honeybadger_host.storage.files import printable
+from honeybadger_host.storage.files import names_in, printable
 from honeybadger_host.storage.home import (
     CLOCK_GRACE_SECONDS,
     JOURNAL_FILE,
@@ -235,6 +235,9 @@ def inboxes(home: Path) -> Iterator[Finding]:
             for folder in (sender / "requests", sender / "replies"):
                 if folder.is_symlink():
                     yield Finding("boxes", "problem", f"{folder} is a link: the box is not served", "remove the link")
+            if others := [name for name in names_in(sender / "requests") if not name.endswith(".json")]:
+                message = f"{sender / 'requests'} has {count_of(len(others), 'file')} never served: {others[0]!r} first"
+                yield Finding("boxes", "warning", message, "a request's name is its id and .json: rename or remove it")
     yield Finding("boxes", "ok", count_of(count, "box", "boxes"))
 
 

@@ -51,6 +51,16 @@ def test_a_damaged_journal_is_a_problem(home: Path) -> None:
     assert (found.level, found.now_what) == ("problem", "restore it from a backup")
 
 
+def test_a_request_whose_name_does_not_end_in_json_is_named(home: Path) -> None:
+    sender = RawSender(home).make()
+    (sender.requests / "good.json").touch()
+    assert _found(home, "boxes").level == "ok"
+    (sender.requests / "note.JSON").touch()
+    found = _found(home, "boxes")
+    assert found.level == "warning"
+    assert found.message == f"{sender.requests} has 1 file never served: 'note.JSON' first"
+
+
 def test_an_agent_that_is_to_delegate_to_nobody_is_named(home: Path) -> None:
     (home / "config" / "agents").mkdir(parents=True, exist_ok=True)
     (home / "config" / "agents" / "chief.json").write_text('{"delegates_to": ["cook", "chief2"]}')
