@@ -75,6 +75,10 @@ class Forget(Request[ForgetResult], audience="operator"):
     session: Session | None = Field(default=None, description="What was said in it, and learnt from it.")
     dry_run: bool = Field(default=False, description="Only tell what would go.")
 
+    @property
+    def may_take(self) -> float:
+        return 7200.0  # a large journal is written anew, and every byte below the home is read
+
 
 class UndoResult(Result):
     file: str = Field(description="Below the group's folder; of what is for every group, below the home folder.")

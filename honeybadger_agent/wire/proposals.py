@@ -9,6 +9,9 @@ from pydantic import Field, StringConstraints
 from honeybadger_agent.wire.base import Request, Result
 from honeybadger_agent.wire.refusals import shaped
 
+_MODEL_SECONDS = 900.0
+"""A model may take its time."""
+
 ProposalId = Annotated[str, shaped(r"[A-Za-z0-9_-]{1,64}", "the id of a proposal, as consolidation-main-41-813010")]
 
 
@@ -72,6 +75,10 @@ class ConsolidateResult(Result):
 class Consolidate(Request[ConsolidateResult], audience="operator"):
     """Consolidate the session now, all but its newest turns; only the operator may."""
 
+    @property
+    def may_take(self) -> float:
+        return _MODEL_SECONDS
+
 
 class DreamResult(Result):
     proposals: list[ProposalRow] = Field(description="What the pass came to, with its operations.")
@@ -84,3 +91,7 @@ class Dream(Request[DreamResult], audience="operator"):
     """Tidy what the group remembers, now; only the operator may."""
 
     dry_run: bool = Field(default=False, description="Only show what would be proposed; a model costs all the same.")
+
+    @property
+    def may_take(self) -> float:
+        return _MODEL_SECONDS

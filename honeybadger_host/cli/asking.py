@@ -31,34 +31,45 @@ def asked_of(
     payload: Mapping[str, Any],
     *,
     session: str | None = None,
-    wait_seconds: float = 30.0,
-    keeps_house: bool = False,
 ) -> Mapping[str, Any]:
-    """Return what the host answers the operator, and start it for this one request where none runs."""
+    """Return what the host answers the operator, and start it for this one request where none runs.
+
+    Args:
+        payload: None is as if it were not given.
+    """
     from honeybadger_agent.mailbox import BadName
+    from honeybadger_agent.wire import REQUEST_TYPES, Forget, Refusal, parse_members
     from honeybadger_host.ops.operator_client import ask
     from honeybadger_host.settings import load_settings
 
     print_warnings_only(call)
     check_group(folder, group)
     settings = load_settings(folder).settings
+    given = {name: value for name, value in payload.items() if value is not None}
+    try:
+        request = parse_members(REQUEST_TYPES[type_name], given)
+    except Refusal as refusal:
+        raise _wrong_option(refusal.message) from None
 
     def serve(inbox: Path) -> None:
         from honeybadger_host import daemon
 
-        daemon.serve_box(folder, settings, inbox, searched=group, keeps_house=keeps_house)
+        daemon.serve_box(folder, settings, inbox, searched=group, keeps_house=isinstance(request, Forget))
 
-    given = {name: value for name, value in payload.items() if value is not None}
     try:
         with patience(lambda: "waiting for the host"):
-            reply = ask(folder, group, type_name, given, serve=serve, session=session, wait_seconds=wait_seconds)
+            reply = ask(folder, group, request, serve=serve, session=session)
     except BadName as error:
         raise typer.BadParameter(str(error)) from None
     if reply.error is None:
         return reply.result or {}
     if reply.error.code in ("invalid", "too_large"):
-        raise typer.BadParameter(reply.error.message.replace("payload.", ""))
+        raise _wrong_option(reply.error.message)
     raise (NotFound if reply.error.code == "not_found" else HostError)(reply.error.message)
+
+
+def _wrong_option(message: str) -> typer.BadParameter:
+    return typer.BadParameter(message.replace("payload.", ""))
 
 
 def print_warnings_only(call: typer.Context) -> None:

@@ -14,8 +14,6 @@ from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
 
 app = typer.Typer()
 
-LONGEST_SECONDS: Final = 7200.0
-"""A large journal is written anew, and every byte below the home is read."""
 _MOST_NAMED: Final = 20
 
 
@@ -39,7 +37,7 @@ def forget(
     if sum(value is not None for value in wanted.values()) != 1:
         raise typer.BadParameter("give one of --id, --text, --sender and --session")
     payload = {**wanted, "dry_run": dry_run}
-    result = asked_of(call, home_of(home), group, "forget", payload, wait_seconds=LONGEST_SECONDS, keeps_house=True)
+    result = asked_of(call, home_of(home), group, "forget", payload)
     if as_json:
         print_json(result)
     else:

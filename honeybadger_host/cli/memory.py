@@ -199,7 +199,7 @@ def _undo_one(folder: Path, settings: Settings, seq: int) -> tuple[str, dict[str
         groups = sorted(path.name for path in (folder / "groups").iterdir() if NAME.fullmatch(path.name))
         group = next((name for name in groups if name != GLOBAL_GROUP), "main")
     with patience(lambda: "waiting for the host"):
-        reply = ask(folder, group, "undo", Undo(seq=seq), serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
+        reply = ask(folder, group, Undo(seq=seq), serve=lambda inbox: daemon.serve_box(folder, settings, inbox))
     if reply.error is not None:
         raise HostError(reply.error.message)
     result = reply.result or {}

@@ -15,8 +15,6 @@ from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_jso
 
 app = typer.Typer()
 
-_LONGEST_SECONDS: Final = 900.0
-"""A model may take its time."""
 _ACTIONS: Final = ("list", "show", "accept", "strike", "revert")
 _UNDECIDED: Final = ("waiting", "refused")
 _COLOURS: Final = {"+": "green", "-": "red"}
@@ -75,7 +73,7 @@ def consolidate(
     as_json: AsJson = False,
 ) -> None:
     """Consolidate a session now: all but its newest turns go to HISTORY.md and summary.md; the log keeps everything."""
-    result = asked_of(call, home_of(home), group, "consolidate", {}, session=session, wait_seconds=_LONGEST_SECONDS)
+    result = asked_of(call, home_of(home), group, "consolidate", {}, session=session)
     if as_json:
         print_json(result)
     else:
@@ -91,8 +89,7 @@ def dream(
     as_json: AsJson = False,
 ) -> None:
     """Tidy a group's memory now: fold duplicates, and ask the model that curates about what else was found."""
-    payload = {"dry_run": dry_run}
-    result = asked_of(call, home_of(home), group, "dream", payload, wait_seconds=_LONGEST_SECONDS)
+    result = asked_of(call, home_of(home), group, "dream", {"dry_run": dry_run})
     if as_json:
         print_json(result)
         return

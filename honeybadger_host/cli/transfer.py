@@ -14,7 +14,6 @@ import typer
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of, print_warnings_only
-from honeybadger_host.cli.forgetting import LONGEST_SECONDS
 from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
 
 app = typer.Typer()
@@ -86,9 +85,7 @@ def _load(call: typer.Context, folder: Path, group: str, path: Path, dry_run: bo
     plan = loaded.forgetting
     left: Sequence[Mapping[str, str]] = ()
     if plan is not None and not dry_run:
-        left = asked_of(
-            call, folder, group, "forget", json.loads(plan.selector), wait_seconds=LONGEST_SECONDS, keeps_house=True
-        )["left"]
+        left = asked_of(call, folder, group, "forget", json.loads(plan.selector))["left"]
     forgotten = 0 if plan is None else len(plan.asked) + len(plan.wholes)
     if as_json:
         told = {"format": "honeybadger", "group": group, "was": loaded.was_there, "files": loaded.files}

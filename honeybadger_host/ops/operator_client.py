@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from honeybadger_agent.mailbox import OPERATOR, Mailbox, new_id
-from honeybadger_agent.wire import Reply, Wire, dump_request
+from honeybadger_agent.wire import Reply, Request, dump_request
 from honeybadger_host.errors import HomeError, HomeLocked, HostError
 from honeybadger_host.storage.home import check_home, is_served
+
+_WAIT_SECONDS: Final = 30.0
 
 
 def ask(
     home: Path,
     group: str,
-    type_name: str,
-    payload: Wire | Mapping[str, Any],
+    request: Request[Any],
     *,
     serve: Callable[[Path], None],
     session: str | None = None,
-    wait_seconds: float = 30.0,
 ) -> Reply:
     """Return the reply to a request of the operator, by the host that serves the home or, when none does, by `serve`.
 
@@ -38,9 +38,10 @@ def ask(
     request_id = new_id()
     try:
         mailbox.create()
-        mailbox.publish(request_id, dump_request(request_id, type_name, payload, session=session))
+        mailbox.publish(request_id, dump_request(request_id, request.type_name, request, session=session))
     except OSError as error:
         raise HomeError(f"cannot write into {mailbox.root}: {error.strerror}; nothing was sent") from None
+    wait_seconds = _WAIT_SECONDS + request.may_take
     deadline = time.monotonic() + wait_seconds
     while True:
         if (data := mailbox.reply(request_id)) is not None:
