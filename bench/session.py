@@ -40,7 +40,7 @@ def bench_session(base: Path, rounds: int = 200) -> list[Figure]:
 
         def load() -> None:
             turn_logs = TurnLogs(home, window_turns=50, clock=time.monotonic)
-            sessions = Sessions(home, WholeFiles(home), turn_logs, limits, last_written=lambda file: None)
+            sessions = Sessions(WholeFiles(home), turn_logs, limits, last_written=lambda file: None)
             assert len(sessions.read("main", "main").document.recent_history) == 51
 
         def save() -> None:

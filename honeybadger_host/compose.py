@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,6 @@ from honeybadger_host.errors import SettingsError
 from honeybadger_host.handlers import Dependencies, build_table, turn_dependencies
 from honeybadger_host.handlers.chat_turn import AgentRuntime
 from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
-from honeybadger_host.handlers.messages import Arrivals
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.superseding import EditedEntries, Superseding
 from honeybadger_host.handlers.tasks import TaskDependencies
@@ -54,9 +54,9 @@ from honeybadger_host.ops.scheduler import Scheduler, wall_clock
 from honeybadger_host.schedule.times import read_cron, read_zone
 from honeybadger_host.search.index import INDEX_FILE, Index
 from honeybadger_host.settings import Settings, host_zone
-from honeybadger_host.spool import dead_letters
-from honeybadger_host.spool.pipeline import Pipeline, Stores
-from honeybadger_host.spool.rate_limits import Limiter, shares_of
+from honeybadger_host.spool.dead_letters import DeadLetters
+from honeybadger_host.spool.pipeline import Pipeline, Serving, Stores
+from honeybadger_host.spool.rate_limits import shares_of
 from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
@@ -107,30 +107,16 @@ def _put_together(
     opened: ExitStack,
     passed: Callable[[str], None],
 ) -> Host:
-    """Return the host; `opened` closes what was opened when a later part fails."""
-    files = GroupFiles(
-        home,
-        max_file_bytes=settings.memory.max_group_file_bytes,
-        max_cache_bytes=group_files.MAX_CACHE_BYTES,
-        edited_notes=EditedNotes(journal.path),
-    )
-    index = Index(
-        home,
-        home / INDEX_FILE,
-        max_memory_bytes=settings.recall.max_memory_bytes,
-        embedder=embedder_of(settings),
-    )
-    opened.callback(index.close)
-    ledger = InjectionLedger(home)
-    opened.callback(ledger.close)
+    """Return the host, layer by layer; `opened` closes what was opened when a later one fails.
 
-    arrivals = Arrivals()
+    What a layer is given to call in one above it is there by the time it calls.
+    """
 
     def changed(file: str) -> None:
-        files.drop(file)
-        index.touch(file)
+        memory.files.drop(file)
+        memory.index.touch(file)
         if file.startswith(f"{MESSAGES_FOLDER}/"):
-            arrivals.came(Path(file).stem)
+            memory.arrivals.came(Path(file).stem)
 
     projections = Projections(
         home,
@@ -138,77 +124,25 @@ def _put_together(
         count_projected=journal.count_projected,
         changed=changed,
     )
-    _recover(journal, projections)
-    remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
-    projections.written_seq = journal.committed_seq
-    entry_files = EntryFiles(home)
-    turn_logs = TurnLogs(
-        home,
-        window_turns=settings.consolidation.kept_turns,
-        clock=time.monotonic,
-    )
-    working_memory = WorkingMemoryStore(home)
-    whole_files = WholeFiles(home)
-    sessions = Sessions(
-        home,
-        whole_files,
-        turn_logs,
-        CompactionLimits(),
-        last_written=journal.last_written,
-        is_behind=projections.is_behind,
-    )
-    senders = SenderList(home) if settings.ipc.closed else None
+    memory = _memory_of(home, settings, journal, projections, opened)
+    _recover(home, journal, projections)
+
     agents, models = Agents(home, settings.turns.agent), Models(home, settings.model)
-    watermarks = Watermarks(home)
-    asker, has_model = _asker_of(settings, journal, models, lambda: pipeline.writer_slot)
-    uses = PassDependencies(
-        home,
-        asker=asker if has_model else None,
-        directives=Directives(files),
-        change=lambda *change: pipeline.change(*change),
-        busy_groups=lambda: pipeline.turn_queue.groups,
-        is_agent=lambda name: name in agents.current,
-        turn_logs=turn_logs,
-        documents=sessions,
-        watermarks=watermarks,
-        files=files,
-        whole_files=whole_files,
-        entry_files=entry_files,
-        ledger=ledger,
-        memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
-        history_budget_tokens=settings.history.budget_tokens,
-        notes_budget_tokens=int(settings.context.budget_tokens * WEIGHTS[FACTS]),
-        mode=settings.curation.apply,
-    )
-    dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
-    enrichment = Enrichment(uses, asker) if settings.curation.enrichment else None
-    curator = Curator(uses, dreams, _due_dreams_of(home, settings, ledger), enrichment)
-    task_states = TaskStates(journal.task_records())
-    unit = UnitOfWork([turn_logs, whole_files, working_memory, sessions, curator, task_states])
-    shares = shares_of(settings.limits.requests_per_second, settings.limits.pending_files)
+    senders = SenderList(home) if settings.ipc.closed else None
     spool = Spool(
         home / "data" / "ipc",
         senders=None if senders is None else senders.current,
         agents=lambda: agents.current,
-        shares=shares,
+        shares=shares_of(settings.limits.requests_per_second, settings.limits.pending_files),
         max_request_bytes=settings.ipc.max_request_bytes,
     )
-    replies = ReplyRetention(spool, shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
+    replies = ReplyRetention(spool, spool.shares, ttl_seconds=settings.ipc.reply_ttl_seconds)
     replies.mend(journal)
     _compare_clocks(journal)
-    dependencies = Dependencies(
-        files=files,
-        turn_logs=turn_logs,
-        whole_files=whole_files,
-        entry_files=entry_files,
-        working_memory=working_memory,
-        sessions=sessions,
-        index=index,
-        ledger=ledger,
-        watermarks=watermarks,
-        journal=journal,
-        written_seq=lambda: projections.written_seq,
-        arrivals=arrivals,
+
+    curator, dreams = _curator_of(home, settings, memory, agents, models, lambda: pipeline)
+    dependencies = replace(
+        memory,
         consolidate_now=curator.consolidations.consolidate_now if curator.consolidates else None,
         dream_now=dreams.dream,
         forget_now=lambda asked: forgetter.forget(asked),
@@ -221,66 +155,62 @@ def _put_together(
         look_into=lambda folder: pipeline.look_into(folder),
         stop=lambda stop: pipeline.turn_queue.stop_turn(stop),
     )
-    task_dependencies = TaskDependencies(
+    tasks = TaskDependencies(
         home,
-        whole_files,
-        task_states,
+        memory.whole_files,
+        TaskStates(journal.task_records()),
         agents,
         Screen(settings.security.secrets),
         settings.tasks,
         host_zone(),
         running=lambda group: pipeline.turn_queue.running_of(group, SCHEDULER),
     )
+
+    unit = UnitOfWork(
+        [memory.turn_logs, memory.whole_files, memory.working_memory, memory.sessions, curator, tasks.states]
+    )
     keeps_secrets = settings.security.secrets == "off"
     counters = Counters()
     pipeline = Pipeline(
         settings,
         spool,
-        dead_letters.DeadLetters(home / "data" / "dead", dead_letters.MAX_BYTES, keeps_secrets=keeps_secrets),
-        Stores(journal, projections, unit, sessions.write_out),
-        build_table(settings, dependencies, runtime, task_dependencies),
-        Limiter(shares),
+        Stores(
+            journal,
+            projections,
+            unit,
+            DeadLetters(home / "data" / "dead", keeps_secrets=keeps_secrets),
+            memory.sessions.write_out,
+        ),
+        Serving(build_table(settings, dependencies, runtime, tasks), agents.forbids, memory.ledger.note),
         counters,
-        forbids=agents.forbids,
-        note=ledger.note,
-        passed=passed,
+        passed,
     )
-    deps = turn_dependencies(settings, dependencies, runtime)
-    edits = EditRecorder(home, journal.path, projections, entry_files)
-    forgetter = Forgetter(
-        home,
-        journal,
-        whole_files,
-        index,
-        ledger,
-        edits,
-        change=pipeline.change,
-        writer_slot=lambda: pipeline.writer_slot,
-        changed=changed,
-        passed=passed,
-    )
+
+    edits = EditRecorder(home, journal.path, projections, memory.entry_files)
+    forgetter = Forgetter(memory, edits, pipeline, changed=changed)
+    turns = turn_dependencies(settings, dependencies, runtime)
     return Host(
         home=home,
         settings=settings,
         lock=lock,
         journal=journal,
         projections=projections,
-        files=files,
-        turn_logs=turn_logs,
-        whole_files=whole_files,
-        working_memory=working_memory,
-        sessions=sessions,
-        index=index,
-        ledger=ledger,
+        files=memory.files,
+        turn_logs=memory.turn_logs,
+        whole_files=memory.whole_files,
+        working_memory=memory.working_memory,
+        sessions=memory.sessions,
+        index=memory.index,
+        ledger=memory.ledger,
         edits=edits,
-        edited_entries=EditedEntries(Superseding(entry_files, whole_files), pipeline.change),
+        edited_entries=EditedEntries(Superseding(memory.entry_files, memory.whole_files), pipeline.change),
         spool=spool,
         replies=replies,
         pipeline=pipeline,
         curator=curator,
         forgetter=forgetter,
-        scheduler=Scheduler(task_dependencies, deps, pipeline, journal, lambda: wall_clock()),
-        pusher=Pusher(home, settings.messages.push, journal, pipeline.writer_slot, arrivals),
+        scheduler=Scheduler(tasks, turns, pipeline, journal, lambda: wall_clock()),
+        pusher=Pusher(home, settings.messages.push, journal, pipeline.writer_slot, memory.arrivals),
         counters=counters,
         senders=senders,
         agents=agents,
@@ -289,6 +219,81 @@ def _put_together(
         ages=clock.Ages.of(clock.RECEIPT_SECONDS, journal.kept_ages()),
         started=time.monotonic(),
     )
+
+
+def _memory_of(
+    home: Path, settings: Settings, journal: Journal, projections: Projections, opened: ExitStack
+) -> Dependencies:
+    """Return memory and search, without what runs beside the pipeline."""
+    whole_files = WholeFiles(home)
+    turn_logs = TurnLogs(home, window_turns=settings.consolidation.kept_turns, clock=time.monotonic)
+    index = Index(
+        home,
+        home / INDEX_FILE,
+        max_memory_bytes=settings.recall.max_memory_bytes,
+        embedder=embedder_of(settings),
+    )
+    opened.callback(index.close)
+    ledger = InjectionLedger(home)
+    opened.callback(ledger.close)
+    return Dependencies(
+        files=GroupFiles(
+            home,
+            max_file_bytes=settings.memory.max_group_file_bytes,
+            max_cache_bytes=group_files.MAX_CACHE_BYTES,
+            edited_notes=EditedNotes(journal.path),
+        ),
+        turn_logs=turn_logs,
+        whole_files=whole_files,
+        entry_files=EntryFiles(home),
+        working_memory=WorkingMemoryStore(home),
+        sessions=Sessions(
+            whole_files,
+            turn_logs,
+            CompactionLimits(),
+            last_written=journal.last_written,
+            is_behind=projections.is_behind,
+        ),
+        index=index,
+        ledger=ledger,
+        watermarks=Watermarks(home),
+        journal=journal,
+        written_seq=lambda: projections.written_seq,
+    )
+
+
+def _curator_of(
+    home: Path,
+    settings: Settings,
+    memory: Dependencies,
+    agents: Agents,
+    models: Models,
+    pipeline: Callable[[], Pipeline],
+) -> tuple[Curator, Dreams]:
+    """Return what looks after memory in the background, and its passes that somebody may ask for."""
+    asker, has_model = _asker_of(settings, memory.journal, models, lambda: pipeline().writer_slot)
+    uses = PassDependencies(
+        home,
+        asker=asker if has_model else None,
+        directives=Directives(memory.files),
+        change=lambda *change: pipeline().change(*change),
+        busy_groups=lambda: pipeline().turn_queue.groups,
+        is_agent=lambda name: name in agents.current,
+        turn_logs=memory.turn_logs,
+        documents=memory.sessions,
+        watermarks=memory.watermarks,
+        files=memory.files,
+        whole_files=memory.whole_files,
+        entry_files=memory.entry_files,
+        ledger=memory.ledger,
+        memory_window=settings.consolidation.memory_window if settings.conversation.enabled else 0,
+        history_budget_tokens=settings.history.budget_tokens,
+        notes_budget_tokens=int(settings.context.budget_tokens * WEIGHTS[FACTS]),
+        mode=settings.curation.apply,
+    )
+    dreams = Dreams(uses, infers=settings.dream.preferences and settings.conversation.enabled)
+    enrichment = Enrichment(uses, asker) if settings.curation.enrichment else None
+    return Curator(uses, dreams, _due_dreams_of(home, settings, memory.ledger), enrichment), dreams
 
 
 def _asker_of(
@@ -359,7 +364,7 @@ def _check_webhooks(settings: Settings) -> None:
             ) from None
 
 
-def _recover(journal: Journal, projections: Projections) -> None:
+def _recover(home: Path, journal: Journal, projections: Projections) -> None:
     """Bring the files up to date with what was committed and perhaps not written.
 
     What was looked at settles as if it had been appended now: an editor may have read a file before the last note came
@@ -368,6 +373,8 @@ def _recover(journal: Journal, projections: Projections) -> None:
     looked_at = projections.recover(journal.unprojected(), time.monotonic())
     if looked_at:
         log.info("recovery.finished", changes=looked_at, behind=projections.behind)
+    remove_leftovers((home / STATUS_FILE).parent, {Path(STATUS_FILE).name})
+    projections.written_seq = journal.committed_seq
 
 
 def _compare_clocks(journal: Journal) -> None:

@@ -135,12 +135,10 @@ class Sessions:
         last_written: what the journal gave a file last, None when nothing or when it was removed; for repairs.
         is_behind: whether a file could not be written yet with what the journal has.
         wall_seconds: since the epoch, the clock of the file system.
-        clock: monotonic seconds.
     """
 
     def __init__(
         self,
-        home: Path,
         files: WholeFiles,
         turn_logs: TurnLogs,
         limits: CompactionLimits,
@@ -148,16 +146,15 @@ class Sessions:
         last_written: Callable[[str], bytes | None],
         is_behind: Callable[[str], bool] = lambda file: False,
         wall_seconds: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits
-        self._home = home
+        self._home = turn_logs.home
         self._files = files
         self._turn_logs = turn_logs
         self._last_written = last_written
         self._is_behind = is_behind
         self._wall_seconds = wall_seconds
-        self._clock = clock
+        self._clock = turn_logs.clock
         self.compactions = 0
         """Since the start."""
         self._lock = threading.Lock()

@@ -204,11 +204,11 @@ class TurnLogs:
         idle_seconds: float = IDLE_SECONDS,
         max_sessions: int = MAX_SESSIONS,
     ) -> None:
-        self._home = home
+        self.home = home
         self._window_turns = window_turns
         self._idle_seconds = idle_seconds
         self._max_sessions = max_sessions
-        self._clock = clock
+        self.clock = clock
         self._lock = threading.Lock()
         self._sessions: OrderedDict[tuple[str, str], _Session] = OrderedDict()
         self._ahead: set[tuple[str, str]] = set()
@@ -223,7 +223,7 @@ class TurnLogs:
         Raises WorldFailed: something that is not a file is in its place.
         """
         key = (group, session)
-        path = self._home / turns_file(group, session)
+        path = self.home / turns_file(group, session)
         with self._lock:
             held = self._sessions.get(key)
             if held is not None and held.window.signature == signature_of(path):
@@ -244,7 +244,7 @@ class TurnLogs:
             return window
 
     def _use(self, key: tuple[str, str], held: _Session) -> None:
-        held.used = self._clock()
+        held.used = self.clock()
         self._sessions.move_to_end(key)
 
     def since(self, group: str, session: str, after: int, most: int) -> Sequence[Turn]:
@@ -257,7 +257,7 @@ class TurnLogs:
 
     def _read(self, group: str, session: str, size: int) -> Window:
         """Return the newest turns of a log. Raises WorldFailed."""
-        path = self._home / turns_file(group, session)
+        path = self.home / turns_file(group, session)
         try:
             return read_window(path, size)
         except OSError as error:
@@ -303,7 +303,7 @@ class TurnLogs:
             there = {(turn.number, turn.sender, turn.content) for turn in window.turns}
             turns = [turn for turn in turns if (turn.number, turn.sender, turn.content) not in there]
         last_number = max(window.last_number, changes[-1].turn.number)
-        signature = signature_of(self._home / changes[0].file)
+        signature = signature_of(self.home / changes[0].file)
         if signature is not None and window.signature is not None:
             expected = window.signature.size + sum(len(change.data) for change in changes)
             if signature.inode != window.signature.inode or signature.size > expected:
@@ -317,7 +317,7 @@ class TurnLogs:
             return self._evict()
 
     def _evict(self) -> int:
-        now = self._clock()
+        now = self.clock()
         over = len(self._sessions) - self._max_sessions
         gone: list[tuple[str, str]] = []
         for key, held in self._sessions.items():  # the least recently used first

@@ -11,7 +11,7 @@ import hashlib
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -27,14 +27,14 @@ from honeybadger_agent.mailbox import OPERATOR, REPLIES, TURNS, new_id
 from honeybadger_agent.wire import Forget, Wire
 from honeybadger_host.domain import Asked, ChangeHandler, Outcome
 from honeybadger_host.errors import JournalError, WorldFailed
+from honeybadger_host.handlers import Dependencies
 from honeybadger_host.memory.edit_recorder import EditRecorder
 from honeybadger_host.memory.forgotten_files import files_of, tidied
-from honeybadger_host.memory.injection_ledger import InjectionLedger
 from honeybadger_host.ops.forget_plan import plan_of
 from honeybadger_host.ops.residue import Residue, backups_in, scan_apart
-from honeybadger_host.search.index import Index
 from honeybadger_host.spool.inbox import STREAM
-from honeybadger_host.storage.atomic_files import WholeFiles, read_whole
+from honeybadger_host.spool.pipeline import Pipeline
+from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.files import NotRegular, names_in, open_folder, open_plain, remove_leftovers
 from honeybadger_host.storage.forgetting import (
     Forgetting,
@@ -47,7 +47,6 @@ from honeybadger_host.storage.forgetting import (
     read_forgetting,
     seen_without,
 )
-from honeybadger_host.storage.journal import Journal
 from honeybadger_host.text.phrases import Phrases
 
 log = structlog.get_logger()
@@ -96,36 +95,21 @@ class Forgetter:
 
     Args:
         edits: may look at files only while `recording` is held.
-        change: see `Pipeline.change`.
-        writer_slot: see `Pipeline`.
         changed: called with each file that was written anew.
-        passed: see `Pipeline`.
     """
 
     def __init__(
-        self,
-        home: Path,
-        journal: Journal,
-        whole_files: WholeFiles,
-        index: Index,
-        ledger: InjectionLedger,
-        edits: EditRecorder,
-        *,
-        change: Callable[[Asked, str, ChangeHandler[Any], bytes], Awaitable[bytes]],
-        writer_slot: Callable[[], anyio.CapacityLimiter],
-        changed: Callable[[str], None],
-        passed: Callable[[str], None],
+        self, memory: Dependencies, edits: EditRecorder, pipeline: Pipeline, *, changed: Callable[[str], None]
     ) -> None:
-        self._home = home
-        self._journal = journal
-        self._whole_files = whole_files
-        self._index = index
-        self._ledger = ledger
+        self._home = memory.entry_files.home
+        self._journal = memory.journal
+        self._whole_files = memory.whole_files
+        self._index = memory.index
+        self._ledger = memory.ledger
         self._edits = edits
-        self._change = change
-        self._writer_slot = writer_slot
+        self._pipeline = pipeline
+        self._passed = pipeline.passed
         self._changed = changed
-        self._passed = passed
         self._lock = anyio.Lock()
         self.recording = anyio.Lock()
         """Held to record people's edits: what goes from a file is not to be taken for one."""
@@ -257,7 +241,7 @@ class Forgetter:
                 request = new_id()
                 asked = Asked(group, OPERATOR, request, "main", Wire())
                 digest = hashlib.sha256(request.encode()).digest()
-                reply = orjson.loads(await self._change(asked, "forget", self._tidying(some), digest))
+                reply = orjson.loads(await self._pipeline.change(asked, "forget", self._tidying(some), digest))
                 if reply["ok"]:
                     break
                 log.info("forget.waiting", group=group, error=reply["error"]["message"], attempt=attempt)
@@ -319,7 +303,7 @@ class Forgetter:
         return await anyio.to_thread.run_sync(partial(act, *arguments, **named))
 
     async def _in_writers_place(self, act: Callable[[], ResultT]) -> ResultT:
-        return await anyio.to_thread.run_sync(act, limiter=self._writer_slot())
+        return await anyio.to_thread.run_sync(act, limiter=self._pipeline.writer_slot)
 
     async def _write(self, change: Callable[..., None]) -> None:
         await self._in_writers_place(partial(self._journal.change_past, change))

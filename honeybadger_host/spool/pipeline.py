@@ -89,22 +89,35 @@ class Stores(NamedTuple):
     """What a batch changes: the journal first, then the files, and what is kept of them in memory.
 
     Args:
+        dead_letters: what cannot be read ends there.
         idle: called when nothing waits.
     """
 
     journal: Journal
     projections: Projections
     unit: UnitOfWork
+    dead_letters: DeadLetters
     idle: Callable[[], object]
+
+
+class Serving(NamedTuple):
+    """What may be asked, and by whom.
+
+    Args:
+        handlers: request type -> handler.
+        forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
+        note: takes what a query put before a model, before its reply is written.
+    """
+
+    handlers: Mapping[str, Handler]
+    forbids: Callable[[str, str], str | None]
+    note: Callable[[Served], None]
 
 
 class Pipeline:
     """Serves the boxes until cancelled; `wake` tells it where to look.
 
     Args:
-        handlers: request type -> handler.
-        forbids: (sender, request type) -> why this sender may not ask for it, None when it may.
-        note: takes what a query put before a model, before its reply is written.
         passed: called with the name of each point that a batch passes, for tests that stop there.
     """
 
@@ -112,29 +125,24 @@ class Pipeline:
         self,
         settings: Settings,
         spool: Spool,
-        dead_letters: DeadLetters,
         stores: Stores,
-        handlers: Mapping[str, Handler],
-        limiter: Limiter,
+        serving: Serving,
         counters: Counters,
-        *,
-        forbids: Callable[[str, str], str | None],
-        note: Callable[[Served], None],
         passed: Callable[[str], None],
     ) -> None:
         self._spool = spool
         self._journal = journal = stores.journal
         self._unit = stores.unit
         self._idle = stores.idle
-        self.limiter = limiter
+        self.limiter = Limiter(spool.shares)
         """Event loop."""
         self._clock = time.monotonic
-        self._note = note
-        self._passed = passed
+        self._note = serving.note
+        self.passed = passed
         self._stopping = threading.Event()
         throttle = Throttle(_SAY_AGAIN_SECONDS)
         self._answers = Answers(
-            spool, dead_letters, journal, counters, throttle, logs_requests=settings.log.requests, passed=passed
+            spool, stores.dead_letters, journal, counters, throttle, logs_requests=settings.log.requests, passed=passed
         )
         self._writer = BatchWriter(
             journal,
@@ -157,8 +165,8 @@ class Pipeline:
         self._own: list[QueuedRequest] = []
         """The host's own changes that wait."""
         self._requests = RequestReader(
-            handlers,
-            forbids,
+            serving.handlers,
+            serving.forbids,
             counters,
             throttle,
             max_request_bytes=settings.ipc.max_request_bytes,
@@ -464,7 +472,7 @@ class Pipeline:
                 written = self._writer.commit_and_project(changing)
         finally:
             self._unit.end_batch(written)
-        self._passed("projected")
+        self.passed("projected")
         for request in received.requests:
             if not isinstance(request.state, Asking) and request.answer_to is None:
                 self._answers.reply(received.opened[request.inbox], request)

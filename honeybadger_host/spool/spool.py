@@ -64,7 +64,7 @@ class Spool:
         shares: Shares = _NO_LIMITS,
         max_request_bytes: int = 0,
     ) -> None:
-        self._shares = shares
+        self.shares = shares
         self._max_request_bytes = max_request_bytes
         self._ipc = str(ipc)
         self.senders = senders
@@ -227,7 +227,7 @@ class Spool:
 
     def _make_room(self, inbox: Inbox, count: int) -> None:
         """Note how much of a listing of `count` requests may wait."""
-        shares = self._shares
+        shares = self.shares
         inbox.room_files = (
             shares.pending_files - len(inbox.queued) - len(inbox.waiting) if shares.pending_files else math.inf
         )

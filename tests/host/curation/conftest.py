@@ -35,7 +35,7 @@ def uses(home: Path) -> Iterator[PassDependencies]:
         busy_groups=tuple,
         is_agent=lambda name: name == "bee",
         turn_logs=turn_logs,
-        documents=Sessions(home, whole_files, turn_logs, CompactionLimits(), last_written=lambda file: None),
+        documents=Sessions(whole_files, turn_logs, CompactionLimits(), last_written=lambda file: None),
         watermarks=Watermarks(home),
         files=files,
         whole_files=whole_files,

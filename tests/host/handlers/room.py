@@ -71,14 +71,12 @@ class Room:
         self.working_memory = WorkingMemoryStore(home)
         self.whole_files = WholeFiles(home)
         self.sessions = Sessions(
-            home,
             self.whole_files,
             self.turn_logs,
             self.limits,
             last_written=self.journal.last_written,
             is_behind=lambda file: file in self.behind,
             wall_seconds=lambda: datetime.now(UTC).timestamp() + self.wall_ahead,
-            clock=lambda: self.monotonic,
         )
         self.task_states = TaskStates(self.journal.task_records())
         stores: list[Store] = [self.turn_logs, self.whole_files, self.working_memory, self.sessions, self.task_states]

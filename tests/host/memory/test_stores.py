@@ -91,7 +91,7 @@ def turns(home: Path) -> Stored:
 
 def documents(home: Path) -> Stored:
     turn_logs = TurnLogs(home, window_turns=50, clock=lambda: 0.0)
-    sessions = Sessions(home, WholeFiles(home), turn_logs, CompactionLimits(), last_written=lambda file: None)
+    sessions = Sessions(WholeFiles(home), turn_logs, CompactionLimits(), last_written=lambda file: None)
 
     def change(number: int) -> Change:
         document = sessions.view("main", "main").document
