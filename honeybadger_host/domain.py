@@ -223,7 +223,6 @@ class FileWritten:
 
     @property
     def row_kind(self) -> str:
-        """What the journal calls it."""
         return self.kind
 
 
@@ -242,7 +241,6 @@ class FileRemoved:
 
     @property
     def row_kind(self) -> str:
-        """What the journal calls it."""
         return f"{self.kind}{REMOVED}"
 
 
@@ -286,7 +284,6 @@ class NotesRevised:
 
     @property
     def row_kind(self) -> str:
-        """What the journal calls it."""
         return self.kind
 
 
@@ -448,7 +445,6 @@ class Stop:
     by: str = ""
 
     def ask(self, by: str) -> None:
-        """End the turn."""
         self.by = self.by or by
         self.cancel()
 

@@ -44,7 +44,6 @@ class Models:
             return model
 
     async def aclose(self) -> None:
-        """Close what was opened."""
         for model in self._models.values():
             await model.aclose()
 

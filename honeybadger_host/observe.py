@@ -86,7 +86,6 @@ class RequestLog:
         self._lines: deque[bytes] = deque()
 
     def add(self, **fields: Any) -> None:
-        """Note one request."""
         if not self._is_on:
             return
         if not _is_json or not _is_info:
@@ -98,7 +97,6 @@ class RequestLog:
         self._lines.append(orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z))
 
     def flush(self) -> None:
-        """Write what was noted."""
         lines: list[bytes] = []
         with contextlib.suppress(IndexError):  # a query's thread may add meanwhile
             while True:

@@ -505,7 +505,6 @@ def load_settings(home: Path, flags: Mapping[str, Any] | None = None) -> Loaded:
 
 
 def environment_home() -> Path | None:
-    """Return the home folder the environment names, or None."""
     value = os.environ.get("HONEYBADGER_HOME")
     return Path(value) if value else None
 

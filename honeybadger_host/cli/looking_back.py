@@ -236,7 +236,6 @@ def seq_of(home: Path, group: str, moment_: str, name: str) -> int:
 
 
 def unknown_because(past: Past, seq: int) -> str:
-    """Return why the text at a moment is not known."""
     from honeybadger_host.storage.edits import Edit
 
     before = [event for event in past.events if event.seq <= seq]

@@ -51,7 +51,6 @@ def flags_of(overrides: list[str] | None) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value for programs."""
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
 
 
@@ -61,7 +60,6 @@ def paint(text: str, colour: str) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """Return milliseconds since the epoch as UTC, RFC 3339."""
     return time_stamp(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
 

@@ -24,7 +24,6 @@ def print_finding(finding: Finding) -> None:
 
 
 def print_status(folder: Path, status_: dict[str, Any]) -> None:
-    """Print what `honeybadger-host status` shows."""
     if not status_:
         print(f"a host serves {folder}; it has not written its status yet")
         return
@@ -88,7 +87,6 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
 
 
 def _print_push(target: dict[str, Any]) -> None:
-    """Print where messages are pushed, and what cannot be."""
     print(f"push      {target['target']}, {', '.join(target['groups']) or 'all groups'}")
     if (failed := target["failed"]) is not None:
         what = f"message {failed['seq']} of {failed['group']} waits for {in_words(failed['for_seconds'])}"

@@ -54,7 +54,6 @@ def tasks(
 
 
 def _groups(folder: Path) -> list[str]:
-    """Return the groups that have tasks."""
     return sorted(path.parent.name for path in (folder / "groups").glob("*/tasks") if path.is_dir())
 
 

@@ -99,7 +99,6 @@ class ContextHandler:
 
 
 def _hashes_of(context: Context) -> tuple[str, str]:
-    """Return the hashes of a context and of its beginning."""
     begun = hashlib.sha256(context.stable.encode())
     whole = begun.copy()
     whole.update(context.system[len(context.stable) :].encode())

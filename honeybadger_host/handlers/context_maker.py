@@ -144,8 +144,6 @@ class ContextMemory:
 
 @dataclass(frozen=True, slots=True)
 class ContextMaker:
-    """Makes contexts of what a memory holds."""
-
     memory: ContextMemory
     settings: ContextSettings
 

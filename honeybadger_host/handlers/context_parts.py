@@ -340,7 +340,6 @@ def _conversation(parts: Parts, budget_tokens: int) -> Part:
 
 
 def _newest_within(turns: Sequence[Turn], room: int) -> History:
-    """Return the newest turns whose text fits in `room` tokens."""
     if room < 1:
         return History("", (), 0, len(turns))
     budget = room

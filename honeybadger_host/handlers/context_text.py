@@ -64,7 +64,6 @@ class Part:
 
     @property
     def above(self) -> str:
-        """The line of its heading."""
         heading = self.title if self.heading is None else self.heading
         return f"{heading}\n" if heading else ""
 
@@ -76,7 +75,6 @@ class Part:
 
     @property
     def row(self) -> ContextSection:
-        """Its row in the explanation."""
         return ContextSection(
             title=self.title,
             source=self.source,
@@ -172,7 +170,6 @@ def _fitted(
 
 
 def _shares(parts: Sequence[Part], needs: Sequence[int], room: int) -> list[int]:
-    """Return the tokens that each part may take."""
     weights = {str(place): part.weight for place, part in enumerate(parts)}
     shares = divide(room, {str(place): need for place, need in enumerate(needs)}, weights)
     return [shares[str(place)] for place in range(len(parts))]

@@ -38,7 +38,6 @@ _LAST_SHARE: Final = 0.2
 
 
 def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
-    """Return the handler of `delegate_to_agent`."""
     prepare = prepare_turn(deps.turn_logs, deps.documents)
     slots = [anyio.CapacityLimiter(AT_ONCE) for _ in range(MOST_DEPTH + 1)]
 
@@ -73,8 +72,6 @@ def delegate_to_agent(deps: TurnDependencies) -> TurnHandler:
 
 
 def list_available_agents(agents: Agents) -> QueryHandler:
-    """Return the handler of `list_available_agents`."""
-
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         found = agents.specialists_of(asked.sender)
         return {

@@ -55,7 +55,6 @@ class RecalledEntries:
 
     @property
     def line(self) -> str:
-        """The entry as it stands in a context."""
         content = quoted(neutralise(self.content).text.strip())
         return f"- [{self.id}] ({self.category or 'general'}): {content}\n"
 

@@ -46,8 +46,6 @@ class Back:
 
 
 def rewind(journal: Path, ledger: InjectionLedger, files: WholeFiles) -> ChangeHandler[tuple[int, list[Back]]]:
-    """Return the handler of `rewind`."""
-
     def prepare(asked: Asked) -> tuple[int, list[Back]]:
         payload: Rewind = asked.payload
         try:

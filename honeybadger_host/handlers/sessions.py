@@ -35,8 +35,6 @@ _ROWS: Final = 50
 
 
 def load_session(documents: Sessions) -> QueryHandler:
-    """Return the handler of `load_session`."""
-
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         view = documents.read(asked.group, asked.session)
         return {
@@ -52,8 +50,6 @@ def load_session(documents: Sessions) -> QueryHandler:
 
 
 def update_session(documents: Sessions, screen: Screen) -> ChangeHandler[None]:
-    """Return the handler of `update_session`."""
-
     def decide(asked: Asked, prepared: None, now: datetime) -> Outcome:
         payload: UpdateSession = asked.payload
         if not payload.model_fields_set - {"expected_version"}:

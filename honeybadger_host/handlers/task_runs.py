@@ -154,7 +154,6 @@ def _is_told(task: TaskFile, said: str) -> bool:
 
 
 def _message(run: Run, result: Mapping[str, Any], seq: int, now: datetime) -> MessageAdded:
-    """Return the message that tells people what a run came to."""
     said = Message(
         seq, to_milliseconds(now), result["agent"], result["content"], run.task.session, None, run.asked.request_id
     )

@@ -16,7 +16,6 @@ from honeybadger_host.text.neutralise import is_blank, neutralise
 
 
 def chat(deps: TurnDependencies) -> TurnHandler:
-    """Return the handler of `chat`."""
     prepare = prepare_turn(deps.turn_logs, deps.documents)
 
     async def run(asked: Asked, under_way: TurnUnderWay) -> ChangeHandler[None]:

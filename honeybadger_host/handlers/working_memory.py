@@ -60,8 +60,6 @@ _OFF: Final = "working memory is off on this host (working.enabled): do without 
 
 @dataclass(frozen=True, slots=True)
 class WorkingMemoryDependencies:
-    """What the handlers work with."""
-
     working_memory: WorkingMemoryStore
     whole_files: WholeFiles
     settings: Working
@@ -138,8 +136,6 @@ def _save(deps: WorkingMemoryDependencies, screen: Screen) -> ChangeHandler[None
 
 
 def _get(deps: WorkingMemoryDependencies) -> QueryHandler:
-    """Return the handler of `get_from_working_memory`."""
-
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: GetFromWorkingMemory = asked.payload
         entry = deps.working_memory.read(asked.group, asked.session, payload.key)
@@ -162,8 +158,6 @@ def _get(deps: WorkingMemoryDependencies) -> QueryHandler:
 
 
 def _search(deps: WorkingMemoryDependencies) -> QueryHandler:
-    """Return the handler of `search_working_memory`."""
-
     def answer(asked: Asked, now: datetime) -> Mapping[str, Any]:
         payload: SearchWorkingMemory = asked.payload
         if is_blank(neutralise(payload.query).text):

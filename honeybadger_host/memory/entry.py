@@ -79,12 +79,10 @@ class Entry:
 
 
 def memory_folder(group: str) -> str:
-    """Return the folder of a group's entries, below the home folder."""
     return f"groups/{group}/memory"
 
 
 def entry_file(group: str, category: str, entry_id: str) -> str:
-    """Return the file of an entry, below the home folder."""
     return f"{memory_folder(group)}/{category}/{entry_id}.json"
 
 
@@ -202,7 +200,6 @@ def marks_of(entry: Entry) -> dict[str, Any]:
 
 
 def name_in(file: str) -> str:
-    """Return the id of the entry in a file."""
     return file.rpartition("/")[2].removesuffix(".json")
 
 

@@ -103,7 +103,6 @@ class EntryFiles:
         return dict(sorted(counts.items(), key=lambda item: item[0].split("/")))
 
     def folders(self, group: str) -> list[str]:
-        """Return the folders of a group's entries, below the home folder."""
         with self._lock:
             self._look(group)
             return list(self._folders[group])

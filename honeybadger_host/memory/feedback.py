@@ -62,12 +62,10 @@ class _Line(Edited):
 
 
 def feedback_file(group: str) -> str:
-    """Return the file of a group's feedback, below the home folder."""
     return f"data/feedback/{group}.jsonl"
 
 
 def dump_feedback(feedback: Feedback) -> bytes:
-    """Return it as one line of the file."""
     line: dict[str, Any] = {"at": time_stamp(feedback.at, "milliseconds"), "kind": feedback.kind}
     if feedback.content:
         line["content"] = feedback.content

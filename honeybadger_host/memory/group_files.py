@@ -184,7 +184,6 @@ class GroupFiles:
         self.drop(file)
 
     def clear(self) -> None:
-        """Forget everything, as after events were lost."""
         with self._lock:
             self._reads.clear()
             for file in list(self._entries):
@@ -192,7 +191,6 @@ class GroupFiles:
 
     @property
     def cached_bytes(self) -> int:
-        """What is kept in memory."""
         return self._bytes
 
     def _touch(self, file: str) -> None:

@@ -87,7 +87,6 @@ def members_of(message: Message) -> dict[str, Any]:
 
 
 def dump_message(message: Message) -> bytes:
-    """Return it as one line of the file."""
     line = members_of(message)
     if message.to is None:
         del line["to"]

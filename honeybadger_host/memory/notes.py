@@ -70,7 +70,6 @@ class NoteBook:
 
     @cached_property
     def places(self) -> Sequence[int]:
-        """The places of all notes, and of the text above them if there is any."""
         return range(PREFACE if self.preface.strip() else 0, len(self.notes))
 
     def signed(self, place: int) -> Note | None:
@@ -104,7 +103,6 @@ class NoteBook:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """Author -> how many notes."""
         return +Counter({author: len(places) - (PREFACE in places[-1:]) for author, places in self.by_author.items()})
 
     def _author(self, place: int) -> str:

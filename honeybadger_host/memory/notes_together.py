@@ -208,7 +208,6 @@ class NotesInContext:
 
     @cached_property
     def whole(self) -> Together:
-        """All of them."""
         return together(self.book, self.book.places)
 
     def totals(self, author: str, room: float) -> Sequence[int]:

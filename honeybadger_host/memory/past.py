@@ -192,7 +192,6 @@ class PastTurns:
         self._window_turns = window_turns
 
     def load(self, group: str, session: str) -> Window:
-        """Return the newest turns."""
         turns = self.since(group, session, 0, self._window_turns)
         return Window(tuple(turns), max((turn.number for turn in turns), default=0), 0, None)
 
@@ -213,7 +212,6 @@ class PastDocuments:
         return (deletion or parse_deletion(None)).left(turns)
 
     def standing(self, group: str, session: str) -> SessionDocument:
-        """Return a document as it was written last."""
         data = self._journal.last(session_file(group, session))
         return _read(lambda data: parse_document(data, session), data or b"") or empty_document(session)
 
@@ -225,11 +223,9 @@ class PastMarks:
         self._journal = journal
 
     def read(self, group: str, session: str) -> Watermark | None:
-        """Return a session's watermark; None: it had none."""
         return _read(parse_watermark, self._journal.last(watermark_file(group, session)))
 
     def sessions(self, group: str) -> frozenset[str]:
-        """Return the sessions of a group that had one."""
         folder = watermark_file(group, "").rpartition("/")[0]
         return frozenset(Path(file).name.removesuffix(".json") for file in self._journal.last_below(folder))
 

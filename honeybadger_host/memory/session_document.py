@@ -71,8 +71,6 @@ class Task(Edited):
 
 
 class ToolStats(Edited):
-    """How often tools were called."""
-
     total_calls: _Count = 0
     by_tool: dict[str, _Count] = Field(default={})
     failures: _Count = 0
@@ -131,7 +129,6 @@ class SessionDocument(Edited):
 
     @property
     def tokens(self) -> int:
-        """Tokens of the recent history."""
         return sum(entry.tokens for entry in self.recent_history)
 
     def up_to(self, turns: int | None) -> SessionDocument:

@@ -55,7 +55,6 @@ _READABLE: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def session_file(group: str, session: str) -> str:
-    """Return the document of a session, below the home folder."""
     return f"data/context/{group}/{session}.json"
 
 
@@ -301,7 +300,6 @@ class Sessions:
         return (tombstone, FileRemoved(group, "session", session_file(group, session), working.data)), after
 
     def apply(self, change: Change) -> None:
-        """Take in a change that was decided and is not written yet."""
         if isinstance(change, TurnAdded):
             held = self._working.get((change.group, change.session))
             if held is not None:

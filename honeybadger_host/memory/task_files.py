@@ -54,12 +54,10 @@ class WrongSchedule(ValueError):
 
 
 def tasks_folder(group: str) -> str:
-    """Return the folder of a group's tasks, below the home folder."""
     return f"groups/{group}/tasks"
 
 
 def task_file(group: str, task: str) -> str:
-    """Return the file of a task, below the home folder."""
     return f"{tasks_folder(group)}/{task}.json"
 
 

@@ -81,7 +81,6 @@ _STATE: Final = TypeAdapter(TaskState)
 
 
 def recorded(group: str, state: TaskState) -> TaskRecorded:
-    """Return the change that records a state."""
     said: dict[str, Any] = {}
     for name in TaskState.__slots__:
         match getattr(state, name):
@@ -111,7 +110,6 @@ class TaskStates:
             self._states[group, state.task] = state
 
     def view(self, group: str, task: str) -> TaskState | None:
-        """Return the state once everything decided so far is written."""
         return self._decided.get((group, task)) or self._states.get((group, task))
 
     def current(self, group: str, task: str) -> TaskState | None:
@@ -123,12 +121,10 @@ class TaskStates:
         return (group, task) in self._decided
 
     def apply(self, change: Change) -> None:
-        """Take in a change that was decided and is not written yet."""
         if isinstance(change, TaskRecorded):
             self._decided[change.group, change.task] = _STATE.validate_json(change.data)
 
     def end_batch(self, written: Sequence[Change]) -> None:
-        """Keep what was written."""
         keys = [*self._decided]  # of what was not written, too: it was passed over meanwhile
         for change in written:
             if isinstance(change, TaskRecorded):

@@ -50,12 +50,10 @@ _IN_USE_SECONDS: Final = 10.0
 
 
 def turns_file(group: str, session: str) -> str:
-    """Return the log of a session, below the home folder."""
     return f"data/sessions/{group}/{session}.jsonl"
 
 
 def dump_turn(turn: Turn, request_id: str) -> bytes:
-    """Return the turn as one line of the log."""
     line: dict[str, Any] = {
         "turn": turn.number,
         "at": time_stamp(turn.at, "milliseconds"),

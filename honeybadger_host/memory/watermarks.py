@@ -48,7 +48,6 @@ class Watermark(Edited):
 
 
 def watermark_file(group: str, session: str) -> str:
-    """Return the file of a watermark, below the home folder."""
     return f"data/consolidated/{group}/{session}.json"
 
 
@@ -70,7 +69,6 @@ def parse_watermark(data: bytes | None) -> Watermark | None:
 
 
 def dump_watermark(mark: Watermark) -> bytes:
-    """Return the bytes of a watermark's file."""
     value = {
         **mark.model_dump(exclude_none=True),
         "at": None if mark.at is None else time_stamp(mark.at, "milliseconds"),

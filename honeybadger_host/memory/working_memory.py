@@ -72,8 +72,6 @@ class WorkingEntry:
 
 @dataclass(frozen=True, slots=True)
 class InventoryLine:
-    """One entry in the context."""
-
     text: str
     expires_at: datetime
 
@@ -116,17 +114,14 @@ def file_name(name: str) -> str:
 
 
 def session_folder(group: str, session: str) -> str:
-    """Return the folder of a session's working memory, below the home folder."""
     return f"{ROOT}/{group}/{file_name(session)}"
 
 
 def entry_file(group: str, session: str, key: str) -> str:
-    """Return the file of an entry, below the home folder."""
     return f"{session_folder(group, session)}/{file_name(key)}.json"
 
 
 def dump_entry(entry: WorkingEntry, session: str, request_id: str) -> bytes:
-    """Return the entry as its file holds it."""
     label = entry.label
     value = {
         "key": label.key,

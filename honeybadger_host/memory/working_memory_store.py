@@ -101,7 +101,6 @@ class WorkingMemoryStore:
         return self._views[session_folder(group, session)]
 
     def apply(self, change: Change) -> None:
-        """Take in a change that was decided and is not written yet."""
         labels = self._views.get(change.file.rpartition("/")[0])
         if labels is None:
             return

@@ -55,8 +55,6 @@ class Place(_Model):
 
 
 class StoredFile(Place):
-    """A file with what is in it."""
-
     size: int = Field(ge=0)
     sha256: str
     mtime_ns: int

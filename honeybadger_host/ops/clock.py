@@ -86,7 +86,6 @@ class Ages:
         return cls(term, served, [Moment(at, int(seq)) for at, seq in zip(rest[::2], rest[1::2], strict=True)])
 
     def dump(self) -> list[float]:
-        """Return it as numbers."""
         return [self.served, *(number for moment in self.moments for number in moment)]
 
     def pass_time(self, seconds: float, newest_seq: int) -> int:

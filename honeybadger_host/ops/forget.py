@@ -152,7 +152,6 @@ class Forgetter:
     # ---------------------------------------------------------------------------------------------------------- steps
 
     async def _looked(self, plan: Forgetting) -> Forgotten:
-        """Return what would go."""
         done = Forgotten()
         if not plan.is_empty:
             done.add(await self._read(find, self._journal.path, plan))

@@ -67,7 +67,6 @@ _MOST_NOTED: Final = 500
 
 
 def wall_clock() -> datetime:
-    """Return the time."""
     return datetime.now(UTC)
 
 
@@ -441,7 +440,6 @@ def _own(group: str, request_id: str) -> Asked:
 
 
 def _folders(home: Path) -> Sequence[Path]:
-    """Return the folders with tasks."""
     try:
         groups = [entry.path for entry in os.scandir(home / "groups") if entry.is_dir(follow_symlinks=False)]
     except OSError:

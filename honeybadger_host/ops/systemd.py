@@ -99,7 +99,6 @@ def plan_user(home: Path, command: Path, user_home: Path, config_home: Path) -> 
 
 
 def user_unit(config_home: Path) -> Path:
-    """Return where a user's own service is kept."""
     return config_home / "systemd" / "user" / UNIT
 
 
@@ -112,7 +111,6 @@ def find_program() -> Path:
 
 
 def default_user_home(user_home: Path) -> Path:
-    """Return the home folder of a user's own service."""
     return user_home / ".local/share/honeybadger"
 
 

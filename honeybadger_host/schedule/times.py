@@ -116,7 +116,6 @@ def next_run(schedule: Schedule, after: datetime) -> datetime | None:
 
 
 def runs(schedule: Schedule, after: datetime) -> Iterator[datetime]:
-    """Yield the runs after a moment."""
     while (at := next_run(schedule, after)) is not None:
         yield at
         after = at

@@ -86,12 +86,10 @@ class Corpora:
         """Taken after a group's lock."""
 
     def __contains__(self, group: str) -> bool:
-        """Return whether a group's corpus is in memory."""
         return group in self._used
 
     @property
     def resident_bytes(self) -> int:
-        """Estimated memory of all corpora."""
         return sum(held.size for held in list(self._held.values()))
 
     def search(self, group: str, ask: Callable[[Corpus], ResultT]) -> ResultT:

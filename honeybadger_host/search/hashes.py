@@ -28,7 +28,6 @@ class Hashes:
         return number
 
     def numbers(self) -> Iterator[int]:
-        """Yield all numbers."""
         return filter(None, self._numbers)
 
     def _put(self, key: int, number: int) -> None:

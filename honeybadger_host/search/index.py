@@ -108,17 +108,14 @@ class Index:
 
     @property
     def documents(self) -> int:
-        """How many documents are indexed."""
         return self._writer.documents.total()
 
     @property
     def rebuilds(self) -> int:
-        """How often the database was rebuilt."""
         return self._db.rebuilds
 
     @property
     def resident_bytes(self) -> int:
-        """Estimated memory of the corpora."""
         return self._corpora.resident_bytes
 
     # -- changes ----------------------------------------------------------------------------------------------------

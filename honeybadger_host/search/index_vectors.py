@@ -47,7 +47,6 @@ class IndexVectors:
         self._without = {row[0]: None for row in self._db.guarded(find)}
 
     def forget(self) -> None:
-        """Start over with an empty database."""
         self._without = {}
 
     def note(self, added: Iterable[int], removed: Iterable[int]) -> None:
@@ -58,7 +57,6 @@ class IndexVectors:
 
     @property
     def waiting(self) -> int:
-        """Documents without a vector."""
         return len(self._without)
 
     def embed(self) -> Mapping[str, Sequence[tuple[int, bytes]]] | None:

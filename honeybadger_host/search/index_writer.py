@@ -38,14 +38,12 @@ class IndexWriter:
         self.entries: Counter[int] = Counter()
 
     def count(self) -> None:
-        """Count the documents in the database."""
         count = "SELECT number >> 40, count(*) FROM docs GROUP BY 1"
         entries = "SELECT number >> 40, count(*) FROM docs INDEXED BY docs_entry WHERE kind = 0 GROUP BY 1"
         self.documents = Counter(dict(self._db.rows(count)))
         self.entries = Counter(dict(self._db.rows(entries)))
 
     def forget(self) -> None:
-        """Start over with an empty database."""
         self.documents.clear()
         self.entries.clear()
         self._grown.clear()

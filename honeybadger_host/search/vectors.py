@@ -36,7 +36,6 @@ class Vectors:
         self._size = 0
 
     def __len__(self) -> int:
-        """Return how many rows have a vector."""
         return int(np.count_nonzero(self._has))
 
     @property
@@ -57,7 +56,6 @@ class Vectors:
         self._has[row] = True
 
     def drop(self, row: int) -> None:
-        """Remove a row's vector."""
         if row < self._size:
             self._matrix[row] = 0
             self._has[row] = False

@@ -235,7 +235,6 @@ def _value_of(data: bytes) -> Any:
 
 
 def _is_json(data: bytes) -> bool:
-    """Return whether it is JSON, or lines of it."""
     return _value_of(data) is not None or all(_value_of(line) is not None for line in data.split(b"\n") if line.strip())
 
 

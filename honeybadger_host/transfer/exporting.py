@@ -139,7 +139,6 @@ class _Exporter:
         self._done = Exported()
 
     def export(self) -> Exported:
-        """Write the export into its folder. Raises HostError, OSError."""
         make_folders(self._to / CONTENT)
         seq = self._copy_until_quiet()
         done = self._done
