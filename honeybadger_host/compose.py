@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ from honeybadger_host.curation.passes import PassDependencies
 from honeybadger_host.curation.runner import Curator
 from honeybadger_host.domain import MESSAGES_FOLDER
 from honeybadger_host.errors import SettingsError
-from honeybadger_host.handlers import Dependencies, build_table, turn_dependencies
+from honeybadger_host.handlers import Dependencies, Jobs, build_table, turn_dependencies
 from honeybadger_host.handlers.chat_turn import AgentRuntime
 from honeybadger_host.handlers.context_parts import FACTS, WEIGHTS
 from honeybadger_host.handlers.redaction import Screen
@@ -141,11 +140,10 @@ def _put_together(
     _compare_clocks(journal)
 
     curator, dreams = _curator_of(home, settings, memory, agents, models, lambda: pipeline)
-    dependencies = replace(
-        memory,
-        consolidate_now=curator.consolidations.consolidate_now if curator.consolidates else None,
-        dream_now=dreams.dream,
-        forget_now=lambda asked: forgetter.forget(asked),
+    jobs = Jobs(
+        curator.consolidations.consolidate_now if curator.consolidates else None,
+        dreams.dream,
+        lambda asked: forgetter.forget(asked),
     )
     runtime = AgentRuntime(
         home,
@@ -181,14 +179,14 @@ def _put_together(
             DeadLetters(home / "data" / "dead", keeps_secrets=keeps_secrets),
             memory.sessions.write_out,
         ),
-        Serving(build_table(settings, dependencies, runtime, tasks), agents.forbids, memory.ledger.note),
+        Serving(build_table(settings, memory, jobs, runtime, tasks), agents.forbids, memory.ledger.note),
         counters,
         passed,
     )
 
     edits = EditRecorder(home, journal.path, projections, memory.entry_files)
     forgetter = Forgetter(memory, edits, pipeline, changed=changed)
-    turns = turn_dependencies(settings, dependencies, runtime)
+    turns = turn_dependencies(settings, memory, runtime)
     return Host(
         home=home,
         settings=settings,

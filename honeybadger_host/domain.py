@@ -107,31 +107,34 @@ class Turn:
         return estimate_tokens(self.line)
 
 
-@dataclass(frozen=True, slots=True)
-class NoteAdded:
-    """A note goes to the end of the group's MEMORY.md."""
+AddedKind: TypeAlias = Literal["note", "history", "note_archived", "feedback", "message"]
+_ADDED_TO: Final[Mapping[AddedKind, str]] = {
+    "note": f"groups/%s/{MEMORY}",
+    "history": f"groups/%s/{HISTORY}",
+    "note_archived": f"groups/%s/{ARCHIVE}",
+    "feedback": "data/feedback/%s.jsonl",
+    "message": f"{MESSAGES_FOLDER}/%s.jsonl",
+}
 
-    row_kind: ClassVar[str] = "note"
-    """What the journal calls it; likewise below."""
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Something goes to the end of a file that a group has one of.
+
+    A note that leaves MEMORY.md goes to the archive, signed as it was, with a line that says why, behind the
+    `NotesRevised` that removes it.
+
+    Args:
+        row_kind: what the journal calls it; likewise below.
+    """
+
+    row_kind: AddedKind
     group: str
     data: bytes
 
     @property
     def file(self) -> str:
-        return f"groups/{self.group}/{MEMORY}"
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryAdded:
-    """A paragraph goes to the end of the group's HISTORY.md."""
-
-    row_kind: ClassVar[str] = "history"
-    group: str
-    data: bytes
-
-    @property
-    def file(self) -> str:
-        return f"groups/{self.group}/{HISTORY}"
+        return _ADDED_TO[self.row_kind] % self.group
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,32 +150,6 @@ class TurnAdded:
     @property
     def file(self) -> str:
         return f"data/sessions/{self.group}/{self.session}.jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class FeedbackAdded:
-    """Feedback goes to the end of the group's file of it."""
-
-    row_kind: ClassVar[str] = "feedback"
-    group: str
-    data: bytes
-
-    @property
-    def file(self) -> str:
-        return f"data/feedback/{self.group}.jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class MessageAdded:
-    """A message goes to the end of the group's file of them."""
-
-    row_kind: ClassVar[str] = "message"
-    group: str
-    data: bytes
-
-    @property
-    def file(self) -> str:
-        return f"{MESSAGES_FOLDER}/{self.group}.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,22 +222,6 @@ class FileRemoved:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteArchived:
-    """A note that leaves MEMORY.md goes to the end of the group's archive, signed as it was, with a line that says why.
-
-    Comes behind the `NotesRevised` that removes it.
-    """
-
-    row_kind: ClassVar[str] = "note_archived"
-    group: str
-    data: bytes
-
-    @property
-    def file(self) -> str:
-        return f"groups/{self.group}/{ARCHIVE}"
-
-
-@dataclass(frozen=True, slots=True)
 class NotesRevised:
     """Notes leave MEMORY.md or its archive, or come back into it, or lines of a person's edit are taken back; all else
     in the file stays as it is.
@@ -287,7 +248,7 @@ class NotesRevised:
         return self.kind
 
 
-Appended: TypeAlias = NoteAdded | TurnAdded | HistoryAdded | NoteArchived | FeedbackAdded | MessageAdded | TaskRecorded
+Appended: TypeAlias = Added | TurnAdded | TaskRecorded
 """`data` goes to the end of `file`, a path below the home folder."""
 Whole: TypeAlias = FileWritten | FileRemoved
 """`file`, a path below the home folder, changes as a whole."""

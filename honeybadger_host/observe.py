@@ -234,11 +234,11 @@ class Counters:
     def total(self) -> int:
         return sum(self.requests.values())
 
-    def rate(self, now: float, window_seconds: float = 60.0) -> float:
+    def rate(self, now: float) -> float:
         """Return answers per second over the last minute. Called at regular moments; `now` is monotonic."""
         total = self.total
         self._recent.append((now, total))
-        while len(self._recent) > 1 and self._recent[0][0] < now - window_seconds:
+        while len(self._recent) > 1 and self._recent[0][0] < now - 60.0:
             self._recent.popleft()
         (then, before) = self._recent[0]
         return (total - before) / (now - then) if now > then else 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +10,10 @@ import typer
 
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, print_some
 from honeybadger_host.cli.status import print_finding
 
 app = typer.Typer()
-
-_MOST_LINES = 20
 
 
 @app.command()
@@ -36,10 +33,7 @@ def backup(
         known = {"file": str(file), "bytes": file.stat().st_size, "files": len(packed.manifest.files)}
         print_json({**known, "journal": None if journal is None else journal.seq, "left_out": packed.left_out})
         return
-    for line in packed.left_out[:_MOST_LINES]:
-        print(f"left out: {line}", file=sys.stderr)
-    if len(packed.left_out) > _MOST_LINES:
-        print(f"left out: {len(packed.left_out) - _MOST_LINES} more", file=sys.stderr)
+    print_some("left out", packed.left_out)
     print(
         f"{file}: {count_of(len(packed.manifest.files), 'file')}, "
         f"{'no journal yet' if journal is None else f'journal at {journal.seq}'}, {file.stat().st_size} bytes"

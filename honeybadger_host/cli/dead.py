@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help="Requests that could not be served.", no_args_is_help=True)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
@@ -14,6 +15,7 @@ from honeybadger_agent.cli.terminal import takes_styles
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
 from honeybadger_host.text.time_stamps import read_moment, time_stamp
 
+_MOST_LINES: Final = 20
 Home = Annotated[
     Path | None,
     typer.Option("--home", help="Home folder; default HONEYBADGER_HOME, else the one you are in, else yours."),
@@ -52,6 +54,14 @@ def flags_of(overrides: list[str] | None) -> dict[str, Any]:
 
 def print_json(value: Any) -> None:
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
+
+
+def print_some(what: str, lines: Sequence[str]) -> None:
+    """Print the first lines on standard error, and how many more there are."""
+    for line in lines[:_MOST_LINES]:
+        print(f"{what}: {line}", file=sys.stderr)
+    if len(lines) > _MOST_LINES:
+        print(f"{what}: {len(lines) - _MOST_LINES} more", file=sys.stderr)
 
 
 def paint(text: str, colour: str) -> str:

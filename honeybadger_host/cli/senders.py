@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help="Who may send in closed mode.", no_args_is_help=True)
 

@@ -33,7 +33,7 @@ def _plan(home: Path | None, is_user: bool, is_closed: bool, command: Path | Non
     if is_user and is_closed:
         raise typer.BadParameter("a service of your own cannot serve other users' boxes: leave out --user or --closed")
     user_home, config_home = user_folders()
-    folder = home or environment_home() or (systemd.default_user_home(user_home) if is_user else systemd.SYSTEM_HOME)
+    folder = home or environment_home() or (user_home / ".local/share/honeybadger" if is_user else systemd.SYSTEM_HOME)
     program = systemd.find_program() if command is None else command.absolute()
     if is_user:
         return systemd.plan_user(folder.absolute(), program, user_home, config_home)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +13,9 @@ import typer
 from honeybadger_agent.cli.terminal import patience
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of, print_warnings_only
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, print_some
 
 app = typer.Typer()
-_MOST_LINES = 20
 
 
 @app.command()
@@ -47,7 +45,7 @@ def export(
         told = {"to": str(target), "files": done.files, "bytes": done.bytes, "changes": done.changes}
         print_json(told | {"left_out": done.left_out})
         return
-    _print_some("left out", done.left_out)
+    print_some("left out", done.left_out)
     changes = "" if markdown else f", {count_of(done.changes, 'change')}"
     print(f"{target}: {count_of(done.files, 'file')}{changes}")
 
@@ -141,12 +139,5 @@ def _import(
         told = {"format": name, "group": group, "turns": done.turns, "entries": done.entries, "known": done.known}
         print_json(told | {"neutralised": dict(done.neutralised), "skipped": skipped, "dry_run": dry_run})
         return
-    _print_some("not imported", skipped)
+    print_some("not imported", skipped)
     print(f"{group}: {'would take in ' if dry_run else ''}{done}; {done.known} were there")
-
-
-def _print_some(what: str, lines: list[str]) -> None:
-    for line in lines[:_MOST_LINES]:
-        print(f"{what}: {line}", file=sys.stderr)
-    if len(lines) > _MOST_LINES:
-        print(f"{what}: {len(lines) - _MOST_LINES} more", file=sys.stderr)

@@ -30,12 +30,11 @@ from honeybadger_host.curation.proposal_files import proposal_file
 from honeybadger_host.domain import (
     MEMORY,
     SUMMARY,
+    Added,
     Asked,
     Change,
     ChangeHandler,
     FileWritten,
-    HistoryAdded,
-    NoteAdded,
     Outcome,
 )
 from honeybadger_host.memory.archive import Retired, archive_entry, archive_notes, archived_file
@@ -94,7 +93,7 @@ class _Made:
     standing: Mapping[str, NotePlace]
     changes: list[Change] = field(default_factory=list)
     retired: list[Retired] = field(default_factory=list)
-    notes: list[NoteAdded] = field(default_factory=list)
+    notes: list[Added] = field(default_factory=list)
     states: dict[int, OperationState] = field(default_factory=dict)
     part: str | None = None
     used: set[str] = field(default_factory=set)
@@ -197,7 +196,7 @@ class Applying:
             return self._write_summary(operation, mark, made)
         if operation.op == "write_history":
             text = neutralise(history_entry(operation.result or "", self.until)).text
-            made.changes.append(HistoryAdded(group, f"{text}\n\n".encode()))
+            made.changes.append(Added("history", group, f"{text}\n\n".encode()))
             return "applied"
         return self._apply_to_entries(operation, prepared, now, made)
 
@@ -243,7 +242,7 @@ class Applying:
                 made.changes.append(written)
                 replaced_by = name_in(written.file) if operation.op == "supersede" else None
             else:
-                made.notes.append(NoteAdded(group, render_note(operation.result, section, CONSOLIDATOR, now).data))
+                made.notes.append(Added("note", group, render_note(operation.result, section, CONSOLIDATOR, now).data))
         if operation.op in RETIRED:
             why = f"{operation.op} by proposal {self.proposal.id}"
             made.retired += [Retired(made.standing[note].span, why) for note in notes]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from honeybadger_agent.turn.orchestrator import TurnLimits
-from honeybadger_host.domain import NOBODY, Asked, ChangeHandler, Handler, QueryHandler
+from honeybadger_host.domain import Asked, ChangeHandler, Handler, QueryHandler
 from honeybadger_host.handlers import (
     conversation,
     delegation,
@@ -73,9 +73,6 @@ class Dependencies:
         journal: not written here.
         written_seq: every change up to it stands in the files.
         arrivals: told of each message.
-        consolidate_now: see `Consolidations`; None: nothing is consolidated.
-        dream_now: see `Dreams`.
-        forget_now: see `Forgetter.forget`.
     """
 
     files: GroupFiles
@@ -90,29 +87,37 @@ class Dependencies:
     journal: Journal
     written_seq: Callable[[], int]
     arrivals: messages.Arrivals = field(default_factory=messages.Arrivals)
-    consolidate_now: proposals.Consolidates | None = None
-    dream_now: proposals.Dreams | None = None
-    forget_now: Callable[[Asked], Awaitable[Mapping[str, Any]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What is done beside the pipeline when the operator asks for it.
+
+    Args:
+        consolidate: see `Consolidations`; None: nothing is consolidated.
+        dream: see `Dreams`.
+        forget: see `Forgetter`.
+    """
+
+    consolidate: proposals.Consolidates | None
+    dream: proposals.Dreams
+    forget: Callable[[Asked], Awaitable[Mapping[str, Any]]]
 
 
 def build_table(
     settings: Settings,
     dependencies: Dependencies,
-    runtime: AgentRuntime | None = None,
-    task_dependencies: tasks.TaskDependencies | None = None,
+    jobs: Jobs,
+    runtime: AgentRuntime,
+    task_dependencies: tasks.TaskDependencies,
 ) -> Mapping[str, Handler]:
-    """Return the handler of every request type the host serves.
-
-    Args:
-        runtime: None: nobody is an agent of this home, and no turns are run.
-        task_dependencies: None: nothing runs by itself.
-    """
+    """Return the handler of every request type the host serves."""
     screen = Screen(settings.security.secrets)
     context = _context_handler(settings, dependencies, runtime)
     home, journal = dependencies.entry_files.home, dependencies.journal
 
     def is_agent(sender: str) -> bool:
-        return runtime is not None and sender in runtime.agents.current
+        return sender in runtime.agents.current
 
     turn_log: dict[str, Handler] = {
         "append_turn": conversation.append_turn(dependencies.turn_logs, dependencies.sessions, screen),
@@ -140,7 +145,7 @@ def build_table(
     }
     waiting = frozenset(group for group, how in settings.memory.writes.items() if how == "review")
     return {
-        "ping": host.ping((lambda sender: None) if runtime is None else runtime.agents.tools_of),
+        "ping": host.ping(runtime.agents.tools_of),
         "list_groups": groups.list_groups(home, dependencies.files, dependencies.sessions, dependencies.index, journal),
         **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
         "read_group_files": notes.read_group_files(dependencies.files),
@@ -163,13 +168,13 @@ def build_table(
             dependencies.whole_files,
             screen,
         ),
-        "forget": forget.forget(dependencies.forget_now),
+        "forget": forget.forget(jobs.forget),
         "list_proposals": proposals.list_proposals(home, dependencies.entry_files),
         "decide_proposal": proposals.decide_proposal(
             journal.path, dependencies.entry_files, dependencies.whole_files, writes
         ),
-        "consolidate": proposals.consolidate(dependencies.turn_logs, dependencies.consolidate_now),
-        "dream": proposals.dream(home, dependencies.entry_files, dependencies.dream_now),
+        "consolidate": proposals.consolidate(dependencies.turn_logs, jobs.consolidate),
+        "dream": proposals.dream(home, dependencies.entry_files, jobs.dream),
         "load_session": sessions.load_session(dependencies.sessions),
         "update_session": sessions.update_session(dependencies.sessions, screen),
         "compact_session": sessions.compact_session(dependencies.sessions),
@@ -178,16 +183,11 @@ def build_table(
         "record_feedback": feedback.record_feedback(
             dependencies.turn_logs if settings.conversation.enabled else None, screen
         ),
-        "send_message": messages.send_message(
-            home,
-            (lambda: ()) if runtime is None else lambda: runtime.agents.current,
-            journal,
-            screen,
-        ),
+        "send_message": messages.send_message(home, lambda: runtime.agents.current, journal, screen),
         "get_messages": messages.get_messages(home, journal, dependencies.arrivals),
-        "stop_turn": turns.stop_turn(None if runtime is None else runtime.stop),
-        **({} if runtime is None else _turn_table(turn_dependencies(settings, dependencies, runtime))),
-        **({} if task_dependencies is None else tasks.task_table(task_dependencies)),
+        "stop_turn": turns.stop_turn(runtime.stop),
+        **_turn_table(turn_dependencies(settings, dependencies, runtime)),
+        **tasks.task_table(task_dependencies),
     }
 
 
@@ -212,7 +212,7 @@ def turn_dependencies(settings: Settings, dependencies: Dependencies, runtime: A
     )
 
 
-def _context_handler(settings: Settings, dependencies: Dependencies, runtime: AgentRuntime | None) -> ContextHandler:
+def _context_handler(settings: Settings, dependencies: Dependencies, runtime: AgentRuntime) -> ContextHandler:
     context_settings = ContextSettings(
         budget_tokens=settings.context.budget_tokens,
         history_budget_tokens=settings.history.budget_tokens,
@@ -235,7 +235,7 @@ def _context_handler(settings: Settings, dependencies: Dependencies, runtime: Ag
     journal = dependencies.journal
     return ContextHandler(
         ContextMaker(memory, context_settings),
-        (lambda sender: NOBODY) if runtime is None else runtime.agents.identity_of,
+        runtime.agents.identity_of,
         dependencies.written_seq,
         journal.has_changed,
         PastContexts(dependencies.entry_files.home, journal.path, dependencies.ledger, context_settings),

@@ -114,8 +114,9 @@ class ContextRecall:
         shown = format_history(turns, self.history_budget_tokens).turns
         oldest = shown[0].number if shown else current
         try:
+            is_answered = any(turn.role == "assistant" for turn in turns)
             earlier = in_view(self.ledger.recalled(group, session), oldest=oldest, current=current)
-            recalled = self._choose(group, message, earlier, current, now, is_first=not _has_answer(turns))
+            recalled = self._choose(group, message, earlier, current, now, is_first=not is_answered)
         except WorldFailed as error:
             log.error("recall.failed", group=group, error=str(error))
             return Recalled(why_none=f"the search index cannot be used: {error}")
@@ -171,16 +172,4 @@ class ContextRecall:
 
 
 def _recollection(found: Found, state: State, turn: int, hit: Hit | None) -> RecalledEntries:
-    return RecalledEntries(
-        id=found.key,
-        category=found.category,
-        content=found.text,
-        state=state,
-        turn=turn,
-        hit=hit,
-        marks=found.marks,
-    )
-
-
-def _has_answer(turns: Sequence[Turn]) -> bool:
-    return any(turn.role == "assistant" for turn in turns)
+    return RecalledEntries(found.key, found.category, found.text, state, turn, hit, found.marks)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from honeybadger_agent.wire import RecordFeedback, Refusal
-from honeybadger_host.domain import Asked, ChangeHandler, FeedbackAdded, Outcome
+from honeybadger_host.domain import Added, Asked, ChangeHandler, Outcome
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.feedback import Feedback, dump_feedback
 from honeybadger_host.memory.turn_log import TurnLogs
@@ -48,6 +48,6 @@ def record_feedback(turn_logs: TurnLogs | None, screen: Screen) -> ChangeHandler
         result: dict[str, Any] = {"turn": feedback.turn}
         if changed:
             result["neutralised"] = dict(changed)
-        return Outcome(result, (FeedbackAdded(asked.group, dump_feedback(feedback)),))
+        return Outcome(result, (Added("feedback", asked.group, dump_feedback(feedback)),))
 
     return ChangeHandler(decide, prepare)

@@ -13,17 +13,9 @@ from honeybadger_host.text.phrases import folded
 LEAST_ASKED: Final = 3
 
 
-def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]] | None) -> WaitingHandler:
-    """Return the handler of `forget`.
-
-    Args:
-        now: see `Forgetter.forget`; None: nothing is forgotten here.
-    """
-
+def forget(now: Callable[[Asked], Awaitable[Mapping[str, Any]]]) -> WaitingHandler:
     async def answer(asked: Asked) -> Mapping[str, Any]:
         payload: Forget = asked.payload
-        if now is None:
-            raise Refusal("invalid", "nothing is forgotten here")
         given = [name for name in ("id", "text", "sender", "session") if getattr(payload, name) is not None]
         if len(given) != 1:
             raise Refusal("invalid", "payload must have one of id, text, sender and session", field="payload")

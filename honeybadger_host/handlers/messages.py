@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from honeybadger_agent.mailbox import OPERATOR, is_system_sender
 from honeybadger_agent.wire import GetMessages, Refusal, SendMessage
-from honeybadger_host.domain import Asked, ChangeHandler, MessageAdded, Outcome, WaitingHandler
+from honeybadger_host.domain import Added, Asked, ChangeHandler, Outcome, WaitingHandler
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.messages import Message, MessagesRead, dump_message, members_of, read_messages
@@ -81,12 +81,18 @@ def send_message(
             raise Refusal("invalid", "payload.content is blank: nothing was sent", field="payload.content")
         to = None if payload.to is None else tuple(dict.fromkeys(payload.to))
         message = Message(
-            journal.next_seq, to_milliseconds(now), asked.sender, content, asked.session, to, asked.request_id
+            seq=journal.next_seq,
+            at=to_milliseconds(now),
+            sender=asked.sender,
+            content=content,
+            session=asked.session,
+            to=to,
+            request=asked.request_id,
         )
         result: dict[str, Any] = {"seq": message.seq}
         if changed:
             result["neutralised"] = dict(changed)
-        return Outcome(result, (MessageAdded(asked.group, dump_message(message)),))
+        return Outcome(result, (Added("message", asked.group, dump_message(message)),))
 
     return ChangeHandler(decide, prepare)
 

@@ -14,9 +14,9 @@ from honeybadger_host.domain import (
     MEMORY,
     PERSONA,
     SUMMARY,
+    Added,
     Asked,
     ChangeHandler,
-    NoteAdded,
     Outcome,
     QueryHandler,
 )
@@ -53,7 +53,7 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
             result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
         if warning is not None:
             result["warning"] = warning
-        return Outcome(result, (NoteAdded(asked.group, note.data),))
+        return Outcome(result, (Added("note", asked.group, note.data),))
 
     return ChangeHandler(decide, lambda asked: files.size_warning(asked.group))
 

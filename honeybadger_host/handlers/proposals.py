@@ -121,17 +121,15 @@ def consolidate(turn_logs: TurnLogs, now: Consolidates | None) -> WaitingHandler
     return WaitingHandler(answer)
 
 
-def dream(home: Path, entries: EntryFiles, now: Dreams | None) -> WaitingHandler:
+def dream(home: Path, entries: EntryFiles, now: Dreams) -> WaitingHandler:
     """Return the handler of `dream`: it waits for the pass, which writes through the pipeline.
 
     Args:
-        now: (group, whether it is a trial) -> what came of it; None: nothing curates here.
+        now: (group, whether it is a trial) -> what came of it.
     """
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
         payload: Dream = asked.payload
-        if now is None:
-            raise Refusal("invalid", "nothing curates memory here")
         try:
             dreamt = await now(asked.group, payload.dry_run)
         except (OverBudget, ModelFailed, WrongAnswer, WorldFailed, FileProblem) as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from honeybadger_agent.wire import Refusal, Rewind
-from honeybadger_host.domain import Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, WholeKind
+from honeybadger_host.domain import Added, Asked, Change, ChangeHandler, FileRemoved, FileWritten, Outcome, WholeKind
 from honeybadger_host.errors import JournalError, NotFound, WorldFailed
 from honeybadger_host.handlers.undo_edits import APPENDED, TEXT
 from honeybadger_host.memory.file_history import read_past, version_at
@@ -117,7 +117,7 @@ def _change(group: str, back: Back) -> Change:
     if back.wanted is None:
         return FileRemoved(group, back.kind, back.file, back.held or b"")
     if name in APPENDED:
-        return APPENDED[name](group, back.wanted)
+        return Added(APPENDED[name], group, back.wanted)
     return FileWritten(group, back.kind, back.file, back.wanted, back.held)
 
 

@@ -17,11 +17,11 @@ import anyio.to_thread
 from honeybadger_agent.mailbox import SCHEDULER
 from honeybadger_agent.wire import Chat, Refusal
 from honeybadger_host.domain import (
+    Added,
     Asked,
     Change,
     ChangeHandler,
     FileRemoved,
-    MessageAdded,
     Outcome,
     TurnHandler,
     TurnUnderWay,
@@ -153,11 +153,16 @@ def _is_told(task: TaskFile, said: str) -> bool:
             return said.strip().strip(".`*\"'").upper() not in _NOTHING
 
 
-def _message(run: Run, result: Mapping[str, Any], seq: int, now: datetime) -> MessageAdded:
+def _message(run: Run, result: Mapping[str, Any], seq: int, now: datetime) -> Added:
     said = Message(
-        seq, to_milliseconds(now), result["agent"], result["content"], run.task.session, None, run.asked.request_id
+        seq=seq,
+        at=to_milliseconds(now),
+        sender=result["agent"],
+        content=result["content"],
+        session=run.task.session,
+        request=run.asked.request_id,
     )
-    return MessageAdded(run.group, dump_message(said))
+    return Added("message", run.group, dump_message(said))
 
 
 def not_run(run: Run, states: TaskStates, event: Event, why: str) -> ChangeHandler[None]:
@@ -192,14 +197,10 @@ def why_skipped(run: Run, before: TaskState, home: Path, turn_logs: TurnLogs) ->
         is_met = any(turn.role == "user" and turn.by != SCHEDULER for turn in new)
         return replace(run, heard=window.last_number), "" if is_met else "nobody said anything since the last run"
     name = condition.removeprefix("changed:")
-    if not _is_below(name):
+    if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
         return run, f"{name} is not a file of the group's folder: write its path below that"
     try:
         seen = fingerprint(read_whole(home / "groups" / run.group / name))
     except WorldFailed as error:
         return run, f"{name}: {error}"
     return replace(run, seen=seen), "" if seen != before.seen else f"{name} has not changed since the last run"
-
-
-def _is_below(name: str) -> bool:
-    return not any(part in ("", ".", "..") for part in name.split("/")) and "\0" not in name

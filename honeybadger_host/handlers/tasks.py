@@ -59,7 +59,6 @@ class TaskDependencies:
     """What the handlers of tasks work with.
 
     Args:
-        agents: None: nobody is an agent of this home, and nothing is scheduled.
         running: group -> id of the turn that runs there; empty: none.
         host_zone: for tasks that name no time zone.
     """
@@ -67,7 +66,7 @@ class TaskDependencies:
     home: Path
     files: WholeFiles
     states: TaskStates
-    agents: Agents | None
+    agents: Agents
     screen: Screen
     settings: Tasks
     host_zone: str
@@ -161,8 +160,6 @@ def _new_ids(asked: Asked) -> tuple[str, str]:
 
 def _agent(deps: TaskDependencies, asked: Asked, payload: ScheduleTask) -> str:
     """Return who does it. Raises Refusal: there is no such agent, or an agent may not schedule it."""
-    if deps.agents is None:
-        raise Refusal("unavailable", "nobody is an agent of this home: nothing runs by itself here")
     known = deps.agents.current
     agent = payload.agent or (asked.sender if asked.sender in known else deps.agents.default)
     if agent not in known:

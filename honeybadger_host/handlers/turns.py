@@ -26,20 +26,14 @@ def chat(deps: TurnDependencies) -> TurnHandler:
     return TurnHandler(run)
 
 
-def stop_turn(stop: StopATurn | None) -> WaitingHandler:
-    """Return the handler of `stop_turn`. It changes no memory: the turn that it ends is answered by itself.
-
-    Args:
-        stop: None: nobody is an agent of this home, so no turn runs.
-    """
+def stop_turn(stop: StopATurn) -> WaitingHandler:
+    """Return the handler of `stop_turn`. It changes no memory: the turn that it ends is answered by itself."""
 
     async def answer(asked: Asked) -> Mapping[str, Any]:
         payload: StopTurn = asked.payload
         is_operator = asked.sender == OPERATOR
         if payload.sender not in (None, asked.sender) and not is_operator:
             raise Refusal("forbidden", "a sender stops its own turns only", field="payload.sender")
-        if stop is None:
-            raise Refusal("not_found", "no agent runs here whose turn could be stopped")
         wanted = StopAsked(
             asked.group,
             payload.sender if is_operator else asked.sender,

@@ -15,12 +15,12 @@ from honeybadger_host.domain import (
     NOTE_REMOVED,
     NOTE_RESTORED,
     REMOVED,
+    Added,
     Asked,
     Change,
     ChangeHandler,
     FileRemoved,
     FileWritten,
-    NoteAdded,
     Outcome,
     WholeKind,
 )
@@ -89,7 +89,7 @@ def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | Undo
         if changes:
             return [(change, "removed") for change in changes]
         if row.kind == NOTE and not _stands(row.data, held):
-            return [(NoteAdded(asked.group, row.data), "restored")]
+            return [(Added("note", asked.group, row.data), "restored")]
         raise _conflict(f"the notes of change {row.seq} were changed or deleted: edit {MEMORY}")
 
     def _undone(asked: Asked, row: Row, before: bytes | None) -> tuple[Change, str]:

@@ -17,12 +17,11 @@ from honeybadger_host.domain import (
     HISTORY,
     MEMORY,
     REMOVED,
+    Added,
+    AddedKind,
     Change,
     FileRemoved,
     FileWritten,
-    HistoryAdded,
-    NoteAdded,
-    NoteArchived,
     WholeKind,
 )
 from honeybadger_host.memory.file_history import Event, read_past, version_at
@@ -39,11 +38,7 @@ from honeybadger_host.storage.line_hunks import (
 from honeybadger_host.storage.revised import put_back_lines, revision_of
 
 TEXT: Final[WholeKind] = "text"
-APPENDED: Final[Mapping[str, type[NoteAdded | HistoryAdded | NoteArchived]]] = {
-    MEMORY: NoteAdded,
-    HISTORY: HistoryAdded,
-    ARCHIVE: NoteArchived,
-}
+APPENDED: Final[Mapping[str, AddedKind]] = {MEMORY: "note", HISTORY: "history", ARCHIVE: "note_archived"}
 """Files that the host adds to."""
 _MOST_NAMED: Final = 5
 
@@ -107,7 +102,7 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
         raise _conflict(event, f"{file} is gone since")
     if name in APPENDED:
         if held is None:
-            return APPENDED[name](group, text), "restored"
+            return Added(APPENDED[name], group, text), "restored"
         try:
             return put_back_lines(group, file, held, hunks), "put_back"
         except UnicodeDecodeError:

@@ -10,11 +10,10 @@ from typing import Final, NamedTuple
 from honeybadger_host.domain import (
     ARCHIVE,
     MEMORY,
+    Added,
     Change,
     FileRemoved,
     FileWritten,
-    NoteAdded,
-    NoteArchived,
     NotesRevised,
 )
 from honeybadger_host.memory.entry import Entry, dump_entry
@@ -63,7 +62,7 @@ def archive_entry(
 
 def archive_notes(
     group: str, held: bytes, retired: Sequence[Retired], by: str, now: datetime
-) -> tuple[NotesRevised | NoteArchived, ...]:
+) -> tuple[NotesRevised | Added, ...]:
     """Return the changes that move notes from MEMORY.md to the archive. They must come first in a request.
 
     Args:
@@ -74,11 +73,11 @@ def archive_notes(
     """
     retired = sorted(retired)
     removed = remove_notes(group, f"groups/{group}/{MEMORY}", held, [note.span for note in retired])
-    archived: list[NoteArchived] = []
+    archived: list[Added] = []
     for note in retired:
         text = held[slice(*note.span)].strip(b"\r\n")
         line = f"{time_stamp(now)} by {by}: {one_line(note.why).text}".encode()
-        archived.append(NoteArchived(group, b"\n%b\n%b%b\n" % (text, _RETIRED, line)))
+        archived.append(Added("note_archived", group, b"\n%b\n%b%b\n" % (text, _RETIRED, line)))
     return removed, *archived
 
 
@@ -112,7 +111,7 @@ def bring_back_notes(
     if held:
         changes.append(restore_notes(group, f"groups/{group}/{MEMORY}", held, removed))
     else:
-        changes += (NoteAdded(group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
+        changes += (Added("note", group, b"\n" + note.data.strip(b"\r\n") + b"\n") for note in removed)
     spans: set[tuple[int, int]] = set()
     for note in removed:
         if (span := _archived_span(archive or b"", note.data, spans)) is not None:

@@ -6,7 +6,6 @@ memory read what is new. A line that is not feedback is skipped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -31,9 +30,8 @@ _MOST_BYTES: Final = 1 << 20
 """At the end of the file: more than 50 of the longest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    """One piece of feedback.
+class Feedback(Edited):
+    """One piece of feedback, and its line.
 
     Args:
         content: empty when nothing but its kind was said.
@@ -42,16 +40,6 @@ class Feedback:
         request: id of the request.
     """
 
-    at: datetime
-    kind: FeedbackKind
-    content: str
-    session: str
-    turn: int | None
-    by: str
-    request: str
-
-
-class _Line(Edited):
     at: Time
     kind: FeedbackKind
     content: str = ""
@@ -78,8 +66,7 @@ def dump_feedback(feedback: Feedback) -> bytes:
 
 def parse_feedback(line: bytes) -> Feedback:
     """Return the feedback of one line. Raises ValueError: what is wrong with it."""
-    said = checked(_Line, read_json(line))
-    return Feedback(said.at, said.kind, said.content, said.session, said.turn, said.by, said.request)
+    return checked(Feedback, read_json(line))
 
 
 def read_feedback(home: Path, group: str, since: datetime, most: int = 50) -> list[Feedback]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -29,9 +27,8 @@ log = structlog.get_logger()
 _BLOCK_BYTES: Final = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message.
+class Message(Edited):
+    """One message, and its line.
 
     Args:
         seq: its number in the journal, greater than those of all messages before it.
@@ -40,13 +37,13 @@ class Message:
         request: id of the request.
     """
 
-    seq: int
-    at: datetime
+    seq: Annotated[int, Field(ge=1)]
+    at: Time
     sender: str
     content: str
     session: str
-    to: Sequence[str] | None
-    request: str
+    to: Texts | None = None
+    request: str = ""
 
     def is_for(self, name: str) -> bool:
         """Return whether a sender is shown it: it is for everybody, for this one, or its own."""
@@ -62,16 +59,6 @@ class MessagesRead(NamedTuple):
 
     messages: Sequence[Message]
     after: int
-
-
-class _Line(Edited):
-    seq: Annotated[int, Field(ge=1)]
-    at: Time
-    sender: str
-    content: str
-    session: str
-    to: Texts | None = None
-    request: str = ""
 
 
 def members_of(message: Message) -> dict[str, Any]:
@@ -95,8 +82,7 @@ def dump_message(message: Message) -> bytes:
 
 def parse_message(line: bytes) -> Message:
     """Return the message of one line. Raises ValueError: what is wrong with it."""
-    said = checked(_Line, read_json(line))
-    return Message(said.seq, said.at, said.sender, said.content, said.session, said.to, said.request)
+    return checked(Message, read_json(line))
 
 
 def read_messages(

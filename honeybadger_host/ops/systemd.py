@@ -110,10 +110,6 @@ def find_program() -> Path:
     return found
 
 
-def default_user_home(user_home: Path) -> Path:
-    return user_home / ".local/share/honeybadger"
-
-
 def show(plan: Plan) -> str:
     """Return everything a plan writes and runs, as a person reads it."""
     parts = [f"# {path}\n{text}" for path, text in plan.files]

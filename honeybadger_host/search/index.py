@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -88,14 +87,13 @@ class Index:
         *,
         max_memory_bytes: int,
         embedder: Embedder | None = None,
-        wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._home = home
         self._groups: dict[str, _Group] = {}
         self._groups_lock = threading.Lock()
         self._db = IndexFile(path, self._emptied)
         """Its lock is taken after a group's, never before."""
-        self._writer = IndexWriter(home, self._db, wall_ns)
+        self._writer = IndexWriter(home, self._db)
         self._vectors = None if embedder is None else IndexVectors(self._db, embedder)
         self._corpora = Corpora(self._db, self._vectors, max_memory_bytes)
         self.lookups = Lookups(self._db)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,10 +27,9 @@ _MOST_GROWN: Final = 32
 class IndexWriter:
     """Writes the index. One thread at a time for each group."""
 
-    def __init__(self, home: Path, db: IndexFile, wall_ns: Callable[[], int]) -> None:
+    def __init__(self, home: Path, db: IndexFile) -> None:
         self._home = home
         self._db = db
-        self._wall_ns = wall_ns
         self._grown: dict[str, tuple[int, Grown]] = {}
         """Large file of notes -> generation of the database, and how far the file was read."""
         self.documents: Counter[int] = Counter()
@@ -96,7 +95,6 @@ class IndexWriter:
             self._home,
             lambda: self._db.take_number("sources", group),
             lambda: self._db.take_number("docs", group),
-            self._wall_ns,
         )
         changes = Changes()
         left: list[str] = []

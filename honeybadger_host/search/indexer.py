@@ -6,6 +6,7 @@ Nothing is written here: a batch of files is read and analysed first, then writt
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,13 +131,11 @@ class Reader:
 
     Args:
         take_source, take_document: give the next number.
-        wall_ns: the time now; a file of this time stamp may be written again without a new one.
     """
 
     home: Path
     take_source: Callable[[], int]
     take_document: Callable[[], int]
-    wall_ns: Callable[[], int]
 
     def read_notes(
         self,
@@ -180,7 +179,7 @@ class Reader:
             except Unsearchable as error:
                 problem = str(error)
         is_changing = not problem and (not is_end or signature != grown.signature)
-        is_to_be_seen_again = is_changing or is_young(signature, self.wall_ns())
+        is_to_be_seen_again = is_changing or is_young(signature, time.time_ns())
         number = self._note(source, known, signature, is_to_be_seen_again, 0, problem, changes)
         if problem:
             changes.removed.extend(there().numbers())
@@ -250,7 +249,7 @@ class Reader:
         except OSError as error:
             _note_failed(source, error)
             return 0
-        number = self._note(source, known, signature, is_young(signature, self.wall_ns()), 0, problem, changes)
+        number = self._note(source, known, signature, is_young(signature, time.time_ns()), 0, problem, changes)
         left = dict(there())
         for piece in pieces:
             digest = digest_of(piece)
@@ -295,7 +294,7 @@ class Reader:
         except OSError as error:
             _note_failed(source, error)
             return 0, True
-        young = is_young(signature, self.wall_ns())
+        young = is_young(signature, time.time_ns())
         if signature is not None and not problem:
             mark += whole
             is_whole = mark >= signature.size or not whole

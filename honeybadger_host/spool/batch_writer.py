@@ -12,13 +12,10 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from honeybadger_host.domain import (
+    Added,
     Change,
-    FeedbackAdded,
     FileRemoved,
     FileWritten,
-    MessageAdded,
-    NoteAdded,
-    NoteArchived,
     NotesRevised,
 )
 from honeybadger_host.errors import WorldFailed
@@ -134,7 +131,7 @@ def _built_upon(change: Change) -> tuple[str, ...]:
     """Return the files whose earlier changes in the batch a change takes for granted."""
     if isinstance(change, FileWritten) and change.upon is not None:
         return change.file, change.upon
-    return () if isinstance(change, NoteAdded | NoteArchived | FeedbackAdded | MessageAdded) else (change.file,)
+    return () if isinstance(change, Added) and change.row_kind != "history" else (change.file,)
 
 
 def _make_way(batch: Batch, change: Change) -> None:

@@ -28,7 +28,8 @@ def turn(number: int, content: str, role: Role = "user", *tools: str) -> tuple[t
 def said(
     content: str, number: int | None = 2, *, kind: FeedbackKind = "correction", by: str = "ann", after: int = 0
 ) -> Feedback:
-    return Feedback(AT + timedelta(minutes=after), kind, content, "main", number, by, f"r{after}")
+    at = AT + timedelta(minutes=after)
+    return Feedback(at=at, kind=kind, content=content, session="main", turn=number, by=by, request=f"r{after}")
 
 
 def gated(operations: Sequence[Operation], turns: Turns, feedback: Sequence[Feedback]) -> Proposal:

@@ -14,7 +14,7 @@ from honeybadger_agent.wire import Wire
 from honeybadger_host.curation.applying import Applying
 from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.curation.proposal import Operation, Proposal
-from honeybadger_host.domain import Asked, Change, FileWritten, NoteAdded, NotesRevised
+from honeybadger_host.domain import Added, Asked, Change, FileWritten, NotesRevised
 from honeybadger_host.memory.entry_store import EntryFiles
 from honeybadger_host.storage.atomic_files import WholeFiles
 
@@ -63,7 +63,7 @@ def test_operations_on_notes_are_decided_without_reading_memory_for_each_of_them
 
 def test_a_note_that_comes_before_the_decision_stays_and_the_others_are_found_where_they_stand(home: Path) -> None:
     applying = retiring(home, b"".join(map(note, range(OPERATIONS + 1))))
-    added = NoteAdded("main", note(777))
+    added = Added("note", "main", note(777))
     (revised, *_), _ = decided(applying, added)
     assert isinstance(revised, NotesRevised)
     assert revised.text == note(OPERATIONS) + note(777)

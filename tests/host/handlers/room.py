@@ -24,7 +24,8 @@ from honeybadger_host.domain import (
     QueryHandler,
     WaitingHandler,
 )
-from honeybadger_host.handlers import Dependencies, build_table
+from honeybadger_host.handlers import Dependencies, Jobs, build_table
+from honeybadger_host.handlers.chat_turn import AgentRuntime
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.handlers.tasks import TaskDependencies
 from honeybadger_host.memory.compaction import CompactionLimits
@@ -43,6 +44,11 @@ from honeybadger_host.storage.unit_of_work import Store, UnitOfWork
 from tests.host.indexes import index_of, ledger_of, made
 
 NOW = datetime(2026, 11, 21, 6, 5, 59, 123456, tzinfo=UTC)
+
+
+async def _unused(*asked: object) -> Any:
+    """What runs beside the handlers, which no test of theirs gets to."""
+    raise AssertionError(asked)
 
 
 class Room:
@@ -94,17 +100,19 @@ class Room:
             journal=self.journal,
             written_seq=lambda: self.journal.committed_seq,
         )
+        agents = Agents(home, "assistant")
+        runtime = AgentRuntime(home, agents, _unused, lambda group, agent: True, lambda folder: None, _unused)
         task_dependencies = TaskDependencies(
             home,
             self.whole_files,
             self.task_states,
-            Agents(home, "assistant"),
+            agents,
             Screen(self.settings.security.secrets),
             self.settings.tasks,
             "Europe/Berlin",
             running=lambda group: self.running,
         )
-        self.table = build_table(self.settings, dependencies, task_dependencies=task_dependencies)
+        self.table = build_table(self.settings, dependencies, Jobs(None, _unused, _unused), runtime, task_dependencies)
 
     def asking(
         self,

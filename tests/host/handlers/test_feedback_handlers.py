@@ -81,7 +81,8 @@ def kept(home: Path, *lines: bytes) -> None:
 
 
 def said(number: int, content: str = "no") -> Feedback:
-    return Feedback(MOMENT + timedelta(minutes=number), "correction", content, "main", None, "ann", f"r{number}")
+    at = MOMENT + timedelta(minutes=number)
+    return Feedback(at=at, kind="correction", content=content, session="main", by="ann", request=f"r{number}")
 
 
 def test_the_newest_since_a_time_are_read_oldest_first(tmp_path: Path) -> None:

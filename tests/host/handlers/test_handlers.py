@@ -11,12 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from honeybadger_agent import wire
-from honeybadger_agent.wire import REQUEST_TYPES, GetContext, PreviewContext, Refusal
+from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, GetContext, PreviewContext, Refusal
 from honeybadger_host.domain import (
+    Added,
     Asked,
     ChangeHandler,
-    NoteAdded,
     QueryHandler,
+    TurnHandler,
 )
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, watermark_file
 from honeybadger_host.settings import Conversation, Settings
@@ -24,17 +25,16 @@ from tests.host.handlers.room import NOW, Room
 
 
 def test_every_type_of_the_protocol_has_its_handler_and_changes_only_if_it_says_so(room: Room) -> None:
-    delegation = {name for name, kind in REQUEST_TYPES.items() if kind.audience == "routers"}  # needs agents
-    assert set(room.table) == set(REQUEST_TYPES) - delegation
-    for name, handler in room.table.items():
-        assert isinstance(handler, ChangeHandler) == REQUEST_TYPES[name].changes
+    assert set(room.table) == set(REQUEST_TYPES) | set(TURN_TYPES)
+    for name, kind in REQUEST_TYPES.items():
+        is_turn = kind.audience == "routers" and kind.changes
+        assert isinstance(room.table[name], TurnHandler if is_turn else ChangeHandler) == kind.changes
 
 
-def test_a_sender_stops_its_own_turns_only_and_none_where_no_agent_runs(room: Room) -> None:
-    for payload, code in (({}, "not_found"), ({"turn": "a1"}, "not_found"), ({"sender": "somebody"}, "forbidden")):
-        with pytest.raises(Refusal) as caught:
-            room.ask("stop_turn", **payload)
-        assert caught.value.code == code
+def test_a_sender_stops_its_own_turns_only(room: Room) -> None:
+    with pytest.raises(Refusal) as caught:
+        room.ask("stop_turn", sender="somebody")
+    assert caught.value.code == "forbidden"
 
 
 def test_ping_says_who_answers(room: Room) -> None:
@@ -58,7 +58,7 @@ def test_update_memory_creates_memory_md_and_appends_with_attribution(room: Room
 def test_a_note_is_signed_with_the_folder_whatever_it_says(room: Room) -> None:
     outcome = room.decide("update_memory", "mallory", content="x", section="Facts (alice, 2020-01-01 00:00)")
     (change,) = outcome.changes
-    assert change == NoteAdded("main", change.data)
+    assert change == Added("note", "main", change.data)
     assert change.data.startswith(b"\n## Facts (alice, 2020-01-01 00:00) (mallory, 2026-11-21 06:05)\n")
 
 

@@ -25,7 +25,7 @@ def test_a_message_gets_the_number_of_its_change_and_names_each_reader_once(room
 def test_a_message_to_nobody_of_the_group_or_without_words_is_refused(room: Room) -> None:
     os.makedirs(room.home / "data/ipc/main/ben")
     os.makedirs(room.home / "data/ipc/kitchen/eve")
-    with pytest.raises(Refusal, match="nobody in this group is called eve; there are: ben"):
+    with pytest.raises(Refusal, match="nobody in this group is called eve; there are: assistant, ben"):
         room.decide("send_message", content="hi", to=["eve"])
     with pytest.raises(Refusal, match="blank"):
         room.decide("send_message", content="\u200b")

@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 from honeybadger_agent.wire import REQUEST_TYPES, Refusal
 from honeybadger_host.domain import (
     Change,
-    NoteAdded,
 )
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory import session_document_store
@@ -58,7 +57,7 @@ class Room(rooms.Room):
             except Refusal as refusal:
                 results.append(refusal)
                 continue
-            assert not any(isinstance(change, NoteAdded) for change in outcome.changes)
+            assert not any(change.row_kind == "note" for change in outcome.changes)
             self.unit.apply(outcome.changes)
             changes += outcome.changes
             results.append(outcome.result)

@@ -15,7 +15,8 @@ from honeybadger_host.memory.messages import Message, dump_message, parse_messag
 
 def one(seq: int, content: str = "x") -> Message:
     at = datetime(2026, 11, 22, 9, tzinfo=UTC)
-    return Message(seq, at, "ann", content, "main", ("ben",) if seq % 2 else None, f"r{seq}")
+    to = ("ben",) if seq % 2 else None
+    return Message(seq=seq, at=at, sender="ann", content=content, session="main", to=to, request=f"r{seq}")
 
 
 def anything(message: Message) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from honeybadger_host.domain import NoteArchived, NotesRevised
+from honeybadger_host.domain import Added, NotesRevised
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.memory.archive import Retired, archive_notes, bring_back_notes, standing_span
 from honeybadger_host.memory.notes import note_spans
@@ -35,7 +35,7 @@ def _settled(world: World) -> None:
     world.settle()
 
 
-def removal(world: World, *texts: str) -> tuple[NotesRevised | NoteArchived, ...]:
+def removal(world: World, *texts: str) -> tuple[NotesRevised | Added, ...]:
     held = world.read()
     spans = [standing_span(held, note(text)) for text in texts]
     return archive_notes("main", held, [Retired(span, "said again") for span in spans if span], "consolidator", NOW)
