@@ -1,7 +1,5 @@
 """The context for the next call of a model, with what is in it and why."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints

@@ -1,7 +1,5 @@
 """The conversation of a session: what was said is appended, and its newest part is read."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated
 
 from pydantic import Field, StringConstraints

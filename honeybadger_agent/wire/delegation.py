@@ -1,7 +1,5 @@
 """What a router asks of specialists: another agent of the home answers, in a session of its own."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints

@@ -1,7 +1,5 @@
 """Entries of long-term memory: saved, read, changed, deleted, listed."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Any, Final, Literal
 
 import orjson

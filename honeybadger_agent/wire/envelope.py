@@ -1,7 +1,5 @@
 """What is around every payload and result: the envelope of a request, the reply, and their bytes."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, TypeVar
@@ -82,7 +80,7 @@ def parse_request(data: bytes, stem: str) -> Envelope:
     except orjson.JSONDecodeError as error:
         raise NotARequest(f"not JSON: {error}", is_unfinished=_ends_too_early(data, error.pos)) from None
     if not isinstance(value, dict):
-        raise NotARequest(f"a request is a JSON object, this is {_json_kind(value)}")
+        raise NotARequest("not a JSON object, which a request is")
     version = value.get("v")
     if type(version) is int and version != PROTOCOL:
         raise Refusal(
@@ -188,17 +186,3 @@ def _ends_too_early(data: bytes, error_at: int) -> bool:
     except UnicodeDecodeError as error:
         return error.reason == "unexpected end of data"
     return error_at >= len(text.rstrip(" \t\r\n"))
-
-
-def _json_kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case _:
-            return "an array"

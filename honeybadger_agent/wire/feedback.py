@@ -1,7 +1,5 @@
 """What people and agents say of an agent's answers and tools."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints

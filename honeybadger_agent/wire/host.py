@@ -1,7 +1,5 @@
 """What is asked of the host itself: whether it is there, its groups, to take back a change, and to forget."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints

@@ -1,7 +1,5 @@
 """What another program remembered, brought in by the operator: turns and entries with their own times."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints

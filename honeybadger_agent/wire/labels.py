@@ -1,7 +1,5 @@
 """How entries are named and labelled: categories, tags, titles, names, ids."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 import re
 import unicodedata
 from typing import Annotated, Final

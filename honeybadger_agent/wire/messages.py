@@ -1,7 +1,5 @@
 """Messages to the people and agents of a group, which they read when they look."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated
 
 from pydantic import Field, StringConstraints

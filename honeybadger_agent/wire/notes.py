@@ -1,7 +1,5 @@
 """Notes and the other files of a group that people read."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated
 
 from pydantic import Field, StringConstraints

@@ -1,7 +1,5 @@
 """What curation proposes, and what the operator decides about it."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints

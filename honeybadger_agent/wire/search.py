@@ -1,7 +1,5 @@
 """The search in everything a group remembers."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints

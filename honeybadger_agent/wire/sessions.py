@@ -1,7 +1,5 @@
 """The document of a session: state, facts, tasks, summary; and the sessions of a group."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints

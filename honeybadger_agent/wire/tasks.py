@@ -1,7 +1,5 @@
 """Scheduled tasks: what an agent does by itself at a time, and what people see of it (HB7, HB10)."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints

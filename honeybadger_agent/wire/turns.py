@@ -1,7 +1,5 @@
 """What crosses `turns/` and `replies/<id>.stream`: what is said, the answer, and the answer being written."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints

@@ -1,7 +1,5 @@
 """The working memory of a session: what is kept for some minutes."""
 
-# Without `from __future__ import annotations`, as in every module here: see `base`.
-
 from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints

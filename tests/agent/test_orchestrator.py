@@ -216,8 +216,8 @@ async def test_a_model_that_says_its_answer_with_the_call_and_nothing_after_it_h
     [
         (call("bash"), "invalid: there is no tool 'bash'; the tools are: note, broken"),
         (call(arguments='{"a": '), "invalid: the arguments of note are not a JSON object: "),
-        (call(arguments="[1]"), "invalid: the arguments of note are not a JSON object: they are a list"),
-        (call(arguments="null"), "invalid: the arguments of note are not a JSON object: they are null"),
+        (call(arguments="[1]"), "invalid: the arguments of note are not a JSON object: they must begin with {"),
+        (call(arguments="null"), "invalid: the arguments of note are not a JSON object: they must begin with {"),
     ],
 )
 async def test_what_is_wrong_with_a_call_is_an_answer_the_model_can_read(asked: ToolCall, says: str) -> None:

@@ -122,19 +122,9 @@ def test_a_session_that_is_not_allowed_is_refused_by_name(session: str) -> None:
     assert refusal.message == "session must be 1-100 characters of A-Z a-z 0-9 . _ : -, not dots alone, as main"
 
 
-@pytest.mark.parametrize(
-    ("data", "kind"),
-    [
-        (b"null", "null"),
-        (b"true", "a boolean"),
-        (b"1", "a number"),
-        (b"0.5", "a number"),
-        (b'"note"', "a string"),
-        (b"[]", "an array"),
-    ],
-)
-def test_json_that_is_no_object_is_no_request(data: bytes, kind: str) -> None:
-    assert not_a_request(data).message == f"a request is a JSON object, this is {kind}"
+@pytest.mark.parametrize("data", [b"null", b"true", b"1", b"0.5", b'"note"', b"[]"])
+def test_json_that_is_no_object_is_no_request(data: bytes) -> None:
+    assert not_a_request(data).message == "not a JSON object, which a request is"
 
 
 # ------------------------------------------------------------------------------------------------------------- payload
