@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -14,10 +14,28 @@ from honeybadger_agent.wording import count_of
 
 
 def text_of(tool: str, result: wire.Wire) -> str:
-    """Return a result as text, never empty; as JSON for a type without prose of its own."""
+    """Return a result as text, never empty; without prose of its own it is its members, each on a line."""
     if isinstance(result, wire.NoteResult | wire.EntryResult) and result.proposal is not None:
         return waiting_told(result.proposal)
-    return PROSE[tool](result) if tool in PROSE else _json(result.model_dump(mode="json", exclude_none=True))
+    if tool in PROSE:
+        return PROSE[tool](result)
+    return "\n".join(f"{name}: {_value(value)}" for name, value in members_of(result).items()) or "Done."
+
+
+def members_of(result: wire.Wire) -> dict[str, Any]:
+    """Return what a result says beyond what it says anyway, as JSON values by name."""
+    return result.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+
+
+def _value(value: object) -> str:
+    """Return a value so that nothing in it looks like another line of ours."""
+    match value:
+        case str() if value == _line(value):
+            return value
+        case [dict(), *_]:
+            return "".join(f"\n- {_json(row)}" for row in value)
+        case _:
+            return _json(value)
 
 
 def _note(result: wire.NoteResult) -> str:
@@ -78,14 +96,6 @@ def _deleted_entry(result: wire.EntryResult) -> str:
     return f"Deleted: {_entry(result)}"
 
 
-def _categories(result: wire.CategoriesResult) -> str:
-    rows = [
-        f"{row.category}: {row.entries}" + (f" ({row.total} with those below)" if row.total != row.entries else "")
-        for row in result.categories
-    ]
-    return "\n".join(rows) or "There are no entries yet."
-
-
 WEAK: Final = "weak match"
 """The last remark on a hit that matches the query only weakly."""
 
@@ -103,98 +113,9 @@ def _hit(hit: wire.Hit) -> str:
     )
 
 
-def _working_saved(result: wire.WorkingSaved) -> str:
-    did = "Replaced" if result.replaced else "Kept"
-    return f"{did}: {_line(result.key)}, until {result.expires_at}.{_neutralised(result.neutralised)}"
-
-
-def _label(entry: wire.WorkingLabel) -> str:
-    tags = f"tags: {', '.join(entry.tags)}" if entry.tags else None
-    about = (
-        entry.category,
-        f"until {entry.expires_at}",
-        count_of(entry.characters, "character"),
-        f"by {entry.by}",
-        tags,
-    )
-    return f"[{_line(entry.key)}] ({_line('; '.join(part for part in about if part))})"
-
-
 def _working_entry(result: wire.WorkingEntryResult) -> str:
-    return f"{_label(result)}\n{result.data}"
-
-
-def _working_hits(result: wire.WorkingHits) -> str:
-    return "\n".join(f"{_label(hit)} {quoted(_line(hit.text))}" for hit in result.hits) or "Nothing matches."
-
-
-def _working_list(result: wire.WorkingList) -> str:
-    return "\n".join(_label(entry) for entry in result.entries) or "Working memory is empty."
-
-
-def _session(result: wire.SessionResult) -> str:
-    environment = result.last_known_environment
-    parts = [
-        f"Session {result.session_id}, version {result.version}"
-        + ("; nothing was said or kept in it yet." if result.is_new else f"; {count_of(result.turns, 'turn')}."),
-        _part("Summary", result.long_term_summary),
-        _part("Facts", _rows(result.facts)),
-        _part(
-            "Tasks",
-            _rows(
-                f"[{task.id}] {task.description}: {task.status}, {task.progress:.0%}" for task in result.active_tasks
-            ),
-        ),
-        _part("State", _json(result.system_state) if result.system_state else ""),
-        _part("Environment", _json(environment.model_dump()) if environment.last_update else ""),
-        _part("Recent history", "\n".join(f"[{said.role}]: {said.content}" for said in result.recent_history)),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _session_state(result: wire.SessionState) -> str:
-    return (
-        f"Session {result.session}, version {result.version}: {count_of(result.entries, 'message')}, "
-        f"{count_of(result.tokens, 'token')}, {count_of(result.facts, 'fact')}, {count_of(result.tasks, 'task')}."
-        f"{_neutralised(result.neutralised)}"
-    )
-
-
-def _compacted(result: wire.CompactResult) -> str:
-    did = (
-        f"Into the summary: {count_of(result.summarised, 'message')}; removed: "
-        f"{count_of(result.facts_removed, 'fact')}, {count_of(result.tasks_removed, 'task')}."
-        if result.is_changed
-        else "Nothing was to be compacted."
-    )
-    return f"{did} {_session_state(result)}"
-
-
-def _deleted_session(result: wire.DeletedResult) -> str:
-    did = f"Deleted {result.file}." if result.is_deleted else f"{result.file} is not there: nothing to delete."
-    begins = " The next context begins afresh." if result.context_begins_after else ""
-    return did + begins + "".join(f"\n- {_line(kept)}" for kept in result.kept)
-
-
-def _sessions(result: wire.SessionsResult) -> str:
-    rows = [
-        f"{row.session}: {count_of(row.turns, 'turn')}, changed {row.updated_at}"
-        + (f"; {row.problem}" if row.problem else "")
-        for row in result.sessions
-    ]
-    more = result.total - len(rows)
-    return (
-        "\n".join([*rows, *([f"({count_of(more, 'more session')}.)"] if more > 0 and rows else [])])
-        or "There are no sessions."
-    )
-
-
-def _feedback(result: wire.FeedbackResult) -> str:
-    return f"Recorded{f' for turn {result.turn}' if result.turn else ''}.{_neutralised(result.neutralised)}"
-
-
-def _sent(result: wire.SentMessage) -> str:
-    return f"Sent as message {result.seq}.{_neutralised(result.neutralised)}"
+    about = (result.category, f"until {result.expires_at}", f"by {result.by}", ", ".join(result.tags))
+    return f"[{_line(result.key)}] ({_line('; '.join(part for part in about if part))})\n{result.data}"
 
 
 def _messages(result: wire.MessagesResult) -> str:
@@ -202,32 +123,9 @@ def _messages(result: wire.MessagesResult) -> str:
     return "\n".join([*rows, f"Go on with after={result.after}." if rows else "No messages."])
 
 
-def _task(task: wire.Task) -> str:
-    coming = f" Next runs: {', '.join(task.next)}." if task.next else " It will not run."
-    return (
-        f"Task {task.id} ({_line(task.name)}): {task.state}, {task.schedule}.{coming}{_neutralised(task.neutralised)}"
-    )
-
-
-def _tasks(result: wire.TaskList) -> str:
-    rows = [
-        f"{task.id}: {task.name} ({task.schedule}), {task.state}"
-        + (f" ({task.why})" if task.why else "")
-        + (f", next {task.next[0]}" if task.next else "")
-        for task in result.tasks
-    ]
-    details = [_json(task.task) for task in result.tasks if task.task is not None]
-    return "\n".join([f"{count_of(len(rows), 'scheduled task')}.", *[_rows([row]) for row in rows], *details])
-
-
 def _delegated(result: wire.DelegationResult) -> str:
     state = "answers" if result.state == "done" else f"did not come to an end: {result.stopped_by}"
     return f"{result.agent} {state}:\n{result.content}"
-
-
-def _agents(result: wire.AgentsResult) -> str:
-    rows = _rows(f"{one.agent} ({one.name}): {one.description}" for one in result.agents)
-    return rows or "There is nobody to give a task to."
 
 
 PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
@@ -239,29 +137,13 @@ PROSE: Final[Mapping[str, Callable[[Any], str]]] = {
     "get_memory": _entry,
     "edit_memory": _edited_entry,
     "delete_memory": _deleted_entry,
-    "list_memory_categories": _categories,
     "search_memory": _search,
-    "save_to_working_memory": _working_saved,
     "get_from_working_memory": _working_entry,
-    "search_working_memory": _working_hits,
-    "list_working_memory": _working_list,
-    "load_session": _session,
-    "update_session": _session_state,
-    "compact_session": _compacted,
-    "delete_session": _deleted_session,
-    "list_sessions": _sessions,
-    "record_feedback": _feedback,
-    "send_message": _sent,
     "get_messages": _messages,
-    "schedule_task": _task,
-    "pause_task": _task,
-    "resume_task": _task,
-    "cancel_task": _task,
-    "list_tasks": _tasks,
     "delegate_to_agent": _delegated,
-    "list_available_agents": _agents,
 }
-"""Name of a tool -> function from its result model to text."""
+"""Name of a tool whose result is text to read -> function from its result model to that; the others are lists and
+facts."""
 
 
 def _line(text: str) -> str:
@@ -269,15 +151,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _rows(texts: Iterable[str]) -> str:
-    return "\n".join(f"- {_line(text)}" for text in texts)
-
-
-def _part(title: str, text: str) -> str:
-    return f"## {title}\n{text}" if text else ""
-
-
-def _json(value: Mapping[str, Any]) -> str:
+def _json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 

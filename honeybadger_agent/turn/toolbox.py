@@ -97,7 +97,7 @@ def summary_of(request: wire.Request[Any], result: wire.Wire) -> str:
     """
     tool = request.type_name
     is_waiting = getattr(result, "proposal", None) is not None
-    summary = _SUMMARIES[tool](request, result) if tool in _SUMMARIES and not is_waiting else _first_line(tool, result)
+    summary = _SUMMARIES[tool](request, result) if tool in _SUMMARIES and not is_waiting else _in_short(tool, result)
     return one_line(summary)
 
 
@@ -107,8 +107,11 @@ def one_line(text: str, most: int = MAX_SUMMARY_CHARACTERS) -> str:
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
-def _first_line(tool: str, result: wire.Wire) -> str:
-    return prose.text_of(tool, result).partition("\n")[0]
+def _in_short(tool: str, result: wire.Wire) -> str:
+    if tool in prose.PROSE:
+        return prose.text_of(tool, result).partition("\n")[0]
+    members = prose.members_of(result).items()
+    return ", ".join(f"{name}: {len(one) if isinstance(one, list | dict) else one}" for name, one in members) or "Done"
 
 
 def _stored(said: str, text: str, neutralised: Mapping[str, int]) -> str:
@@ -144,10 +147,6 @@ def _read_context(_: wire.GetContext, result: wire.ContextResult) -> str:
     return f"Read the context, {count_of(result.tokens, 'token')}"
 
 
-def _counted(_: wire.ListMemoryCategories, result: wire.CategoriesResult) -> str:
-    return f"{count_of(len(result.categories), 'category', 'categories')}, {count_of(result.total, 'entry', 'entries')}"
-
-
 def _delegated(asked: wire.DelegateToAgent, result: wire.DelegationResult) -> str:
     return f"{result.agent}, {result.state.replace('_', ' ')}: {result.content}"
 
@@ -159,10 +158,9 @@ _SUMMARIES: Final[Mapping[str, Callable[[Any, Any], str]]] = {
     "read_group_files": _read_files,
     "get_history": _read_history,
     "get_context": _read_context,
-    "list_memory_categories": _counted,
     "delegate_to_agent": _delegated,
 }
-"""Request type -> its summary; for other types it is the first line of their prose."""
+"""Request type -> its summary; others say their first line, or count what they list."""
 
 
 def _failed(call: ToolCall, why: str) -> ToolAnswer:

@@ -74,7 +74,7 @@ async def test_a_type_that_is_added_with_its_handler_is_there_in_every_way_to_as
     assert spec.description == "Say it again. Use this to hear yourself."
     assert spec.schema["properties"]["times"] == {"type": "integer", "minimum": 1, "maximum": 3}
     answered = await tools.run(ToolCall("1", "echo_text", '{"text": "hey"}'), "1")
-    assert (answered.ok, answered.content) == (True, '{"said":"HEY","sender":"agent"}')
+    assert (answered.ok, answered.content) == (True, "said: HEY\nsender: agent")
 
     async with McpClient(made_server(Memory(Client(home, "main", "claude")), "all")) as mcp:  # a tool over MCP
         assert "echo_text" in [tool.name for tool in (await mcp.list_tools()).tools]
