@@ -7,12 +7,10 @@ surrogates, control characters, bytes that are not UTF-8, huge numbers and deep 
 from __future__ import annotations
 
 import json
-import math
-import re
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 import anyio
 import orjson
@@ -21,11 +19,6 @@ from mcp import types
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
-
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
-_ID: Final = re.compile(r'\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.)*")')
-_LONGEST_NUMBER: Final = 1000
-"""Digits; Python refuses to read more than 4,300."""
 
 
 class _NoLines:
@@ -70,10 +63,8 @@ def message_of(line: bytes) -> types.JSONRPCMessage | None:
     if not text:
         return None
     try:
-        value = json.loads(text, strict=False, parse_int=_integer)
-    except RecursionError:
-        return _refusal(types.INVALID_REQUEST, "the message is nested too deep", next(_ids_in(text), None))
-    except ValueError as error:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
         return _refusal(types.PARSE_ERROR, f"not JSON: {error}", None)
     if not isinstance(value, dict):
         return _refusal(types.INVALID_REQUEST, "a message is one JSON object; there are no batches", None)
@@ -90,18 +81,10 @@ def message_of(line: bytes) -> types.JSONRPCMessage | None:
         return _refusal(types.INVALID_REQUEST, f"not a request: {where}: {first['msg']}", request_id)
     if isinstance(message, types.JSONRPCNotification) and "id" in value:
         return _refusal(types.INVALID_REQUEST, "not a request: id must be a string or an integer", None)
-    if isinstance(message, types.JSONRPCRequest) and not _is_sendable(_echoed(value)):
+    if isinstance(message, types.JSONRPCRequest) and not _is_sendable(value):
         what = "text with lone surrogates, numbers over 64 bits, or more than 250 levels"
-        return _refusal(types.INVALID_REQUEST, f"not a request: it has {what}, which no answer could show", request_id)
+        return _refusal(types.INVALID_REQUEST, f"not a request: it has {what}", request_id)
     return message
-
-
-def _echoed(value: dict[str, Any]) -> object:
-    """Return what an answer may show of a request: all but the arguments of a tool, which the tool checks itself."""
-    params = value.get("params")
-    if value["method"] != "tools/call" or params is None:
-        return value
-    return {**value, "params": {**params, "arguments": None}}
 
 
 def _is_sendable(value: object) -> bool:
@@ -110,21 +93,6 @@ def _is_sendable(value: object) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _integer(digits: str) -> float:
-    return int(digits) if len(digits) <= _LONGEST_NUMBER else math.inf
-
-
-def _ids_in(text: str) -> Iterator[int | str]:
-    """Yield the `id` of a message that is nested too deep to be parsed."""
-    depth = 0
-    for token in _TOKEN.finditer(text):
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
-        if depth == 1 and token[0] == '"id"' and (found := _ID.match(text, token.end())):
-            request_id = json.loads(found[1])
-            if _is_sendable(request_id):
-                yield request_id
 
 
 def _refusal(code: int, message: str, request_id: int | str | None) -> types.JSONRPCError:

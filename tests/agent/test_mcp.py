@@ -295,24 +295,19 @@ def tool_call(arguments: bytes) -> bytes:
 
 
 WRONG_ARGUMENTS = {
-    b'{"content":"a\\ud800b"}': "payload.content must be text without lone surrogates",
-    b'{"content":"x","tags":["\\udc00"]}': "payload.tags.0 must be text without lone surrogates",
-    b'{"con\\ud800tent":"x"}': "payload.con\\ud800tent is unknown; did you mean content?",
-    b'{"content":"\xff"}': "payload.content must be text without lone surrogates",
     b'{"content":"x","metadata":{"a":NaN}}': "payload.metadata must be JSON, with finite numbers only",
     b'{"content":"x","metadata":{"a":[-1e999]}}': "payload.metadata must be JSON, with finite numbers only",
-    b'{"content":"x","metadata":{"a":' + b"9" * 5000 + b"}}": "payload.metadata must be JSON, with finite numbers only",
-    b'{"content":"x","metadata":{"a":' + b"9" * 30 + b"}}": "payload.metadata must be JSON, with integers of 64 bits",
-    b'{"content":"x","metadata":{"\\ud800":1}}': "payload.metadata must be JSON",
-    b'{"content":"x","metadata":' + b'{"a":' * 300 + b"1" + b"}" * 301: "payload.metadata must be JSON",
     b'{"content":5,"tags":{}}': "payload.content must be a string",
     b'{"content":null}': "payload.content must be a string",
     b"null": "payload.content is missing",
 }
 NOT_REQUESTS = {
     tool_call(b"[]"): -32602,
+    tool_call(b'{"content":"a\\ud800b"}'): -32600,
+    tool_call(b'{"content":"\xff"}'): -32600,
+    tool_call(b'{"content":"x","metadata":{"a":' + b"9" * 30 + b"}}"): -32600,
+    tool_call(b'{"content":"x","metadata":' + b'{"a":' * 300 + b"1" + b"}" * 301): -32600,
     tool_call(b'"x"'): -32602,
-    tool_call(b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}"): -32600,
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}': -32600,
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"\\ud800","arguments":{}}}': -32600,
     b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}': -32602,
@@ -328,6 +323,8 @@ WITHOUT_ID = {
     b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}': -32600,
     b'[{"jsonrpc":"2.0","id":7,"method":"tools/list"}]': -32600,
     b'{"jsonrpc":"2.0","id":7,': -32700,
+    tool_call(b'{"content":"x","metadata":{"a":' + b"9" * 5000 + b"}}"): -32700,
+    tool_call(b'{"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}"): -32700,
 }
 """Bytes -> code of the answer, which can name no id."""
 
@@ -404,7 +401,7 @@ def listing(home: Path) -> Callable[[], Client]:
 
 
 def test_every_tool_of_the_table_is_offered_or_withheld_and_can_say_its_result() -> None:
-    assert set(tool_names(allowed=wire.REQUEST_TYPES.keys())) == set(prose.PROSE)
+    assert set(prose.PROSE) <= set(tool_names(allowed=wire.REQUEST_TYPES.keys()))
     withheld = set(wire.REQUEST_TYPES) - set(tool_names())
     operators = {name for name, kind in wire.REQUEST_TYPES.items() if kind.audience == "operator"}
     routers = {"delegate_to_agent", "list_available_agents"}
