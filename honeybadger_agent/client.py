@@ -76,12 +76,12 @@ class both(Generic[P, T]):  # noqa: N801  a decorator
 
         @functools.wraps(bound, updated=())
         def ask(*args: P.args, **kwargs: P.kwargs) -> T:
-            return _run(bound(*args, **kwargs))
+            return run_through(bound(*args, **kwargs))
 
         return ask
 
 
-def _run(steps: Coroutine[Any, Any, T]) -> T:
+def run_through(steps: Coroutine[Any, Any, T]) -> T:
     """Return what a coroutine returns that never leaves off waiting."""
     try:
         steps.send(None)
@@ -320,7 +320,7 @@ class SyncClient(_Clients, Methods):
         self, request: Request[ResultT], *, request_id: str | None = None, timeout_seconds: float | None = None
     ) -> ResultT:
         """Send a request of `honeybadger_agent.wire` and return its result."""
-        return _run(self._result(request, request_id, timeout_seconds))
+        return run_through(self._result(request, request_id, timeout_seconds))
 
     __call__ = call
 

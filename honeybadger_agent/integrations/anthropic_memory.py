@@ -8,15 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
-from anthropic.types.beta import (
-    BetaCacheControlEphemeralParam,
-    BetaMemoryTool20250818CreateCommand,
-    BetaMemoryTool20250818DeleteCommand,
-    BetaMemoryTool20250818InsertCommand,
-    BetaMemoryTool20250818RenameCommand,
-    BetaMemoryTool20250818StrReplaceCommand,
-    BetaMemoryTool20250818ViewCommand,
-)
+from anthropic.types.beta import BetaCacheControlEphemeralParam
+from pydantic import BaseModel
 
 from honeybadger_agent.client import Client, SyncClient
 from honeybadger_agent.errors import CommandFailed
@@ -41,23 +34,10 @@ class GroupMemory(BetaAbstractMemoryTool):
         except CommandFailed as error:
             raise ToolError(str(error)) from error
 
-    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return self.call(command.to_dict())
+    def _parsed(self, command: BaseModel) -> str:
+        return self.call(command.model_dump(mode="json", exclude_unset=True))
 
-    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return self.call(command.to_dict())
-
-    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return self.call(command.to_dict())
-
-    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return self.call(command.to_dict())
-
-    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return self.call(command.to_dict())
-
-    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return self.call(command.to_dict())
+    view = create = str_replace = insert = delete = rename = _parsed
 
 
 class AsyncGroupMemory(BetaAsyncAbstractMemoryTool):
@@ -74,23 +54,10 @@ class AsyncGroupMemory(BetaAsyncAbstractMemoryTool):
         except CommandFailed as error:
             raise ToolError(str(error)) from error
 
-    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        return await self.call(command.to_dict())
+    async def _parsed(self, command: BaseModel) -> str:
+        return await self.call(command.model_dump(mode="json", exclude_unset=True))
 
-    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        return await self.call(command.to_dict())
-
-    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        return await self.call(command.to_dict())
-
-    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        return await self.call(command.to_dict())
-
-    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        return await self.call(command.to_dict())
-
-    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        return await self.call(command.to_dict())
+    view = create = str_replace = insert = delete = rename = _parsed
 
 
 def _command(sent: object) -> Mapping[str, object]:

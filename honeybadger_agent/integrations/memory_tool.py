@@ -6,14 +6,15 @@ of Anthropic use `honeybadger_agent.integrations.anthropic_memory`. The meaning 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from honeybadger_agent import wire
-from honeybadger_agent.client import Client, SyncClient
+from honeybadger_agent.client import Client, SyncClient, run_through
 from honeybadger_agent.errors import AgentError, CommandFailed, NoMailbox, ReplyTimeout
 from honeybadger_agent.integrations.memory_commands import Steps, steps_of
 from honeybadger_agent.mailbox import new_id
@@ -23,6 +24,8 @@ from honeybadger_agent.wire import Request
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
 """The tool's definition in a request to the model."""
 _MOST_UNANSWERED: Final = 100
+_Asking: TypeAlias = Callable[[Request[Any], str], Awaitable[wire.Result]]
+"""Sends a request under an id, and returns its result."""
 
 
 @dataclass(slots=True)
@@ -41,18 +44,10 @@ class _Run:
     request_id: str
     text: str | None = None
 
-    def answer(self, result: wire.Wire) -> None:
-        """Continue with the result of the call. Raises CommandFailed."""
-        self._go_on(lambda: self.steps.send(result))
-
-    def fail(self, error: AgentError) -> None:
-        """Continue after the call was refused. Raises CommandFailed."""
-        self._go_on(lambda: self.steps.throw(error))
-
-    def _go_on(self, step: Callable[[], Request[Any]]) -> None:
+    def go_on(self, step: Callable[[], Request[Any]]) -> None:
+        """Take the steps to the next call, or to the end. Raises CommandFailed."""
         try:
-            self.call = step()
-            self.request_id = new_id()
+            self.call, self.request_id = step(), new_id()
         except StopIteration as end:
             self.text = end.value
         except CommandFailed:
@@ -89,6 +84,24 @@ class _Runs:
             if len(self._unanswered) > _MOST_UNANSWERED:
                 del self._unanswered[next(iter(self._unanswered))]
 
+    async def run(self, command: Mapping[str, object], ask: _Asking) -> str:
+        """Run a command and return the text for the model. Raises CommandFailed."""
+        run = self.begin(command)
+        while run.text is None:
+            try:
+                result = await ask(run.call, run.request_id)
+            except (ReplyTimeout, NoMailbox) as error:
+                self.keep(run)
+                raise CommandFailed(code_of(error), complaint_of(error)) from None
+            except AgentError as error:
+                run.go_on(functools.partial(run.steps.throw, error))
+            except BaseException:  # Ctrl-C, or cancelled: the change may have been made
+                self.keep(run)
+                raise
+            else:
+                run.go_on(functools.partial(run.steps.send, result))
+        return run.text
+
 
 class MemoryTool:
     """The memory tool of one sender."""
@@ -104,21 +117,11 @@ class MemoryTool:
             command: the `input` of a `tool_use` block, as the model wrote it.
         Raises CommandFailed: its text is for the model, as a `tool_result` with `is_error`.
         """
-        run = self._runs.begin(command)
-        while run.text is None:
-            try:
-                result = self._client.call(run.call, request_id=run.request_id)
-            except (ReplyTimeout, NoMailbox) as error:
-                self._runs.keep(run)
-                raise CommandFailed(code_of(error), complaint_of(error)) from None
-            except AgentError as error:
-                run.fail(error)
-            except BaseException:  # Ctrl-C: the change may have been made
-                self._runs.keep(run)
-                raise
-            else:
-                run.answer(result)
-        return run.text
+        return run_through(self._runs.run(command, self._ask))
+
+    async def _ask(self, call: Request[Any], request_id: str) -> wire.Result:
+        result: wire.Result = self._client.call(call, request_id=request_id)
+        return result
 
 
 class AsyncMemoryTool:
@@ -130,18 +133,8 @@ class AsyncMemoryTool:
 
     async def run(self, command: Mapping[str, object]) -> str:
         """Run a command, see `MemoryTool.run`. A cancelled one continues when it is sent again."""
-        run = self._runs.begin(command)
-        while run.text is None:
-            try:
-                result = await self._client.call(run.call, request_id=run.request_id)
-            except (ReplyTimeout, NoMailbox) as error:
-                self._runs.keep(run)
-                raise CommandFailed(code_of(error), complaint_of(error)) from None
-            except AgentError as error:
-                run.fail(error)
-            except BaseException:  # cancelled: the change may have been made
-                self._runs.keep(run)
-                raise
-            else:
-                run.answer(result)
-        return run.text
+        return await self._runs.run(command, self._ask)
+
+    async def _ask(self, call: Request[Any], request_id: str) -> wire.Result:
+        result: wire.Result = await self._client.call(call, request_id=request_id)
+        return result
