@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from honeybadger_agent.cli.explaining import kinds_of
-from honeybadger_agent.cli.terminal import Screen, TextOnScreen, open_text, shown
+from honeybadger_agent.cli.terminal import Screen, TextOnScreen, complain, open_text, shown
 from honeybadger_agent.client import SyncClient
 from honeybadger_agent.errors import NotFound
 from honeybadger_agent.wire import ChatResult, StopTurn, StreamLine
@@ -66,8 +66,11 @@ class Showing:
     def finish(self, result: ChatResult) -> None:
         """Show the rest of the answer, then time and tokens."""
         if not self.is_looked_on:
-            self.screen.out.write((shown(result.content) if self.screen.out.isatty() else result.content) + "\n")
+            content = shown(result.content) if self.screen.out.isatty() else result.content
+            self.screen.out.write(content if content.endswith("\n") else f"{content}\n")
             self.screen.out.flush()
+            if result.stopped_by is not None:
+                complain(f"stopped: {result.stopped_by}")
             return
         self.agent = result.agent
         for run in result.tools[self.tools :]:

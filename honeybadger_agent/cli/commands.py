@@ -10,7 +10,7 @@ import functools
 import io
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -19,16 +19,7 @@ from honeybadger_agent.cli.chat_answer import TAKEN_BACK, Showing, stopped_answe
 from honeybadger_agent.cli.explaining import explanation_of, hit_lines, kinds_of, similar_told, waiting_told
 from honeybadger_agent.cli.following import Following, message_lines
 from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
-from honeybadger_agent.cli.terminal import (
-    Screen,
-    complain,
-    here,
-    json_shown,
-    patience,
-    print_lines,
-    shown,
-    takes_styles,
-)
+from honeybadger_agent.cli.terminal import Screen, complain, here, json_shown, patience, print_lines, takes_styles
 from honeybadger_agent.client import CHAT_SECONDS, Client, Payload, ResultT, SyncClient, result_of
 from honeybadger_agent.errors import AgentError, NoHome
 from honeybadger_agent.exchange import OnLine
@@ -42,12 +33,14 @@ from honeybadger_agent.wire import (
     GetHistory,
     GetMessages,
     GroupMessage,
+    NoteResult,
     Reply,
     Request,
+    SavedEntry,
     SaveMemory,
     SearchMemory,
-    StreamLine,
     UpdateMemory,
+    Wire,
 )
 from honeybadger_agent.wording import count_of
 
@@ -59,44 +52,28 @@ class UsageError(Exception):
 def _remember(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] == "-" else options["text"]
     note = _asked(options, made(UpdateMemory, text, options["section"]), request_id=options["id"])
-    if options["json"]:
-        _print_json(note.model_dump())
-        return
-    if note.proposal is not None:
-        print(waiting_told(note.proposal))
-        return
-    changed = kinds_of(note.neutralised)
-    print(f"saved in {note.file}, section {note.section}" + (f"; made harmless: {changed}" if changed else ""))
-    if note.warning:
+    _print(options, note, [_done(note, f"saved in {note.file}, section {note.section}")])
+    if note.warning and not options["json"]:
         complain(note.warning)
 
 
 def _save(options: Mapping[str, Any]) -> None:
     text = _standard_input() if options["text"] == "-" else options["text"]
-    asked = made(
-        SaveMemory,
-        text,
-        options["category"],
-        options["tag"],
-        title=options["title"],
-        aliases=options["alias"],
-        origin=options["origin"],
-        origin_from=options["origin_from"],
-        supersedes=options["supersedes"],
-        valid_until=options["valid_until"],
-    )
+    members = ("category", "title", "origin", "origin_from", "supersedes", "valid_until")
+    given = {name: options[name] for name in members}
+    asked = made(SaveMemory, text, tags=options["tag"], aliases=options["alias"], **given)
     entry = _asked(options, asked, request_id=options["id"])
-    if options["json"]:
-        _print_json(entry.model_dump())
-        return
-    if entry.proposal is not None:
-        print(waiting_told(entry.proposal))
-        return
-    changed = kinds_of(entry.neutralised)
     known = f"known already, said {count_of(entry.reinforced + 1, 'time')}" if entry.reinforced else "saved"
-    print(f"{known}: {entry.id} in {entry.file}" + (f"; made harmless: {changed}" if changed else ""))
-    for one in entry.similar or ():
+    _print(options, entry, [_done(entry, f"{known}: {entry.id} in {entry.file}")])
+    for one in () if options["json"] else entry.similar or ():
         complain(f"nearly the same is there, and stays: {similar_told(one)}")
+
+
+def _done(result: NoteResult | SavedEntry, said: str) -> str:
+    """Return what became of a write: what is said, unless it waits for review."""
+    changed = kinds_of(result.neutralised)
+    also = f"; made harmless: {changed}" if changed else ""
+    return f"{said}{also}" if result.proposal is None else waiting_told(result.proposal)
 
 
 def _forget(options: Mapping[str, Any]) -> None:
@@ -113,29 +90,18 @@ def _forget(options: Mapping[str, Any]) -> None:
 
 def _context(options: Mapping[str, Any]) -> None:
     context = _asked(options, made(GetContext, options["message"], options["budget"]))
-    if options["json"]:
-        _print_json(context.model_dump())
-    elif options["explain"]:
-        print_lines(explanation_of(context))
-    else:
-        _print_text(context.system)
+    _print(options, context, explanation_of(context) if options["explain"] else context.system)
 
 
 def _recall(options: Mapping[str, Any]) -> None:
     members = ("query", "category", "since", "until", "limit", "scope")
     found = _asked(options, made(SearchMemory, tags=options["tag"], **{name: options[name] for name in members}))
-    if options["json"]:
-        _print_json(found.model_dump())
-        return
-    print_lines(hit_lines(found, with_points=options["explain"]))
+    _print(options, found, hit_lines(found, with_points=options["explain"]))
 
 
 def _history(options: Mapping[str, Any]) -> None:
     history = _asked(options, made(GetHistory, options["budget"], options["max"]))
-    if options["json"]:
-        _print_json(history.model_dump())
-    else:
-        _print_text(history.text)
+    _print(options, history, history.text)
 
 
 def _messages(options: Mapping[str, Any]) -> None:
@@ -323,27 +289,14 @@ def _print_json(value: Any) -> None:
     print(json_shown(text) if sys.stdout.isatty() else text)
 
 
-class _ToolsSeen:
-    """Names the tools of a turn on stderr, if that is a terminal."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._is_looked_on = sys.stderr.isatty()
-
-    def line(self, line: StreamLine) -> None:
-        if line.kind == "began":
-            self._count = 0
-        if line.kind == "tool_ended":
-            self._tool(line.tool or "", line.summary or "")
-
-    def rest(self, result: ChatResult) -> None:
-        for run in result.tools[self._count :]:
-            self._tool(run.name, run.summary)
-
-    def _tool(self, name: str, summary: str) -> None:
-        self._count += 1
-        if self._is_looked_on:
-            print(shown(f"  {name}: {summary}"), file=sys.stderr)
+def _print(options: Mapping[str, Any], result: Wire, told: str | Iterable[str]) -> None:
+    """Print a result: as JSON where that is asked for, else what is told of it, a text or lines."""
+    if options["json"]:
+        _print_json(result.model_dump())
+    elif not isinstance(told, str):
+        print_lines(told)
+    elif told:
+        print(here(told), end="" if told.endswith("\n") else "\n")
 
 
 def _print_answer(
@@ -359,16 +312,19 @@ def _print_answer(
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and not options["json"]:
         sys.stdout.reconfigure(errors="backslashreplace")
-    if sys.stdout.isatty() and not options["json"]:
-        showing = Showing(Screen(sys.stdout, is_styled=takes_styles(sys.stdout)), is_looked_on=True, is_framed=False)
-        on_line, begun, finish = showing.line, showing.end_text, showing.finish
-    else:
-        seen = _ToolsSeen()
-        on_line, begun, finish = seen.line, sys.stdout.flush, functools.partial(_print_whole, options, seen)
+    is_looked_on = sys.stdout.isatty() and not options["json"]
+    showing = Showing(Screen(sys.stdout, takes_styles(sys.stdout)), is_looked_on=is_looked_on, is_framed=False)
+
+    def finish(result: ChatResult) -> None:
+        if options["json"]:
+            _print_json(result.model_dump())
+        else:
+            showing.finish(result)
+
     try:
-        finish(wait(on_line))
+        finish(wait(showing.line))
     except KeyboardInterrupt:
-        begun()
+        showing.end_text()
         if on_interrupt is not None:
             try:
                 if (result := on_interrupt()) is None:
@@ -379,21 +335,5 @@ def _print_answer(
                 complain(f"the host does not say what became of the answer: {error}")
         raise
     except BaseException:
-        begun()  # the error message gets its own line
+        showing.end_text()  # the error message gets its own line
         raise
-
-
-def _print_whole(options: Mapping[str, Any], seen: _ToolsSeen, result: ChatResult) -> None:
-    seen.rest(result)
-    if options["json"]:
-        _print_json(result.model_dump())
-        return
-    _print_text(result.content)
-    sys.stdout.flush()
-    if result.stopped_by is not None:
-        complain(f"stopped: {result.stopped_by}")
-
-
-def _print_text(text: str) -> None:
-    if text:
-        print(here(text), end="" if text.endswith("\n") else "\n")
