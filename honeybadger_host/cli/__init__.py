@@ -26,7 +26,7 @@ from honeybadger_host.cli import (
     transfer,
     web,
 )
-from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json
+from honeybadger_host.cli.options import AsJson, Home, Overrides, flags_of, home_of, print_json, tell
 from honeybadger_host.cli.status import print_finding, print_status
 from honeybadger_host.errors import HostError, NotRunning, StorageFailed, may_clear
 
@@ -83,12 +83,6 @@ def _options(
 
 
 @app.command()
-def version() -> None:
-    """Print the version."""
-    print(__version__)
-
-
-@app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="Where; made when missing.")] = Path(),
     group: Annotated[str, typer.Option(help="The first group.")] = "main",
@@ -109,15 +103,11 @@ def init(
         default, registered = str(register_home(folder)), f"as {default_file()} says"
     except OSError as error:
         default, registered = None, f"none: {error.strerror or error}"
-    if as_json:
-        print_json({"home": str(folder.absolute()), "made": [str(path) for path in made], "default_home": default})
-        return
-    for path in made:
-        print(f"made {path}")
-    if not made:
-        print(f"{folder} is a home already")
-    print(f"your default home is {f'{default}, ' if default else ''}{registered}")
-    print(f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {folder}")
+    known = {"home": str(folder.absolute()), "made": [str(path) for path in made], "default_home": default}
+    lines = [f"made {path}" for path in made] or [f"{folder} is a home already"]
+    lines.append(f"your default home is {f'{default}, ' if default else ''}{registered}")
+    lines.append(f"next: edit {folder / 'groups' / group / 'CLAUDE.md'}, then: honeybadger-host run --home {folder}")
+    tell(known, lines, as_json=as_json)
 
 
 @app.command()
@@ -146,12 +136,8 @@ def config(home: Home = None, overrides: Overrides = None, as_json: AsJson = Fal
 
     loaded = load_settings(home_of(home), flags_of(overrides))
     rows = [{"name": name, "value": value, "from": loaded.origins[name]} for name, value in values(loaded.settings)]
-    if as_json:
-        print_json(rows)
-        return
     width = max(len(row["name"]) for row in rows)
-    for row in rows:
-        print(f"{row['name']:{width}}  {row['value']!s:10}  {row['from']}")
+    tell(rows, (f"{row['name']:{width}}  {row['value']!s:10}  {row['from']}" for row in rows), as_json=as_json)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, tell
 
 app = typer.Typer(help="Requests that could not be served.", no_args_is_help=True)
 
@@ -15,13 +15,9 @@ def dead_list(home: Home = None, as_json: AsJson = False) -> None:
     from honeybadger_host.spool.dead_letter_files import list_dead
 
     letters = list(list_dead(home_of(home)))
-    if as_json:
-        print_json([{"name": letter.name, **letter.reason} for letter in letters])
-        return
-    for letter in letters:
-        print(f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}")
-    if not letters:
-        print("no dead letters")
+    lines = [f"{letter.reason.get('at', '?'):20}  {letter.name}  {letter.reason.get('reason')}" for letter in letters]
+    known = [{"name": letter.name, **letter.reason} for letter in letters]
+    tell(known, lines or ["no dead letters"], as_json=as_json)
 
 
 @app.command("show")

@@ -7,10 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_agent.wording import count_of
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, tell
 
 app = typer.Typer()
 
@@ -38,10 +37,7 @@ def forget(
         raise typer.BadParameter("give one of --id, --text, --sender and --session")
     payload = {**wanted, "dry_run": dry_run}
     result = asked_of(call, home_of(home), group, "forget", payload)
-    if as_json:
-        print_json(result)
-    else:
-        print_lines(_told(result))
+    tell(result, _told(result), as_json=as_json)
     if result["left"]:
         raise SystemExit(1)
 

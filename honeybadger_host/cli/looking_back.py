@@ -12,7 +12,7 @@ import typer
 
 from honeybadger_host.cli.asking import asked_of
 from honeybadger_host.cli.memory import AsOf, Explain, print_context
-from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, moment, print_json, tell
 from honeybadger_host.errors import NotFound
 
 if TYPE_CHECKING:
@@ -173,14 +173,12 @@ def rewind(
     """Bring a group's files and entries back to what they were, by new changes, all or none of them."""
     wanted = {"to": to, "dry_run": dry_run or None}
     result = asked_of(call, home_of(home), group, "rewind", wanted)
-    if as_json:
-        print_json(result)
-        return
-    for one in result["files"]:
-        did = one["did"].replace("_", " ")
-        print(f"{one['file']}: {'would be ' if dry_run else ''}{did}, +{one['added']} -{one['removed']} lines")
-    if not result["files"]:
-        print(f"{group} is as it was after change {result['to']}")
+    lines = [
+        f"{one['file']}: {'would be ' if dry_run else ''}{one['did'].replace('_', ' ')}, "
+        f"+{one['added']} -{one['removed']} lines"
+        for one in result["files"]
+    ]
+    tell(result, lines or [f"{group} is as it was after change {result['to']}"], as_json=as_json)
 
 
 @app.command()

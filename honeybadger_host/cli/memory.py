@@ -12,7 +12,7 @@ import typer
 from honeybadger_agent.cli.terminal import patience, print_lines
 from honeybadger_agent.mailbox import GLOBAL_GROUP, NAME
 from honeybadger_host.cli.asking import asked_of, check_group, print_warnings_only
-from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, journal_of, milliseconds_of, moment, print_json, tell
 from honeybadger_host.errors import HostError, NotFound
 
 if TYPE_CHECKING:
@@ -87,10 +87,7 @@ def search(
     wanted = {"query": query, "category": category, "tags": tag, "since": since, "until": until}
     more = {"scope": scope, "limit": limit, "archived": archived}
     result = asked_of(call, home_of(home), group, "search_memory", wanted | more)
-    if as_json:
-        print_json(result)
-    else:
-        print_lines(hit_lines(SearchResult.model_validate(result), with_points=explain))
+    tell(result, hit_lines(SearchResult.model_validate(result), with_points=explain), as_json=as_json)
 
 
 @app.command("log")
@@ -218,7 +215,4 @@ def stop_turn(
 ) -> None:
     """End an agent's answer, and keep what was said; a message that still waits is refused."""
     result = asked_of(call, home_of(home), group, "stop_turn", {"turn": turn, "sender": sender})
-    if as_json:
-        print_json(result)
-    else:
-        print(f"{result['turn']}: {result['state'].replace('_', ' ')}")
+    tell(result, [f"{result['turn']}: {result['state'].replace('_', ' ')}"], as_json=as_json)

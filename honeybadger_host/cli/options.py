@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import orjson
 import typer
 
-from honeybadger_agent.cli.terminal import takes_styles
+from honeybadger_agent.cli.terminal import print_lines, takes_styles
 from honeybadger_host.errors import HomeError, NotFound, SettingsError
 from honeybadger_host.text.time_stamps import read_moment, time_stamp
 
@@ -62,6 +62,14 @@ def print_some(what: str, lines: Sequence[str]) -> None:
         print(f"{what}: {line}", file=sys.stderr)
     if len(lines) > _MOST_LINES:
         print(f"{what}: {len(lines) - _MOST_LINES} more", file=sys.stderr)
+
+
+def tell(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print what a command found: as JSON where that is asked for, else its lines for people."""
+    if as_json:
+        print_json(value)
+    else:
+        print_lines(lines)
 
 
 def paint(text: str, colour: str) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from honeybadger_agent.cli.terminal import here, print_lines
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, paint, print_json, tell
 
 app = typer.Typer()
 
@@ -57,11 +57,11 @@ def review(
             _list(host, every, as_json)
         case "show":
             proposal = host.proposal(more[0])
-            print_json(proposal) if as_json else print_lines(_shown(proposal))
+            tell(proposal, _shown(proposal), as_json=as_json)
         case _:
             numbers = [_number(word) for word in more[1:]] or None
             result = host.decide(more[0], action, numbers)
-            print_json(result) if as_json else print(here(_told(action, result)))
+            tell(result, [_told(action, result)], as_json=as_json)
 
 
 @app.command()
@@ -74,10 +74,7 @@ def consolidate(
 ) -> None:
     """Consolidate a session now: all but its newest turns go to HISTORY.md and summary.md; the log keeps everything."""
     result = asked_of(call, home_of(home), group, "consolidate", {}, session=session)
-    if as_json:
-        print_json(result)
-    else:
-        print(here(result["told"]))
+    tell(result, [result["told"]], as_json=as_json)
 
 
 @app.command()
@@ -128,19 +125,18 @@ def _number(word: str) -> int:
 
 def _list(host: _Host, every: bool, as_json: bool) -> None:
     found = host.rows(every=every)
-    if as_json:
-        print_json(found)
-        return
-    for row in found["proposals"]:
-        if row.get("problem"):
-            print(here(f"{row['id']}  cannot be read: {row['problem']}"))
-            continue
-        about = f"  session {row['session']}" if row.get("session") else ""
-        print(here(f"{row['made_at']}  {row['id']}  {row['kind']} by {row['by']}{about}  {_counts(row)}"))
+    lines = [_row(row) for row in found["proposals"]]
     if found["left_out"]:
-        print(f"and {found['left_out']} older")
-    if not found["proposals"]:
-        print("nothing waits for a decision" if not every else "there are no proposals yet")
+        lines.append(f"and {found['left_out']} older")
+    none = "there are no proposals yet" if every else "nothing waits for a decision"
+    tell(found, lines or [none], as_json=as_json)
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    if row.get("problem"):
+        return f"{row['id']}  cannot be read: {row['problem']}"
+    about = f"  session {row['session']}" if row.get("session") else ""
+    return f"{row['made_at']}  {row['id']}  {row['kind']} by {row['by']}{about}  {_counts(row)}"
 
 
 def _told(action: str, result: Mapping[str, Any]) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, tell
 
 app = typer.Typer(help="Who may send in closed mode.", no_args_is_help=True)
 
@@ -26,10 +27,8 @@ def sender_add(
     folder = home_of(home)
     check_home(folder)
     made = add_sender(folder, group, sender, uid)
-    if as_json:
-        print_json({"group": group, "sender": sender, "uid": uid, "folder": str(made)})
-    else:
-        print(f"{made} is ready; a running host serves it within a sweep")
+    known = {"group": group, "sender": sender, "uid": uid, "folder": str(made)}
+    tell(known, [f"{made} is ready; a running host serves it within a sweep"], as_json=as_json)
 
 
 @app.command("list")
@@ -50,13 +49,10 @@ def sender_list(home: Home = None, as_json: AsJson = False) -> None:
         }
         for group, sender in sorted(found | known.keys())
     ]
-    if as_json:
-        print_json(rows)
-        return
-    for row in rows:
-        state = ("closed mode serves it" if row["known"] else "open mode only") + (
-            "" if row["has_folder"] else ", no folder"
-        )
-        print(f"{row['group']}/{row['sender']}  uid {'any' if row['uid'] is None else row['uid']}  {state}")
-    if not rows:
-        print("no senders yet")
+    tell(rows, map(_line, rows) if rows else ["no senders yet"], as_json=as_json)
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    mode = "closed mode serves it" if row["known"] else "open mode only"
+    folder = "" if row["has_folder"] else ", no folder"
+    return f"{row['group']}/{row['sender']}  uid {'any' if row['uid'] is None else row['uid']}  {mode}{folder}"

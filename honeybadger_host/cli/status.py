@@ -57,8 +57,8 @@ def print_status(folder: Path, status_: dict[str, Any]) -> None:
         print(paint(f"          cannot be written now: {file}", "yellow"))
     if "turns" in status_:  # else the host is older than this command
         turns, agents = status_["turns"], status_["agents"]
-        run = count_of(turns["running"], "turn runs", "turns run")
-        print(f"agents    {len(agents['known'])}, {run}, {turns['waiting']} wait")
+        running = count_of(turns["running"], "answer")
+        print(f"agents    {len(agents['known'])}; {running} being written, {turns['waiting']} waiting")
         for file, why in agents["refused"].items():
             print(paint(f"          as it was before: {file}: {why}", "yellow"))
     if "curation" in status_:

@@ -10,7 +10,7 @@ import typer
 from honeybadger_agent.cli.task_lines import ACTIONS, shown_task, task_lines
 from honeybadger_agent.cli.terminal import print_lines
 from honeybadger_host.cli.asking import asked_of
-from honeybadger_host.cli.options import AsJson, Home, home_of, print_json
+from honeybadger_host.cli.options import AsJson, Home, home_of, print_json, tell
 
 app = typer.Typer()
 
@@ -47,10 +47,7 @@ def tasks(
     payload = {"task": task, **({"why": why} if action == "pause" else {})}
     result: Any = asked_of(call, folder, group, ACTIONS[action], payload)
     row = result["tasks"][0] if action == "show" else result
-    if as_json:
-        print_json(row)
-    else:
-        print_lines(shown_task(row) if action == "show" else task_lines([row]))
+    tell(row, shown_task(row) if action == "show" else task_lines([row]), as_json=as_json)
 
 
 def _groups(folder: Path) -> list[str]:

@@ -185,7 +185,7 @@ def test_the_operator_sees_agents_and_turns_and_what_is_wrong_with_them(home: Pa
     agent(home, "oracle", display_name="Oracle", description="Knows it.", model="opnai:gpt")
     wait_for(lambda: "config/agents/keeper.json" in status(host)["agents"]["refused"])
     shown = run_cli("status", home=home)
-    assert "agents    2, 0 turns run, 0 wait" in shown.stdout
+    assert "agents    2; 0 answers being written, 0 waiting" in shown.stdout
     assert "as it was before: config/agents/keeper.json: 'display_nam' is unknown" in shown.stdout
     examined = run_cli("doctor", home=home).stdout
     assert "agents: config/agents/keeper.json: 'display_nam' is unknown; did you mean display_name?" in examined

@@ -647,7 +647,7 @@ def test_wrong_usage_has_an_exit_code_of_its_own(home: Path, arguments: tuple[st
 
 
 def test_version_and_help_need_no_home() -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+\n", run_cli("version").stdout)
+    assert re.fullmatch(r"honeybadger-host \d+\.\d+\.\d+\n", run_cli("--version").stdout)
     helped = run_cli("--help")
     assert helped.returncode == 0
     assert "5 another host serves it" in " ".join(helped.stdout.split())
