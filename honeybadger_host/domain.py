@@ -180,6 +180,7 @@ REMOVED: Final = "_removed"
 NOTE_REMOVED: Final = "note_removed"
 NOTE_RESTORED: Final = "note_restored"
 EDIT_UNDONE: Final = "edit_undone"
+NOTE_EDITED: Final = "note_edited"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +224,8 @@ class FileRemoved:
 
 @dataclass(frozen=True, slots=True)
 class NotesRevised:
-    """Notes leave MEMORY.md or its archive, or come back into it, or lines of a person's edit are taken back; all else
-    in the file stays as it is.
+    """Notes leave MEMORY.md or its archive, come back into it, or get another text, or lines of a person's edit are
+    taken back; all else in the file stays as it is.
 
     The first change of its file in a request: a batch takes it only before anything is appended to the file. See
     `storage.revised` for how one is made.
@@ -241,7 +242,7 @@ class NotesRevised:
     base: bytes
     text: bytes
     data: bytes
-    kind: Literal["note_removed", "note_restored", "edit_undone"] = NOTE_REMOVED
+    kind: Literal["note_removed", "note_restored", "edit_undone", "note_edited"] = NOTE_REMOVED
 
     @property
     def row_kind(self) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from honeybadger_agent.wire.base import MAX_NOTE_CHARACTERS, OneLine, Request, Result
+from honeybadger_agent.wire.labels import FoundId
 
 
 class NoteResult(Result):
@@ -30,6 +31,24 @@ class UpdateMemory(Request[NoteResult], changes=True, audience="default"):
     )
     section: OneLine | None = Field(default=None, description="Heading of the note, one line; default `Notes`.")
     pinned: bool | None = Field(default=None, description="True: it is never merged or retired by itself.")
+
+
+class EditedNote(Result):
+    file: str = Field(description="Below the group's folder.")
+    id: str = Field(description="Its id from now on.")
+    section: str
+    neutralised: dict[str, int] = Field(default_factory=dict, description="See update_memory.")
+
+
+class EditNote(Request[EditedNote], changes=True, overwrites=True, audience="operator"):
+    """Give a note of MEMORY.md another text in its place, signed by whoever asks; only the operator may."""
+
+    id: FoundId = Field(
+        description="As search shows it. It names the text, too: of a note that changed since: conflict."
+    )
+    content: Annotated[str, StringConstraints(min_length=1, max_length=MAX_NOTE_CHARACTERS)] = Field(
+        description="The new text, 1-32,768 characters."
+    )
 
 
 class FileProblem(Result):

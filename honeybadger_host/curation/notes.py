@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from honeybadger_agent.mailbox import HUMAN
+from honeybadger_agent.mailbox import HUMAN, OPERATOR
 from honeybadger_host.domain import MEMORY
 from honeybadger_host.memory.notes import NOBODY, SIGNED, is_pinned, note_spans
 from honeybadger_host.search.sources import Source, pieces_of
@@ -17,6 +17,7 @@ NOTE_ID: Final = f"{MEMORY}#"
 A_PERSON: Final = "a person wrote it"
 PINNED: Final = "it is pinned"
 """Why something is protected."""
+_PEOPLE: Final = (NOBODY, HUMAN, OPERATOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def digests_of(notes: Mapping[str, NotePlace]) -> dict[str, str]:
 def protected_notes(notes: Mapping[str, NotePlace]) -> dict[str, str]:
     """Return id -> why only a person may touch it: nobody but a person signed it, or it is pinned."""
     return {
-        note: A_PERSON if place.author in (NOBODY, HUMAN) else PINNED
+        note: A_PERSON if place.author in _PEOPLE else PINNED
         for note, place in notes.items()
-        if place.author in (NOBODY, HUMAN) or place.is_pinned
+        if place.author in _PEOPLE or place.is_pinned
     }

@@ -148,6 +148,7 @@ def build_table(
         "ping": host.ping(runtime.agents.tools_of),
         "list_groups": groups.list_groups(home, dependencies.files, dependencies.sessions, dependencies.index, journal),
         **{name: reviewed(handler, dependencies.whole_files, screen, waiting) for name, handler in writes.items()},
+        "edit_note": notes.edit_note(journal.path, dependencies.whole_files, screen),
         "read_group_files": notes.read_group_files(dependencies.files),
         **turn_log,
         "get_context": QueryHandler(context.answer),

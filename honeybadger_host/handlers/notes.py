@@ -1,15 +1,17 @@
-"""Notes: `update_memory` and `read_group_files` (HB1-HB4)."""
+"""Notes: `update_memory`, `edit_note` and `read_group_files` (HB1-HB4)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import structlog
 
-from honeybadger_agent.wire import Refusal, UpdateMemory
+from honeybadger_agent.wire import EditNote, Refusal, UpdateMemory
+from honeybadger_host.curation.notes import NotePlace, notes_of
 from honeybadger_host.domain import (
     MEMORY,
     PERSONA,
@@ -23,8 +25,11 @@ from honeybadger_host.domain import (
 from honeybadger_host.errors import FileProblem
 from honeybadger_host.handlers.redaction import Screen
 from honeybadger_host.memory.group_files import GroupFiles, GroupText
-from honeybadger_host.memory.notes import PINNED, is_pinned
-from honeybadger_host.text.neutralise import is_blank, neutralise, render_note
+from honeybadger_host.memory.notes import NOBODY, PINNED, is_pinned
+from honeybadger_host.storage.atomic_files import WholeFiles
+from honeybadger_host.storage.journal_reader import read_young_notes
+from honeybadger_host.storage.revised import edit_note as edited
+from honeybadger_host.text.neutralise import RenderedNote, is_blank, neutralise, render_note
 
 log = structlog.get_logger()
 
@@ -40,14 +45,7 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
         section, content, screened = screen.note(asked, section, payload.content)
         if payload.pinned and not is_pinned(content) and not is_blank(neutralise(content).text):
             content = f"{content.rstrip()} {PINNED}"
-        try:
-            note = render_note(content, section, asked.sender, now)
-        except ValueError:
-            field = "payload.content" if is_blank(neutralise(payload.content).text) else "payload.section"
-            log.warning("note.refused", group=asked.group, sender=asked.sender, id=asked.request_id, field=field)
-            raise Refusal(
-                "invalid", f"{field} is blank: nothing visible is left of it; nothing was saved", field=field
-            ) from None
+        note = _rendered(asked, content, section, now)
         result: dict[str, Any] = {"file": MEMORY, "section": note.section}
         if note.changed or screened:
             result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
@@ -56,6 +54,61 @@ def update_memory(files: GroupFiles, screen: Screen) -> ChangeHandler[str | None
         return Outcome(result, (Added("note", asked.group, note.data),))
 
     return ChangeHandler(decide, lambda asked: files.size_warning(asked.group))
+
+
+def _rendered(asked: Asked, content: str, section: str, now: datetime) -> RenderedNote:
+    """Return a note as it is written, signed by the sender. Raises Refusal: nothing of it is visible."""
+    try:
+        return render_note(content, section, asked.sender, now)
+    except ValueError:
+        field = "payload.content" if is_blank(neutralise(asked.payload.content).text) else "payload.section"
+        log.warning("note.refused", group=asked.group, sender=asked.sender, id=asked.request_id, field=field)
+        raise Refusal(
+            "invalid", f"{field} is blank: nothing visible is left of it; nothing was saved", field=field
+        ) from None
+
+
+def edit_note(journal: Path, files: WholeFiles, screen: Screen) -> ChangeHandler[tuple[bytes, NotePlace]]:
+    """Return the handler of `edit_note`: a note gets another text where it stands, if it is the one that was read.
+
+    Args:
+        journal: it says which notes have not settled: the host itself would put them back.
+    """
+
+    def prepare(asked: Asked) -> tuple[bytes, NotePlace]:
+        payload: EditNote = asked.payload
+        file = f"groups/{asked.group}/{MEMORY}"
+        held = files.load(file) or b""
+        note = notes_of(asked.group, held).get(payload.id)
+        if note is None:
+            raise _conflict(payload.id)
+        if note.author == NOBODY:
+            raise Refusal("invalid", f"nobody signed {payload.id}: edit {MEMORY}", field="payload.id")
+        stands = held[slice(*note.span)].strip(b"\r\n")
+        if any(young.strip(b"\n") == stands for young in read_young_notes(journal, file)):
+            raise Refusal("unavailable", f"{payload.id} is too new, it settles within seconds; nothing was changed")
+        return held, note
+
+    def decide(asked: Asked, found: tuple[bytes, NotePlace], now: datetime) -> Outcome:
+        payload: EditNote = asked.payload
+        held, place = found
+        if files.view(f"groups/{asked.group}/{MEMORY}") != held:
+            raise _conflict(payload.id)
+        section, content, screened = screen.note(asked, place.section, payload.content)
+        note = _rendered(asked, content, section, now)
+        change = edited(asked.group, f"groups/{asked.group}/{MEMORY}", held, place.span, note.data)
+        (id_,) = notes_of(asked.group, note.data)
+        result: dict[str, Any] = {"file": MEMORY, "id": id_, "section": note.section}
+        if note.changed or screened:
+            result["neutralised"] = dict(Counter(note.changed) + Counter(screened))
+        return Outcome(result, (change,))
+
+    return ChangeHandler(decide, prepare)
+
+
+def _conflict(id_: str) -> Refusal:
+    why = f"{MEMORY} has no note {id_} any more: nothing was changed; read it again, then decide"
+    return Refusal("conflict", why, field="payload.id")
 
 
 def read_group_files(files: GroupFiles) -> QueryHandler:

@@ -12,6 +12,7 @@ from honeybadger_host.domain import (
     ARCHIVE,
     EDIT_UNDONE,
     MEMORY,
+    NOTE_EDITED,
     NOTE_REMOVED,
     NOTE_RESTORED,
     REMOVED,
@@ -42,7 +43,7 @@ ARCHIVED: Final = "archived"
 _NOTES: Final = (NOTE, NOTE_REMOVED, NOTE_RESTORED)
 _Undone: TypeAlias = tuple[Row, bytes | None]
 """A change that is to be undone, and what its file held before it; None: there was none."""
-_OF_EDITS: Final = (EDIT_UNDONE, TEXT, f"{TEXT}{REMOVED}")
+_OF_EDITS: Final = (EDIT_UNDONE, NOTE_EDITED, TEXT, f"{TEXT}{REMOVED}")
 
 
 def undo(journal: Path, files: WholeFiles) -> ChangeHandler[list[_Undone] | UndoneEdit]:

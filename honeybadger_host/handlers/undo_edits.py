@@ -7,7 +7,7 @@ lines of the edit stand by now, and whether somebody changed them since.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from honeybadger_host.domain import (
     ARCHIVE,
     HISTORY,
     MEMORY,
+    NOTE_EDITED,
     REMOVED,
     Added,
     AddedKind,
@@ -104,7 +105,8 @@ def put_back(undone: UndoneEdit, held: bytes | None) -> tuple[Change, str]:
         if held is None:
             return Added(APPENDED[name], group, text), "restored"
         try:
-            return put_back_lines(group, file, held, hunks), "put_back"
+            change = put_back_lines(group, file, held, hunks)
+            return (replace(change, kind=NOTE_EDITED) if event.kind == NOTE_EDITED else change), "put_back"
         except UnicodeDecodeError:
             raise _conflict(event, f"lines of change {event.seq} are not UTF-8") from None
     kind: WholeKind = "entry" if name.endswith(".json") else TEXT

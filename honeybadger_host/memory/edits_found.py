@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from honeybadger_agent.mailbox import HUMAN
-from honeybadger_host.domain import EDIT_UNDONE, NOTE_RESTORED, REMOVED
+from honeybadger_host.domain import NOTE_RESTORED, REMOVED
 from honeybadger_host.memory.archive import standing_span
 from honeybadger_host.memory.peoples_files import PeoplesFile, group_of, name_of
 from honeybadger_host.storage.atomic_files import WHOLE_KINDS, fingerprint
 from honeybadger_host.storage.edits import Edit, Seen, digest_of, fingerprint_of
 from honeybadger_host.storage.journal_schema import Row
 from honeybadger_host.storage.line_hunks import Hunk, hunks_between, lines_of
-from honeybadger_host.storage.revised import REVISED_KINDS, new_text, revision_of
+from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
 
 
 def compare_text(file: str, known: Seen | None, rows: Sequence[Row], found: PeoplesFile | None) -> list[Edit]:
@@ -93,7 +93,7 @@ def _revised(text: bytes, row: Row) -> bytes:
     """Return a text after notes were taken out or put back, wherever they stand in it."""
     if fingerprint(text) == row.offset:
         return new_text(text, row)
-    if row.kind == EDIT_UNDONE:
+    if row.kind in LINE_KINDS:
         return _undone_nearby(text, revision_of(row.data).hunks)
     for note in revision_of(row.data).notes:
         span = standing_span(text, note.data)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from honeybadger_agent.mailbox import OPERATOR
-from honeybadger_host.domain import EDIT_UNDONE, NOTE_REMOVED, NOTE_RESTORED, REMOVED
+from honeybadger_host.domain import NOTE_REMOVED, NOTE_RESTORED, REMOVED
 from honeybadger_host.memory.edits_found import with_changes
 from honeybadger_host.storage.atomic_files import ABSENT, WHOLE_KINDS, fingerprint
 from honeybadger_host.storage.edits import FORGOTTEN_DIGEST, Edit, EditReader, Seen, digest_of, fingerprint_of
 from honeybadger_host.storage.journal_reader import LogFilter, read_earlier
 from honeybadger_host.storage.journal_schema import FORGOTTEN_BASE, LAST_SEQ, Row
 from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, hunks_between, lines_of, reversed_hunks
-from honeybadger_host.storage.revised import REVISED_KINDS, new_text, revision_of
+from honeybadger_host.storage.revised import LINE_KINDS, REVISED_KINDS, new_text, revision_of
 
 Event: TypeAlias = Row | Edit
 BEFORE: Final = "before"
@@ -296,9 +296,9 @@ def _before(text: bytes, event: Event) -> bytes | None:
     if event.kind in WHOLE_KINDS:
         return b"" if event.offset == ABSENT else None
     revision = revision_of(event.data)
-    if event.offset == FORGOTTEN_BASE and event.kind != EDIT_UNDONE:
+    if event.offset == FORGOTTEN_BASE and event.kind not in LINE_KINDS:
         return None  # where the notes stood is not known any more
-    if event.kind == EDIT_UNDONE:
+    if event.kind in LINE_KINDS:
         try:
             before = b"".join(apply_hunks(lines_of(text), reversed_hunks(revision.hunks)))
         except ValueError:

@@ -11,7 +11,7 @@ import orjson
 from honeybadger_agent.wire import Forget
 from honeybadger_host.curation.enriching import enrichment_of
 from honeybadger_host.curation.proposal_files import proposal_file
-from honeybadger_host.domain import SUMMARY
+from honeybadger_host.domain import NOTE_EDITED, SUMMARY
 from honeybadger_host.memory.forgotten_files import files_of
 from honeybadger_host.memory.session_document_store import session_file
 from honeybadger_host.memory.summary_parts import part_of
@@ -21,6 +21,7 @@ from honeybadger_host.storage.atomic_files import read_whole
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.forgetting import Forgetting
 from honeybadger_host.storage.journal_schema import Row, read_rows
+from honeybadger_host.storage.revised import REVISED_KINDS, revision_of
 from honeybadger_host.text.phrases import LEAST_CHARACTERS, folded, said_in
 
 _LEAST_OF_A_LINE = 40
@@ -37,7 +38,7 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
     for row in _rows(journal, group):
         if _is_wanted(row, wanted):
             rows.append(row.seq)
-            said += said_in(row.data)
+            said += _said_by(row)
     files = [file for file in files_of(home, group) if _is_wanted_file(group, file, wanted)]
     for file in files:
         said += said_in(read_whole(home / file) or b"")
@@ -70,6 +71,19 @@ def plan_of(home: Path, journal: Path, group: str, wanted: Forget) -> Forgetting
 def _rows(journal: Path, group: str) -> Iterator[Row]:
     query = "SELECT * FROM changes WHERE grp = ? AND seq NOT IN (SELECT seq FROM emptied) ORDER BY seq"
     return map(Row._make, read_rows(journal, query, (group,)))
+
+
+def _said_by(row: Row) -> Iterator[str]:
+    """Yield what a change says; of one that took out, put back or changed notes, what they say and said."""
+    if row.kind not in REVISED_KINDS:
+        yield from said_in(row.data)
+        return
+    revision = revision_of(row.data)
+    for note in revision.notes:
+        yield from said_in(note.data)
+    for hunk in revision.hunks:
+        for side in (hunk.removed, hunk.added) if row.kind == NOTE_EDITED else (hunk.added,):
+            yield from said_in(b"".join(side))
 
 
 def _is_wanted(row: Row, wanted: Forget) -> bool:

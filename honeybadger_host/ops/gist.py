@@ -27,6 +27,8 @@ def gist_of(kind: str, data: bytes) -> str:
                     text = "; ".join(note["text"].partition("\n- ")[2] for note in value["notes"])
                 case "edit_undone":
                     text = " ".join(line for _, _, added in value["hunks"] for line in added)
+                case "note_edited":
+                    text = "".join(line for _, _, added in value["hunks"] for line in added).partition("\n- ")[2]
                 case "watermark" | "watermark_removed":
                     up_to = value.get("at") if value["proposal"].startswith("preferences-") else f"turn {value['turn']}"
                     text = f"read up to {up_to} by {value['proposal'] or 'nobody'}"

@@ -1,4 +1,4 @@
-"""Notes that leave a file people edit, or come back into it (docs/decisions/026-removing-notes.md).
+"""Notes that leave a file people edit, come back into it, or change there (docs/decisions/026-removing-notes.md).
 
 The file is replaced in one step, and only the very text that was read. The old file keeps a second, hidden name until
 the change has settled: a program that opened it just before may save into it after that, and then its text counts.
@@ -11,7 +11,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import orjson
 import structlog
 
-from honeybadger_host.domain import EDIT_UNDONE, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
+from honeybadger_host.domain import EDIT_UNDONE, NOTE_EDITED, NOTE_REMOVED, NOTE_RESTORED, NotesRevised
 from honeybadger_host.errors import WorldFailed
 from honeybadger_host.storage.atomic_files import fingerprint, read_whole
 from honeybadger_host.storage.file_cache import signature_of
@@ -37,7 +37,9 @@ from honeybadger_host.storage.line_hunks import Hunk, apply_hunks, lines_of
 
 log = structlog.get_logger()
 
-REVISED_KINDS: Final = frozenset((NOTE_REMOVED, NOTE_RESTORED, EDIT_UNDONE))
+LINE_KINDS: Final = frozenset((EDIT_UNDONE, NOTE_EDITED))
+"""Kinds of rows that say which lines took the place of which."""
+REVISED_KINDS: Final = LINE_KINDS | {NOTE_REMOVED, NOTE_RESTORED}
 """Kinds of rows that take notes or lines out of a file or put them back; `Row.offset` is the fingerprint of what was
 there."""
 
@@ -65,7 +67,7 @@ class Revision(NamedTuple):
 
     Args:
         size: of the new text; `to` is its fingerprint.
-        hunks: lines that took the place of others, where a person's edit was undone.
+        hunks: lines that took the place of others, of `LINE_KINDS`.
     """
 
     size: int
@@ -119,8 +121,23 @@ def restore_notes(group: str, file: str, base: bytes, removed: Sequence[NotePlac
     return _revised(group, file, base, bytes(text), notes, NOTE_RESTORED)
 
 
+def edit_note(group: str, file: str, base: bytes, span: tuple[int, int], note: bytes) -> NotesRevised:
+    """Return the change that gives a note another text, in its place and with the blank lines around it.
+
+    Args:
+        span: of the note in `base`, see `remove_notes`.
+        note: as it would be appended.
+    Raises ValueError: a line is not UTF-8.
+    """
+    begin, end = base.rfind(b"\n", 0, span[0]) + 1, span[1]
+    old = base[begin:end]
+    new = old.replace(base[slice(*span)].strip(b"\r\n"), note.strip(b"\n"), 1)
+    hunk = Hunk(base.count(b"\n", 0, begin), lines_of(old), lines_of(new))
+    return replace(put_back_lines(group, file, base, [hunk]), kind=NOTE_EDITED)
+
+
 def put_back_lines(group: str, file: str, base: bytes, hunks: Sequence[Hunk]) -> NotesRevised:
-    """Return the change that undoes a person's edit of a file that the host adds to.
+    """Return the change that lets lines take the place of others in a file that the host adds to.
 
     Args:
         hunks: of the lines of `base`.
@@ -158,14 +175,18 @@ def count_notes(kind: str, data: bytes) -> Counter[bytes]:
     """Return how many more of each note, as it is appended, a row leaves in its file; fewer are negative."""
     sign = 1 if kind == NOTE_RESTORED else -1
     counts: Counter[bytes] = Counter()
-    for note in revision_of(data).notes:
-        counts[b"\n" + note.data.strip(b"\n") + b"\n"] += sign
+    revision = revision_of(data)
+    signed = [(note.data, sign) for note in revision.notes]
+    for hunk in revision.hunks if kind == NOTE_EDITED else ():  # what a person took out was never counted
+        signed += (b"".join(hunk.removed), -1), (b"".join(hunk.added), 1)
+    for note, count in signed:
+        counts[b"\n" + note.strip(b"\n") + b"\n"] += count
     return counts
 
 
 def new_text(held: bytes, row: Row) -> bytes:
     """Return what a row makes of the text it was decided upon."""
-    if row.kind == EDIT_UNDONE:
+    if row.kind in LINE_KINDS:
         return b"".join(apply_hunks(lines_of(held), revision_of(row.data).hunks))
     for note in revision_of(row.data).notes[:: 1 if row.kind == NOTE_RESTORED else -1]:
         if row.kind == NOTE_RESTORED:

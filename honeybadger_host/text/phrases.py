@@ -18,7 +18,7 @@ import orjson
 FORGOTTEN: Final = "[forgotten]"
 LEAST_CHARACTERS: Final = 16
 """A shorter text of a record is forgotten where it is all that is said; it may stand in others by chance."""
-SAID_IN: Final = frozenset(("content", "text", "data", "description", "result", "quote", "value"))
+SAID_IN: Final = frozenset(("content", "text", "data", "description", "result", "quote", "value", "hunks"))
 """Members in which a record has its text."""
 _NAMES: Final = frozenset(
     (
@@ -257,6 +257,8 @@ def blank_value(value: Any, name: str = "") -> Any:
     """Return a value of JSON without its texts; names, places, times and numbers stay."""
     match value:
         case str():
+            if name == "hunks":
+                return blank_text(value)  # lines of a file
             is_name = name in _NAMES and _NAME.fullmatch(value)
             return value if is_name else "\n".join(FORGOTTEN if line else line for line in value.split("\n"))
         case dict():

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from honeybadger_host.domain import REMOVED
+from honeybadger_host.domain import NOTE_EDITED, REMOVED
 from honeybadger_host.errors import NotFound
 from honeybadger_host.memory.blame import blame_lines, blame_members
 from honeybadger_host.memory.file_history import read_past
@@ -105,14 +105,24 @@ def activity(journal: Path, group: str | None, now: datetime) -> list[int]:
     return [counts.get(hour, 0) for hour in range(ACTIVITY_HOURS)]
 
 
-def note_changes(journal: Path, group: str) -> dict[str, int]:
+def note_changes(journal: Path, group: str) -> dict[str, Row]:
     """Return the text of each note of the last stretch, as it stands in the file, and the change that wrote it."""
     newest = newest_seq(journal)
     if not newest:
         return {}
-    wanted = LogFilter(group, kind="note", after=max(0, newest - _STRETCH))
-    rows = read_log(journal, wanted, _STRETCH)
-    return {row.data.decode("utf-8", "replace").strip("\n"): row.seq for row in reversed(rows)}
+    after = max(0, newest - _STRETCH)
+    rows = [
+        row
+        for kind in ("note", NOTE_EDITED)
+        for row in reversed(read_log(journal, LogFilter(group, kind=kind, after=after), _STRETCH))
+    ]
+    return {_note_of(row).decode("utf-8", "replace").strip("\n"): row for row in rows}
+
+
+def _note_of(row: Row) -> bytes:
+    if row.kind != NOTE_EDITED:
+        return row.data
+    return b"".join(line for hunk in revision_of(row.data).hunks for line in hunk.added)
 
 
 def _line(row: Row | Edit) -> Line:

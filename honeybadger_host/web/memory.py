@@ -97,6 +97,7 @@ def _conflict(request: Request, now: EntryResult, form: dict[str, str], why: str
         "conflict.html",
         shown_of(request),
         code=409,
+        is_note=False,
         entry=now,
         form=form,
         why=why,

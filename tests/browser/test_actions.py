@@ -84,6 +84,30 @@ def test_of_two_tabs_that_edit_one_entry_the_second_sees_the_difference(
     assert "Ann likes green tea" in _changes(second, group)
 
 
+def test_a_note_is_edited_and_of_two_tabs_the_second_sees_the_difference(
+    open_tab: MakeTab, site: Site, group: str
+) -> None:
+    client = site.client(group)
+    client.update_memory("Ann likes tea")
+    settle(site.home)
+    first, second = open_tab(), open_tab()
+    for tab, text in ((first, "Ann likes green tea"), (second, "Ann likes black tea")):
+        tab.go(f"/g/{group}/notes")
+        tab.page.get_by_role("link", name="Open and edit").click()
+        tab.page.get_by_label("Text").fill(text)
+    first.press("Save")
+    assert "Saved." in first.words()
+    second.press("Save")
+    assert "It has changed meanwhile" in second.words()
+    assert second.page.locator(".diff .removed").inner_text() == "- Ann likes green tea"
+    assert second.faults() == []
+    second.press("Save mine over it")
+    assert "Ann likes black tea" in (client.read_group_files().memory or "")
+    second.page.get_by_role("status").get_by_role("link").click()
+    second.press("Undo this change")
+    assert "Ann likes green tea" in (client.read_group_files().memory or "")
+
+
 def _changes(tab: Tab, group: str) -> str:
     tab.go(f"/g/{group}/timeline?kind=entry")
     told = ""

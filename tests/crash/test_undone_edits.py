@@ -1,8 +1,9 @@
-"""A person's edits are undone, or the group is rewound, while a note comes, and the host dies at a call of that."""
+"""Edits are undone, a group is rewound, a note is edited, while a note comes, and the host dies at a call of that."""
 
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Final
 
 import pytest
 
+from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.storage.edits import EditReader
 from honeybadger_host.storage.home import JOURNAL_FILE, make_home
 from honeybadger_host.storage.journal_reader import LogFilter, read_log, read_position
+from honeybadger_host.storage.revised import revision_of
 from tests.crash.conftest import IS_LONG
 from tests.crash.hosts import Nursery, Work, ended, kill_again, struck
 from tests.hosting import RawSender, request, wait_for
@@ -23,6 +26,7 @@ _AT_ONCE: Final = (
 _ONE_BY_ONE: Final = {"spool.pipeline.BATCH_REQUESTS": 1}
 _UNDO: Final = {"u1": "operator", "n1": "ann", "u2": "operator"}
 _REWIND: Final = {"m1": "operator", "n1": "ann"}
+_EDIT: Final = {"e1": "operator", "n1": "ann"}
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +73,6 @@ def test_killed_at_two_calls_while_edits_are_undone_each_is_undone_once_and_no_n
             operator.drop("u2", request("u2", "undo", payload={"seq": seqs["CLAUDE.md"]}))
         ann.drop("n1", request("n1", content="note 2"))
 
-    def is_done(home: Path) -> bool:
-        boxes = home / "data" / "ipc" / "main"
-        return all((boxes / who / "replies" / f"{stem}.json").exists() for stem, who in sent.items())
-
     def check(home: Path, where: str) -> None:
         where = f"{where}: {struck(home)}"
         rows = read_log(home / JOURNAL_FILE, LogFilter("main"), 99)
@@ -84,5 +84,41 @@ def test_killed_at_two_calls_while_edits_are_undone_each_is_undone_once_and_no_n
         assert (folder / "CLAUDE.md").read_bytes() == persona, where
         assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [], where
 
-    work = Work(_ONE_BY_ONE, begin, lambda home, run: None, is_done, check)
+    work = Work(_ONE_BY_ONE, begin, lambda home, run: None, lambda home: _is_answered(home, sent), check)
     assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 29, later=60) > 1
+
+
+def test_killed_at_two_calls_while_a_note_is_edited_it_has_its_new_text_once_and_no_note_is_lost(
+    nursery: Nursery, edited: tuple[Path, dict[str, int], bytes, bytes], tmp_path: Path, rng: random.Random
+) -> None:
+    settled = edited[0]
+    held = (settled / "groups" / "main" / "MEMORY.md").read_bytes()
+    id_, place = next(iter(notes_of("main", held).items()))
+
+    def begin(home: Path) -> None:
+        shutil.copytree(settled, home)
+        operator, ann = (RawSender(home, sender=name).make() for name in ("operator", "ann"))
+        operator.drop("e1", request("e1", "edit_note", payload={"id": id_, "content": "another text"}))
+        ann.drop("n1", request("n1", content="note 2"))
+
+    def check(home: Path, where: str) -> None:
+        where = f"{where}: {struck(home)}"
+        rows = read_log(home / JOURNAL_FILE, LogFilter("main"), 99)
+        (row,) = (row for row in rows if row.sender == "operator")
+        assert row.kind == "note_edited", where
+        (hunk,) = revision_of(row.data).hunks
+        new = b"".join(hunk.added)
+        assert re.fullmatch(rb"\n## Notes \(operator, [\d :-]{16}\)\n- another text\n", new), where
+        (note,) = (row.data for row in rows if row.request == "n1")
+        folder = home / "groups" / "main"
+        begin_, end = place.span
+        assert (folder / "MEMORY.md").read_bytes() == held[:begin_] + new + held[end:] + note, where
+        assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [], where
+
+    work = Work(_ONE_BY_ONE, begin, lambda home, run: None, lambda home: _is_answered(home, _EDIT), check)
+    assert kill_again(nursery, tmp_path, rng, work, stride=1 if IS_LONG else 41, later=60) > 1
+
+
+def _is_answered(home: Path, sent: dict[str, str]) -> bool:
+    boxes = home / "data" / "ipc" / "main"
+    return all((boxes / who / "replies" / f"{stem}.json").exists() for stem, who in sent.items())

@@ -15,7 +15,7 @@ import pytest
 from honeybadger_agent import SyncClient
 from honeybadger_host.storage.home import make_home
 from honeybadger_host.web.live import MOST_STREAMS
-from tests.flows.test_undone_edits import settle
+from tests.flows.test_undone_edits import newest_edit, settle
 from tests.hosting import PATIENCE, HostProcess, RawSender, request, wait_for
 from tests.page import Answer, Browser, Page
 
@@ -216,6 +216,49 @@ def test_notes_are_shown_by_author_and_a_note_is_taken_out_by_its_change(
     assert "nothing of it is left" in browser.post(f"/g/{group}/forget", {"id": seq, "confirm": seq}).words
     assert "likes tea" not in (client.read_group_files().memory or "")
     assert "researcher" in read(browser, f"/g/{group}/notes/blame").words
+
+
+def test_of_two_who_edit_one_note_the_second_is_shown_what_it_says_now(
+    browser: Browser, agent: Callable[..., SyncClient], place: tuple[HostProcess, Browser]
+) -> None:
+    client = agent()
+    client.update_memory("likes tea\nand milk")
+    group = group_of(client)
+    settle(place[0].home)
+    address = re.findall(r'href="([^"]*/entry\?id=MEMORY[^"]*)"', read(browser, f"/g/{group}/notes").text)[0]
+    page = read(browser, address)
+    assert ">\nlikes tea\nand milk</textarea>" in page.text
+    form = {name: hidden(page, name) for name in ("id", "was")}
+
+    def save(content: str) -> Answer:
+        return browser.post(f"/g/{group}/notes/edit", {**form, "content": content})
+
+    done = save("likes green tea\nand milk")
+    seq = change_of(done)
+    shown = read(browser, done.location).words
+    assert "Saved." in shown
+    assert "likes green tea" in shown
+    second = save("likes black tea\nand milk")
+    assert second.status == 409
+    assert "- likes green tea + likes black tea and milk Yours" in second.words
+    memory = client.read_group_files().memory or ""
+    assert "likes green tea" in memory
+    assert "(operator, " in memory
+    form = {name: hidden(second, name) for name in ("id", "was")}
+    change_of(save("likes black tea\nand milk"))
+    assert "likes black tea" in (client.read_group_files().memory or "")
+    assert "Put back what it said" in read(browser, f"/g/{group}/notes").words
+    newest = hidden(read(browser, f"/g/{group}/notes"), "seq")
+    assert int(newest) > seq
+    change_of(browser.post("/undo", {"seq": newest}))
+    assert "likes green tea" in (client.read_group_files().memory or "")
+    held = place[0].home / "groups" / group / "MEMORY.md"
+    held.write_text("Nothing any more.\n")
+    newest_edit(place[0].home, f"groups/{group}/MEMORY.md")
+    gone = save("likes no tea")
+    assert (gone.status, "What changed it" in gone.words, "likes no tea" in gone.words) == (409, True, True)
+    assert "- - likes green tea" in gone.words
+    assert held.read_text() == "Nothing any more.\n"
 
 
 def test_search_shows_points_and_the_same_as_a_test_case(browser: Browser, agent: Callable[..., SyncClient]) -> None:

@@ -257,6 +257,7 @@ def seeds() -> list[bytes]:
         ("consolidate", {}),
         ("dream", {"dry_run": True}),
         ("rewind", {"to": "1", "dry_run": True}),
+        ("edit_note", {"id": "MEMORY.md#4f0c21", "content": "x"}),
         ("forget", {"text": "Ramipril", "dry_run": True}),
         (
             "import_records",

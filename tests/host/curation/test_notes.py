@@ -27,8 +27,15 @@ def test_the_id_of_a_note_is_the_one_that_a_search_finds_and_tells_where_it_stan
 
 def test_what_is_pinned_or_a_person_wrote_is_protected() -> None:
     data = b"".join(
-        (note("a (pinned)"), note("b", section="Own (pinned)"), note("c", "human"), note("d"), b"\n## Own\n- e\n")
+        (
+            note("a (pinned)"),
+            note("b", section="Own (pinned)"),
+            note("c", "human"),
+            note("d"),
+            b"\n## Own\n- e\n",
+            note("f", "operator"),
+        )
     )
     notes = notes_of("main", data)
-    assert [notes[each].text for each in protected_notes(notes)] == ["a (pinned)", "b", "c", "e"]
+    assert [notes[each].text for each in protected_notes(notes)] == ["a (pinned)", "b", "c", "e", "f"]
     assert notes_of("main", b"## Own\n- \xff\n") == {}

@@ -12,15 +12,20 @@ from structlog.testing import capture_logs
 
 from honeybadger_agent import wire
 from honeybadger_agent.wire import REQUEST_TYPES, TURN_TYPES, GetContext, PreviewContext, Refusal
+from honeybadger_host.curation.notes import notes_of
 from honeybadger_host.domain import (
     Added,
     Asked,
     ChangeHandler,
+    NotesRevised,
     QueryHandler,
     TurnHandler,
 )
 from honeybadger_host.memory.watermarks import Watermark, dump_watermark, watermark_file
 from honeybadger_host.settings import Conversation, Settings
+from honeybadger_host.storage.atomic_files import fingerprint
+from honeybadger_host.storage.journal_schema import Row
+from honeybadger_host.storage.revised import new_text
 from tests.host.handlers.room import NOW, Room
 
 
@@ -60,6 +65,36 @@ def test_a_note_is_signed_with_the_folder_whatever_it_says(room: Room) -> None:
     (change,) = outcome.changes
     assert change == Added("note", "main", change.data)
     assert change.data.startswith(b"\n## Facts (alice, 2020-01-01 00:00) (mallory, 2026-11-21 06:05)\n")
+
+
+_OLD = b"## Old (bee, 2026-01-01 00:00)\n- x\n"
+_NEW = b"## Old (operator, 2026-11-21 06:05)\n- new\n  lines\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        (b"", b""),
+        (b"\xef\xbb\xbf", b""),
+        (b"# Ours\r\n\r\n", b"\n\n## Rules\nBe kind."),
+        (b"\n## A (bee, 2026-01-01 00:00)\n- x\n\n", b"A person's line.\n"),
+        (b"No line between.\n", b"\n## B (bee, 2026-01-01 00:00)\n- y"),
+    ],
+    ids=["alone", "behind a mark", "of another system", "with a line below", "in between"],
+)
+def test_edit_note_changes_the_note_and_nothing_around_it(room: Room, above: bytes, below: bytes) -> None:
+    path = room.home / "groups/main/MEMORY.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(above + _OLD + below)
+    id_ = next(id_ for id_, note in notes_of("main", path.read_bytes()).items() if note.section == "Old")
+    outcome = room.decide("edit_note", "operator", id=id_, content="new\nlines")
+    (change,) = outcome.changes
+    assert isinstance(change, NotesRevised)
+    assert change.text == above + _NEW + below
+    assert outcome.result == {"file": "MEMORY.md", "id": outcome.result["id"], "section": "Old"}
+    assert outcome.result["id"] in notes_of("main", change.text)
+    row = Row(1, 1, "main", "operator", "r", change.kind, change.file, fingerprint(change.base), change.data)
+    assert new_text(change.base, row) == change.text
 
 
 def test_what_was_neutralised_is_in_the_reply(room: Room) -> None:
