@@ -59,7 +59,7 @@ def run(home: Path, settings: Settings, *, passed: Callable[[str], None] = lambd
         except BaseExceptionGroup as group:
             raise _first(group) from group
         try:
-            host.sessions.write_out_all()
+            host.memory.sessions.write_out_all()
             _settle_all(host)
             if host.ages.moments:
                 host.journal.keep_ages(host.ages.dump())
@@ -82,7 +82,7 @@ def serve_box(
     host = build(home, settings.model_copy(update={"metrics": MetricsSettings()}))
     try:
         if searched is not None:
-            host.index.read_all(searched)
+            host.memory.index.read_all(searched)
         anyio.run(_serve_box, host, inbox, keeps_house)
         _settle_all(host)
     finally:
@@ -189,7 +189,7 @@ class _Hints:
         """On the watcher's thread. One scheduled wake-up is enough for any number of events."""
         host = self._host
         if not folder:
-            host.files.clear()
+            host.memory.files.clear()
             host.pipeline.hint(None)
         elif folder.endswith("/requests"):
             host.pipeline.hint(folder.removesuffix("/requests"))
@@ -197,12 +197,12 @@ class _Hints:
             host.pipeline.hint(folder)
         else:
             file = f"{folder.removeprefix(self._home)}/{name}"
-            host.files.drop(file)
-            host.index.touch(file)
+            host.memory.files.drop(file)
+            host.memory.index.touch(file)
             host.edits.touch(file)
             host.scheduler.touch_file(file)
             if not name or os.path.isdir(f"{folder}/{name}"):  # it was not watched before
-                host.index.touch_folder(file)
+                host.memory.index.touch_folder(file)
             return
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -266,7 +266,7 @@ def _look_around(host: Host, watcher: Watcher, now: float, is_close: bool) -> No
     folders = dict.fromkeys((one.requests for inbox in inboxes for one in inbox.both), False)
     with contextlib.suppress(OSError), os.scandir(host.home / "groups") as entries:
         folders |= {entry.path: True for entry in entries if entry.is_dir(follow_symlinks=False)}
-    folders |= {str(host.home / folder): True for folder in host.index.folders[:_MOST_ENTRY_FOLDERS]}
+    folders |= {str(host.home / folder): True for folder in host.memory.index.folders[:_MOST_ENTRY_FOLDERS]}
     folders |= {str(folder): True for folder in host.scheduler.folders}
     watcher.ensure(folders, now, looks_closely=is_close)
 

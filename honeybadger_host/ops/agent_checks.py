@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
 from honeybadger_agent.models import split_name
 from honeybadger_agent.models.model import ModelFailed
+from honeybadger_agent.models.settings import DEFAULT_URLS
 from honeybadger_agent.wording import count_of
 from honeybadger_host.agents import AGENTS_FOLDER, agent_files, load_agent
 from honeybadger_host.curation.directives import NAMES, check_directives, directive_file
@@ -16,9 +21,11 @@ from honeybadger_host.memory.group_places import groups_in
 from honeybadger_host.memory.task_files import WrongSchedule, parse_task, schedule_of, task_file, tasks_of
 from honeybadger_host.models import missing_extra
 from honeybadger_host.ops.findings import Finding
-from honeybadger_host.ops.model_server import own_server, why_silent
-from honeybadger_host.settings import Settings, host_zone, load_settings, model_key
+from honeybadger_host.settings import Model, Settings, host_zone, load_settings, model_key
 from honeybadger_host.storage.atomic_files import read_whole
+
+_PATIENCE_SECONDS: Final = 3.0
+"""For the server of a model to answer."""
 
 
 def agents(home: Path) -> Iterator[Finding]:
@@ -98,14 +105,35 @@ def _model(home: Path, name: str, wanted_by: str, loaded: Settings) -> Finding:
                 return Finding("model", "problem", f"{wanted_by}: {missing}", "install it, or choose another model")
             is_own = kind == loaded.model.name.partition(":")[0]
             key, key_name = model_key(kind, is_own=is_own)
-            server = own_server(name, loaded.model)
+            server = _own_server(name, loaded.model)
             if not key and not server:
                 return Finding(
                     "model", "warning", f"{what} has no key in this environment", f"set {key_name} for the host"
                 )
-            if server and (why := why_silent(server)) is not None:
+            if server and (why := _why_silent(server)) is not None:
                 advice = "start it, or correct model.base_url"
                 return Finding("model", "problem", f"{what}: its server at {server} does not answer: {why}", advice)
             return Finding(
                 "model", "ok", f"{what}, served at {server}" if server else f"{what}, which is not asked here"
             )
+
+
+def _own_server(name: str, settings: Model) -> str:
+    """Return the address of a model's server when that is the operator's own: configured, or on this machine."""
+    kind, _ = split_name(name)
+    if kind == settings.name.partition(":")[0] and settings.base_url:
+        return settings.base_url
+    return DEFAULT_URLS["ollama"] if kind == "ollama" else ""
+
+
+def _why_silent(url: str) -> str | None:
+    """Return why a model's server does not answer a request for its list of models; None: it does."""
+    try:
+        parts = urlsplit(url)
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        with closing(kind(parts.hostname or "", parts.port, timeout=_PATIENCE_SECONDS)) as connection:
+            connection.request("GET", f"{parts.path.rstrip('/')}/models")
+            status = connection.getresponse().status
+    except (OSError, HTTPException, ValueError) as error:
+        return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return f"it answers with status {status}" if status >= 500 else None

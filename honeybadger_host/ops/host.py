@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio.to_thread
 
 from honeybadger_host.agents import Agents
 from honeybadger_host.curation.runner import Curator
+from honeybadger_host.handlers import Dependencies
 from honeybadger_host.handlers.superseding import EditedEntries
 from honeybadger_host.memory.edit_recorder import EditRecorder
-from honeybadger_host.memory.group_files import GroupFiles
-from honeybadger_host.memory.injection_ledger import InjectionLedger
-from honeybadger_host.memory.session_document_store import Sessions
-from honeybadger_host.memory.turn_log import TurnLogs
-from honeybadger_host.memory.working_memory_store import WorkingMemoryStore
 from honeybadger_host.models import Models
 from honeybadger_host.observe import Counters
 from honeybadger_host.ops.clock import Ages
 from honeybadger_host.ops.forget import Forgetter
 from honeybadger_host.ops.push import Pusher
 from honeybadger_host.ops.scheduler import Scheduler
-from honeybadger_host.search.index import Index
 from honeybadger_host.settings import Settings
 from honeybadger_host.spool.pipeline import Pipeline
 from honeybadger_host.spool.replies import ReplyRetention
 from honeybadger_host.spool.senders import SenderList
 from honeybadger_host.spool.spool import Spool
-from honeybadger_host.storage.atomic_files import WholeFiles
 from honeybadger_host.storage.home import HomeLock
 from honeybadger_host.storage.journal import Journal
 from honeybadger_host.storage.projections import Projections
 
 if TYPE_CHECKING:  # needs an extra
     from honeybadger_host.ops.metrics import Metrics
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(slots=True)
@@ -45,13 +44,7 @@ class Host:
     lock: HomeLock
     journal: Journal
     projections: Projections
-    files: GroupFiles
-    turn_logs: TurnLogs
-    whole_files: WholeFiles
-    working_memory: WorkingMemoryStore
-    sessions: Sessions
-    index: Index
-    ledger: InjectionLedger
+    memory: Dependencies
     edits: EditRecorder
     edited_entries: EditedEntries
     spool: Spool
@@ -69,8 +62,12 @@ class Host:
     ages: Ages
     started: float
 
+    async def in_writers_place(self, act: Callable[..., ResultT], *arguments: Any) -> ResultT:
+        """Do what writes to the journal or the projections, on a thread, while nobody else does."""
+        return await anyio.to_thread.run_sync(act, *arguments, limiter=self.pipeline.writer_slot)
+
     def close(self) -> None:
-        self.index.close()
-        self.ledger.close()
+        self.memory.index.close()
+        self.memory.ledger.close()
         self.journal.close()
         self.lock.release()

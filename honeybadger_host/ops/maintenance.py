@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +19,6 @@ from honeybadger_host.errors import JournalError, WorldFailed
 from honeybadger_host.ops.clock import WallClock
 from honeybadger_host.ops.host import Host
 from honeybadger_host.search.index import INDEX_FILE
-from honeybadger_host.storage.projections import Settled
 
 log = structlog.get_logger()
 
@@ -56,45 +56,60 @@ def keep_house(host: Host, tasks: TaskGroup) -> None:
     tasks.start_soon(_trim, host)
 
 
+class _Failing:
+    """Says that something which is done again and again fails, once while that lasts."""
+
+    def __init__(self, host: Host, event: str, **members: str) -> None:
+        self._host, self._event, self._members = host, event, members
+        self._is_known = False
+
+    @contextlib.contextmanager
+    def said(self) -> Iterator[None]:
+        try:
+            yield
+            self._is_known = False
+        except (WorldFailed, JournalError) as error:
+            self._say(str(error), error=str(error), now_what="it is tried again")
+        except Exception as error:  # noqa: BLE001  a bug of ours must not stop the host
+            self._say(f"{self._event}: {type(error).__name__}", now_what="report it; the rest goes on", exc_info=error)
+
+    def _say(self, message: str, **members: Any) -> None:
+        self._host.counters.note_error(message)
+        if not self._is_known:
+            self._is_known = True
+            log.error(self._event, **self._members, **members)
+
+
 async def _index(host: Host) -> None:
     """Read in the background what the search does not know yet; look for changes nobody told of."""
     limiter = anyio.CapacityLimiter(1)
-    has_failed = is_warm = False
+    failing, is_warm = _Failing(host, "index.failed", file=INDEX_FILE), False
     all_at = told_at = 0.0
     while True:
         begun = time.monotonic()
         is_all, is_told = begun >= all_at, begun >= told_at
-        if is_warm and not is_all and host.index.is_idle:  # else two threads a second are woken for nothing
+        if is_warm and not is_all and host.memory.index.is_idle:  # else two threads a second are woken for nothing
             await anyio.sleep(INDEX_SECONDS)
             continue
-        try:
+        with failing.said():
             count = 0
             if is_all:
-                count = await anyio.to_thread.run_sync(host.index.compare_all, limiter=limiter)
+                count = await anyio.to_thread.run_sync(host.memory.index.compare_all, limiter=limiter)
                 ended = time.monotonic()
                 all_at = max(begun + COMPARE_SECONDS, ended + _COMPARE_PAUSE * (ended - begun))
             elif is_told:  # a folder came, or is watched only now: no search is to wait for that
-                count = await anyio.to_thread.run_sync(host.index.compare_told, limiter=limiter)
+                count = await anyio.to_thread.run_sync(host.memory.index.compare_told, limiter=limiter)
                 told_at = time.monotonic() + _COMPARE_PAUSE * (time.monotonic() - begun)
             if count:
                 log.info("index.begun", files=count)
             # what is said is embedded soon after; without vectors the next search, or comparison, reads it early enough
             is_bulk = not is_all and host.settings.recall.vectors == "off"
-            while await anyio.to_thread.run_sync(partial(host.index.work, is_bulk=is_bulk), limiter=limiter):
+            while await anyio.to_thread.run_sync(partial(host.memory.index.work, is_bulk=is_bulk), limiter=limiter):
                 await anyio.lowlevel.checkpoint()
             if count:
                 log.info("index.finished", files=count)
             while not is_warm:  # once: what leaves memory later makes room for what is searched
-                is_warm = not await anyio.to_thread.run_sync(host.index.warm, limiter=limiter)
-            has_failed = False
-        except WorldFailed as error:
-            _note_failed(host, error, is_known=has_failed)
-            has_failed = True
-        except Exception as error:
-            host.counters.note_error(f"index: {type(error).__name__}")
-            if not has_failed:
-                has_failed = True
-                log.error("index.failed", file=INDEX_FILE, now_what="report it; the pipeline goes on", exc_info=error)
+                is_warm = not await anyio.to_thread.run_sync(host.memory.index.warm, limiter=limiter)
         await anyio.sleep(INDEX_SECONDS)
 
 
@@ -103,9 +118,9 @@ async def _record_edits(host: Host) -> None:
     limiter = anyio.CapacityLimiter(1)
     edits, journal = host.edits, host.journal
     all_at = changed_at = 0.0
-    has_failed = False
+    failing = _Failing(host, "edits.failed")
     while True:
-        try:
+        with failing.said():
             if (now := time.monotonic()) >= changed_at:
                 sweep = edits.sweep() if now >= all_at else edits.sweep_changed()
                 while await anyio.to_thread.run_sync(next, sweep, _DONE, limiter=limiter) is not _DONE:
@@ -118,55 +133,32 @@ async def _record_edits(host: Host) -> None:
                     await host.edited_entries.follow(looked.edits)
                     first = journal.next_seq if looked.edits else 0
                     journal.next_seq += len(looked.edits)
-                    keep = partial(journal.keep_looked, looked, first)
-                    await anyio.to_thread.run_sync(keep, limiter=host.pipeline.writer_slot)
+                    await host.in_writers_place(journal.keep_looked, looked, first)
                     edits.kept(first)
                     for edit in looked.edits:
-                        host.files.drop_edited(edit.file)
+                        host.memory.files.drop_edited(edit.file)
                     if looked.edits:
                         log.info("edits.recorded", files=len(looked.edits), seq=first)
-            has_failed = False
-        except (WorldFailed, JournalError) as error:
-            host.counters.note_error(str(error))
-            if not has_failed:
-                has_failed = True
-                log.error("edits.failed", error=str(error), now_what="it is tried again")
-        except Exception as error:
-            host.counters.note_error(f"edits: {type(error).__name__}")
-            if not has_failed:
-                has_failed = True
-                log.error("edits.failed", now_what="report it; everything else goes on", exc_info=error)
         await anyio.sleep(EDITS_SECONDS)
 
 
 async def _embed(host: Host) -> None:
     """Give what was indexed its vectors, a few at a time."""
     limiter = anyio.CapacityLimiter(1)
-    has_failed = False
+    failing = _Failing(host, "index.failed", file=INDEX_FILE)
     while True:
-        try:
-            begun, count = time.monotonic(), host.index.unembedded
-            while await anyio.to_thread.run_sync(host.index.embed, limiter=limiter):
+        with failing.said():
+            begun, count = time.monotonic(), host.memory.index.unembedded
+            while await anyio.to_thread.run_sync(host.memory.index.embed, limiter=limiter):
                 await anyio.lowlevel.checkpoint()
-            if count and not host.index.unembedded:
+            if count and not host.memory.index.unembedded:
                 log.info("vectors.finished", documents=count, seconds=round(time.monotonic() - begun, 1))
-            has_failed = False
-        except WorldFailed as error:
-            _note_failed(host, error, is_known=has_failed)
-            has_failed = True
         await anyio.sleep(EMBED_SECONDS)
-
-
-def _note_failed(host: Host, error: WorldFailed, *, is_known: bool) -> None:
-    """Say that the index cannot be used, once while that lasts."""
-    host.counters.note_error(str(error))
-    if not is_known:
-        log.error("index.failed", file=INDEX_FILE, error=str(error), now_what="it is tried again")
 
 
 async def _checkpoint(host: Host) -> None:
     """Make projected files durable and let the journal forget that they were not."""
-    journal = host.journal
+    journal, projections = host.journal, host.projections
     seen = -1
     is_waiting = is_unmarked = False
     while True:
@@ -177,35 +169,23 @@ async def _checkpoint(host: Host) -> None:
         try:
             # `settle` and `mark_projected` share the writer's place, which they take for a moment only; the fsync
             # between them and the checkpoint behind them keep nobody waiting
-            while await anyio.to_thread.run_sync(_look, host, limiter=host.pipeline.writer_slot):
+            while await host.in_writers_place(lambda: projections.look(time.monotonic(), most=_SETTLED_AT_ONCE)):
                 pass
-            (paths, unsettled), last = await anyio.to_thread.run_sync(_settled, host, limiter=host.pipeline.writer_slot)
+            (paths, unsettled), last = await host.in_writers_place(lambda: (projections.settled, journal.committed_seq))
             if paths:
                 is_unmarked = True
-                await anyio.to_thread.run_sync(host.projections.sync, paths)
+                await anyio.to_thread.run_sync(projections.sync, paths)
             if is_unmarked:
-                await anyio.to_thread.run_sync(
-                    journal.mark_projected, last, unsettled, limiter=host.pipeline.writer_slot
-                )
+                await host.in_writers_place(journal.mark_projected, last, unsettled)
                 is_unmarked = False
             if await anyio.to_thread.run_sync(journal.checkpoint):
-                await anyio.to_thread.run_sync(journal.begin_wal, limiter=host.pipeline.writer_slot)
+                await host.in_writers_place(journal.begin_wal)
             is_waiting = False
         except WorldFailed as error:  # a full disk: the next round tries again, and recovery would, too
             host.counters.note_error(str(error))
             if not is_waiting:
                 is_waiting = True
                 log.error("journal.waiting", error=str(error))
-
-
-def _look(host: Host) -> bool:
-    """Look at a few projected files; return whether there are more."""
-    return host.projections.look(time.monotonic(), most=_SETTLED_AT_ONCE)
-
-
-def _settled(host: Host) -> tuple[Settled, int]:
-    """Return what is settled of all changes up to a seq, and that seq."""
-    return host.projections.settled, host.journal.committed_seq
 
 
 async def _trim(host: Host) -> None:
@@ -223,7 +203,7 @@ async def _remove_expired(host: Host) -> None:
     kept = list(host.ages.moments)
     while True:
         await anyio.sleep(HOUSEKEEPING_SECONDS)
-        host.turn_logs.evict()
+        host.memory.turn_logs.evict()
         if jump := wall.look():
             log.warning("clock.jumped", seconds=round(jump), now_what="nothing is removed for its age for a while")
         expired = await anyio.to_thread.run_sync(host.replies.expire, wall.was_watched_for, wall.seen)
@@ -234,16 +214,10 @@ async def _remove_expired(host: Host) -> None:
         swept = await _sweep_working_memory(host, wall)
         pruned = 0
         try:
-            while over and (
-                count := await anyio.to_thread.run_sync(
-                    host.journal.prune_receipts, over, limiter=host.pipeline.writer_slot
-                )
-            ):
+            while over and (count := await host.in_writers_place(host.journal.prune_receipts, over)):
                 pruned += count
             if host.ages.moments != kept or (kept and now - kept_at >= _KEEP_AGES_SECONDS):
-                await anyio.to_thread.run_sync(
-                    host.journal.keep_ages, host.ages.dump(), limiter=host.pipeline.writer_slot
-                )
+                await host.in_writers_place(host.journal.keep_ages, host.ages.dump())
                 kept, kept_at = list(host.ages.moments), now
         except WorldFailed as error:
             log.error("journal.waiting", error=str(error))
@@ -254,15 +228,14 @@ async def _remove_expired(host: Host) -> None:
 async def _sweep_working_memory(host: Host, wall: WallClock) -> int:
     """Remove expired entries of working memory; return how many. The pipeline waits for a few at a time only."""
     now = datetime.fromtimestamp(wall.seen, UTC)
-    files = await anyio.to_thread.run_sync(host.working_memory.expired, now, wall.was_watched_for)
+    files = await anyio.to_thread.run_sync(host.memory.working_memory.expired, now, wall.was_watched_for)
     swept = 0
     for start in range(0, len(files), _SWEPT_AT_ONCE):
         some = files[start : start + _SWEPT_AT_ONCE]
-        swept += await anyio.to_thread.run_sync(
-            _sweep_some, host, some, now, wall.was_watched_for, limiter=host.pipeline.writer_slot
-        )
+        swept += await host.in_writers_place(_sweep_some, host, some, now, wall.was_watched_for)
     return swept
 
 
 def _sweep_some(host: Host, files: list[str], now: datetime, was_watched_for: Callable[[float], bool]) -> int:
-    return host.working_memory.sweep(files, host.whole_files, host.projections.behind, now, was_watched_for)
+    memory = host.memory
+    return memory.working_memory.sweep(files, memory.whole_files, host.projections.behind, now, was_watched_for)

@@ -52,10 +52,8 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
     inboxes = list(host.spool.inboxes.values())  # the pipeline's threads add and remove meanwhile
     now = time.monotonic()
     outcomes: dict[str, int] = {}
-    types: dict[str, int] = {}
-    for (type_, outcome), count in counters.requests.copy().items():
+    for (_, outcome), count in counters.requests.copy().items():
         outcomes[outcome] = outcomes.get(outcome, 0) + count
-        types[type_] = types.get(type_, 0) + count
     return {
         "version": __version__,
         "pid": os.getpid(),
@@ -78,7 +76,6 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "requests": {
             "total": counters.total,
             "by_outcome": outcomes,
-            "by_type": types,
             "vanished": counters.vanished,
         },
         "requests_per_second": round(counters.rate(now), 2),
@@ -93,15 +90,15 @@ def _status(host: Host, watcher: Watcher) -> dict[str, Any]:
         "push": host.pusher.status,
         "limits": _limits(host, now),
         "files_behind": host.projections.behind,
-        "sessions_in_memory": len(host.turn_logs),
-        "compactions": host.sessions.compactions,
-        "cache_bytes": host.files.cached_bytes,
+        "sessions_in_memory": len(host.memory.turn_logs),
+        "compactions": host.memory.sessions.compactions,
+        "cache_bytes": host.memory.files.cached_bytes,
         "index": {
-            "documents": host.index.documents,
-            "waiting": host.index.waiting,
-            "without_vector": host.index.unembedded,
-            "resident_bytes": host.index.resident_bytes,
-            "rebuilds": host.index.rebuilds,
+            "documents": host.memory.index.documents,
+            "waiting": host.memory.index.waiting,
+            "without_vector": host.memory.index.unembedded,
+            "resident_bytes": host.memory.index.resident_bytes,
+            "rebuilds": host.memory.index.rebuilds,
         },
         "sweeps": host.pipeline.sweeps,
         "swept_at": counters.swept_at,
@@ -131,7 +128,6 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
             {"job": str(job), "why": why, "times": times, "again_in_seconds": max(0, round(again_at - now))}
             for job, (why, times, again_at) in failed[:_MOST_SHOWN]
         ],
-        "failed_total": len(failed),
         "consolidations": curator.consolidations.done,
         "failures": curator.failures,
         "tokens": {} if asker is None else dict(asker.tokens),
@@ -143,7 +139,7 @@ def _curation(host: Host, now: float) -> dict[str, Any]:
 
 def _large_memories(host: Host, inboxes: Sequence[Inbox]) -> list[str]:
     """Return what is to be said of a MEMORY.md that is nearly too large, or is, of groups that have a sender."""
-    warnings = {group: host.files.size_warning(group) for group in sorted({inbox.group for inbox in inboxes})}
+    warnings = {group: host.memory.files.size_warning(group) for group in sorted({inbox.group for inbox in inboxes})}
     return [f"{group}/{warning}" for group, warning in warnings.items() if warning is not None][:_MOST_SHOWN]
 
 
@@ -156,5 +152,4 @@ def _limits(host: Host, now: float) -> dict[str, Any]:
         "refused": dict(limiter.hits),
         "replies_trimmed": host.replies.trimmed,
         "reached_lately": lately[:_MOST_SHOWN],
-        "reached_lately_total": len(lately),
     }
